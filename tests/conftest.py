@@ -1,4 +1,4 @@
-"""What holds for every test: long ones only when asked for, and a run that proves nothing isn't green."""
+"""Options and hooks for all tests: `--long`, `--forbid-skips`, and how tests are distributed to workers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytest_plugins = [
     "tools.runs.quick",
 ]
 
-# How long an example takes is the machine's business: nothing is timed.
+# How long an example takes depends on the machine, so there are no deadlines.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
@@ -28,7 +28,7 @@ _OUTCOMES = pytest.StashKey["_Outcomes"]()
 
 
 class _Outcomes:
-    """Counts what a run under --forbid-skips must know."""
+    """Counts passed and skipped tests for --forbid-skips."""
 
     def __init__(self) -> None:
         self.passed = 0
@@ -45,7 +45,7 @@ class _Outcomes:
             self.skipped.append(report.nodeid)
 
     def complaints(self) -> Iterator[str]:
-        """Why the run proves less than it should."""
+        """Why the run fails under --forbid-skips."""
         if self.skipped:
             yield f"{len(self.skipped)} skipped, though skips are forbidden: {', '.join(self.skipped)}"
         if not self.passed:
@@ -59,7 +59,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # Who starts us in the background turns Ctrl-C off, for every process that a test starts, too.
+        # A shell that starts us in the background ignores Ctrl-C, also for every process that a test starts.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("--forbid-skips") and not hasattr(config, "workerinput"):
         outcomes = _Outcomes()
@@ -68,7 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    # Where several processes share a run, the last to begin should not be the longest.
+    # With several workers, the longest tests shouldn't start last.
     items.sort(key=lambda item: _release(item.nodeid) is None)
     if not config.getoption("--long"):
         _leave_out("long", config, items)
@@ -93,9 +93,9 @@ def _leave_out(marker: str, config: pytest.Config, items: list[pytest.Item]) -> 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Which tests stay together where several processes share a run.
+    """Decides which tests run in the same worker.
 
-    One process starts each release of Kafka, one Spark, one makes what a module shares.
+    All tests of a Kafka release share a worker, all Spark tests do, and otherwise the tests of a module.
     """
     from xdist.scheduler import LoadScopeScheduling
 
@@ -105,7 +105,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return _release(nodeid) or ("spark" if "/spark/" in module else module)
 
         def remove_node(self, node: Any) -> str | None:
-            """A test that ended its worker isn't run again: xdist would run it until it had ended every worker."""
+            """A test that crashed its worker isn't run again: xdist would rerun it until all workers had crashed."""
             units = self.assigned_work[node].values()
             crashed = next((name for unit in units for name, is_done in unit.items() if not is_done), None)
             for unit in units:
@@ -118,7 +118,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def _release(nodeid: str) -> str | None:
-    """Of Kafka, if a test's name says that it is for one."""
+    """The Kafka release in a test's name, if there is one."""
     found = _RELEASE.search(nodeid)
     return found.group() if found else None
 
@@ -138,14 +138,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.fixture(params=["asyncio", "trio"])
 def anyio_backend(request: pytest.FixtureRequest) -> str:
-    """Every asynchronous test runs on both."""
+    """Runs every asynchronous test on both."""
     backend: str = request.param
     return backend
 
 
 @pytest.fixture
 def swept() -> Iterator[None]:
-    """kafka-python leaves sockets to the garbage collector: let it find them here, not in somebody else's test."""
+    """kafka-python leaves sockets to the garbage collector: collect them here, not in another test."""
     yield
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)

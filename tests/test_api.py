@@ -1,4 +1,4 @@
-"""docs/api.md lists every public name, and none that there isn't."""
+"""docs/api.md lists all public names, and no others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PARTS = re.split(r"^## `(.*)`$", (ROOT / "docs" / "api.md").read_text(encoding="
 SECTIONS = dict(zip(PARTS[1::2], PARTS[2::2], strict=True))
 CLASSES = {"ShareConsumer": ShareConsumer, "AdminClient": AdminClient, "Broker": Broker}
 ON_INSTANCES = {"config", "release", "state"}
-"""Public attributes that `dir` of the class doesn't know."""
+"""Public attributes that only instances have."""
 
 
 def listed(section: str) -> list[str]:
@@ -30,7 +30,7 @@ def listed(section: str) -> list[str]:
 
 
 def public_modules() -> list[str]:
-    """Those that say what is public in them."""
+    """Modules with `__all__`."""
     files = [
         path for path in (ROOT / "kshare").rglob("*.py") if "__all__ = [" in path.read_text(encoding="utf-8")
     ]
@@ -58,18 +58,18 @@ def test_records_and_batches_have_what_is_listed() -> None:
     assert [name for name in listed("ShareBatch") if not hasattr(ShareBatch, name)] == []
 
 
-def test_batches_show_nothing_else() -> None:
+def test_batches_have_no_other_public_names() -> None:
     shown = {name for name in dir(ShareBatch) if not name.startswith("_")}
     assert shown == {*listed("ShareBatch")} - {"len", "batch"}
 
 
-def test_no_consumer_shows_what_is_internal() -> None:
+def test_consumers_have_no_internal_names() -> None:
     internal = {"stretch", "is_implicit", "on_too_late", "open_batch", "hold_at_most"}
     assert internal & {*dir(ShareConsumer), *dir(sync.ShareConsumer)} == set()
 
 
 @pytest.mark.parametrize("module", ["kshare", "kshare.admin", "kshare.spark", "kshare.testing"])
-def test_dir_lists_names_that_are_loaded_when_they_are_used(module: str) -> None:
+def test_dir_lists_lazily_loaded_names(module: str) -> None:
     loaded = import_module(module)
     assert set(loaded.__all__) <= set(dir(loaded))
     assert [name for name in loaded.__all__ if getattr(loaded, name) is None] == []

@@ -1,6 +1,6 @@
-"""Every code block of the README and the docs does what it says: Python runs, shell commands are known.
+"""Checks all code blocks of the README and the docs: Python code runs, shell commands exist.
 
-Documents that speak with a broker are run against a real one, in `integration/test_docs.py`.
+Examples that need a broker are run by `integration/test_docs.py`, with a real one.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def test_type_checkers_accept_the_examples_of_clients_and_broker(tmp_path: Path)
 
 @pytest.mark.lengthy
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_shell_blocks_hold_commands_that_there_are(document: Path) -> None:
+def test_commands_in_shell_blocks_exist(document: Path) -> None:
     for language, text in blocks(document):
         if language == "sh":
             for line in text.replace("\\\n", " ").splitlines():
@@ -60,10 +60,10 @@ def test_shell_blocks_hold_commands_that_there_are(document: Path) -> None:
 
 
 def check_command(command: list[str]) -> None:
-    """Run it, or where that would set up or run everything anew, see that it takes the arguments."""
+    """Run the command. If that would set up or run everything, only check that it accepts its arguments."""
     match command:
         case ["tools/test"]:
-            assert "tools/test" in (ROOT / ".ci/run").read_text(), "the gate runs what the README names"
+            assert "tools/test" in (ROOT / ".ci/run").read_text(), "CI doesn't run the command of the README"
         case ["tools/test", *arguments]:
             check_test_command(arguments)
         case ["tools/bench", *arguments]:
@@ -81,13 +81,13 @@ def check_command(command: list[str]) -> None:
         case ["pip", "install", _]:
             pass  # tests/test_packaging.py
         case ["kshare" | "echo" | "head", *_]:
-            pass  # these run as they are, and their output is compared
+            pass  # test_the_command_line_prints_what_its_guide_says runs these
         case _:
-            pytest.fail(f"no test knows how to try {shlex.join(command)!r}")
+            pytest.fail(f"this test doesn't know how to check {shlex.join(command)!r}")
 
 
 def check_test_command(arguments: list[str]) -> None:
-    """Its options are known, and its paths are there."""
+    """Its options are known, and its paths exist."""
     for word, value in pairwise([*arguments, ""]):
         match word:
             case "--quick" | "--long":
@@ -129,12 +129,12 @@ def test_the_command_line_prints_what_its_guide_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_block_says_its_language(document: Path) -> None:
+def test_every_code_block_has_a_language(document: Path) -> None:
     assert {language for language, _ in blocks(document)} <= {"python", "sh", "text", "json", "toml"}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_links_within_the_repository_lead_somewhere(document: Path) -> None:
+def test_targets_of_relative_links_exist(document: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)", document.read_text(encoding="utf-8")):
         if "://" not in target:
             assert (document.parent / target).exists(), target

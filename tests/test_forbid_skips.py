@@ -1,4 +1,4 @@
-"""A run in which tests were skipped, or none ran, is not green under --forbid-skips."""
+"""With --forbid-skips, a run fails if tests were skipped or none ran."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _run(folder: Path, body: str, *options: str) -> subprocess.CompletedProcess[
     )
 
 
-def test_all_passed_is_green(tmp_path: Path) -> None:
+def test_a_run_without_skips_passes(tmp_path: Path) -> None:
     assert _run(tmp_path, "def test_a(): pass", "--forbid-skips").returncode == 0
 
 
@@ -43,7 +43,7 @@ def test_all_passed_is_green(tmp_path: Path) -> None:
     ],
     ids=["in the body", "by a mark", "xfail", "whole module"],
 )
-def test_a_skip_is_red(tmp_path: Path, skipping: str) -> None:
+def test_a_skip_fails_the_run(tmp_path: Path, skipping: str) -> None:
     (tmp_path / "test_other.py").write_text("def test_a(): pass", encoding="utf-8")
     assert _run(tmp_path, skipping).returncode == 0
     done = _run(tmp_path, skipping, "--forbid-skips")
@@ -51,7 +51,7 @@ def test_a_skip_is_red(tmp_path: Path, skipping: str) -> None:
     assert "1 skipped, though skips are forbidden" in done.stdout
 
 
-def test_none_ran_is_red(tmp_path: Path) -> None:
+def test_a_run_without_tests_fails(tmp_path: Path) -> None:
     body = "@pytest.mark.long\ndef test_a(): pass"
     assert _run(tmp_path, body, "--forbid-skips").returncode != 0
     assert _run(tmp_path, body, "--forbid-skips", "--long").returncode == 0

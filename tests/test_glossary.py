@@ -41,7 +41,7 @@ def test_the_code_reference_of_each_term_resolves(row: dict[str, str]) -> None:
     assert hasattr(import_module(module), name)
 
 
-def test_readme_and_architecture_link_it() -> None:
+def test_readme_and_architecture_link_to_the_glossary() -> None:
     docs = Path(__file__).parents[1] / "docs"
     assert "(docs/glossary.md)" in (docs.parent / "README.md").read_text(encoding="utf-8")
     assert "(glossary.md)" in (docs / "architecture.md").read_text(encoding="utf-8")

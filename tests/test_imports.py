@@ -1,4 +1,4 @@
-"""Which module imports which: arrows as docs/architecture.md draws them, an import contract for each, and no cycle."""
+"""Imports between packages follow docs/architecture.md, each package has an import contract, and no cycle exists."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SOURCES = modules("kshare") | modules("tools")
 
 @functools.cache
 def imports() -> dict[str, Imports]:
-    """Module → what it imports. Not made when this module is imported: every process of a run collects it."""
+    """Module → its imports. Computed on demand, because every worker of a test run imports this module."""
     return {name: imports_of(name, path, SOURCES) for name, path in SOURCES.items()}
 
 
 def arrows() -> dict[str, set[str] | None]:
-    """Room → what it may import, as the table of rooms says; None for everything."""
+    """Package → what it may import, according to the table of packages; None for everything."""
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     table = page.partition("## The packages")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| `(kshare|tools)/(\w+)(?:\.py)?` \|.*\| (.*) \|$", table, flags=re.MULTILINE)
@@ -50,13 +50,13 @@ ARROWS = arrows()
 ROOMS = [room for room in ARROWS if room.startswith("kshare.")]
 
 
-def test_every_room_has_its_row() -> None:
+def test_every_package_has_a_row() -> None:
     there = {room_of(name) for name in SOURCES if name.startswith("kshare.")}
     assert there - FOR_ALL - {"kshare.__main__"} == set(ROOMS)
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_a_contract_says_who_may_import_a_room(room: str) -> None:
+def test_the_import_contracts_match_the_table(room: str) -> None:
     (contract,) = [
         one for one in contracts() if one["type"] == "protected" and one["protected_modules"] == [room]
     ]
@@ -68,12 +68,12 @@ def test_a_contract_says_who_may_import_a_room(room: str) -> None:
     assert set(contract["allowed_importers"]) - {"kshare.__main__"} == drawn
 
 
-def test_no_contract_overlooks_what_is_imported_by_others_on_its_behalf() -> None:
+def test_no_contract_allows_indirect_imports() -> None:
     assert [one["name"] for one in contracts() if "allow_indirect_imports" in one] == []
 
 
 @pytest.mark.parametrize("room", ARROWS)
-def test_a_room_imports_what_its_row_allows(room: str) -> None:
+def test_a_package_imports_only_what_its_row_allows(room: str) -> None:
     allowed = ARROWS[room]
     if allowed is None:
         return
@@ -89,7 +89,7 @@ def test_a_room_imports_what_its_row_allows(room: str) -> None:
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_every_arrow_is_gone_along(room: str) -> None:
+def test_every_allowed_import_is_used(room: str) -> None:
     used = {
         other
         for name in SOURCES
@@ -104,13 +104,13 @@ def test_every_arrow_is_gone_along(room: str) -> None:
     assert idle == []
 
 
-def test_modules_import_each_other_in_no_circle() -> None:
-    """Wherever in a module the import stands. `python -m tools.modules` lists circles for type checkers alone."""
+def test_there_are_no_import_cycles() -> None:
+    """Including imports within functions. `python -m tools.modules` also lists cycles only for type checkers."""
     graph = {name: one.at_run_time for name, one in imports().items() if name.startswith("kshare")}
     assert cycles(graph) == []
 
 
-def test_circles_are_found_wherever_the_import_stands(tmp_path: Path) -> None:
+def test_cycles_are_found_wherever_the_import_is(tmp_path: Path) -> None:
     package = tmp_path / "p"
     package.mkdir()
     (package / "__init__.py").touch()

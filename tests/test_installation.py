@@ -1,4 +1,4 @@
-"""What is installed is said: by `--version`, `__version__`, and once in the log where nothing is compiled."""
+"""`--version` and `__version__`, and the warning that is logged once if nothing is compiled."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_the_version_needs_no_extra() -> None:
     assert python("-c", code).stdout.startswith("kshare ")
 
 
-def test_without_compiled_modules_it_says_so_and_how_to_mend_it() -> None:
+def test_the_version_reports_missing_compiled_modules_and_how_to_fix_that() -> None:
     code = "import tests.helpers.source_only, sys; sys.argv = ['kshare', '--version']; import kshare.cli as c; c.main()"
     done = python("-c", code)
     assert "not compiled" in done.stdout
@@ -89,10 +89,10 @@ def test_without_compiled_modules_it_says_so_and_how_to_mend_it() -> None:
         ({"url": "file:///tmp/kshare-0.1.whl", "archive_info": {}}, "--no-binary kshare kshare"),
     ],
 )
-def test_what_was_installed_from_a_folder_is_reinstalled_from_there(
+def test_an_installation_from_a_folder_is_reinstalled_from_there(
     monkeypatch: pytest.MonkeyPatch, source: object, end: str
 ) -> None:
-    """Where pip noted it: an index may not have it."""
+    """If pip has recorded the folder, because a package index may not have this version."""
     noted = None if source is None else json.dumps(source)
     monkeypatch.setattr(fast, "IS_ON", True)
     monkeypatch.setattr(installation, "distribution", lambda _: SimpleNamespace(read_text=lambda _: noted))
@@ -101,7 +101,7 @@ def test_what_was_installed_from_a_folder_is_reinstalled_from_there(
     assert command.endswith(end)
 
 
-def test_switched_off_it_says_so_and_not_that_a_compiler_is_missing() -> None:
+def test_the_version_reports_that_compiled_modules_are_switched_off() -> None:
     done = python("-m", "kshare", "--version", switch="0")
     assert ", switched off\n" in done.stdout
     assert installation.SWITCHED_OFF in done.stdout
@@ -109,14 +109,14 @@ def test_switched_off_it_says_so_and_not_that_a_compiler_is_missing() -> None:
     assert "compile" not in done.stdout
 
 
-def test_a_process_that_is_switched_off_logs_that_once() -> None:
+def test_a_process_with_the_switch_off_logs_that_once() -> None:
     done = python("-c", TWICE.replace("import tests.helpers.source_only", ""), switch="0")
     assert done.returncode == 0, done.stderr
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"WARNING kshare {installation.SWITCHED_OFF}; unless you are debugging")
 
 
-def test_a_process_logs_it_once() -> None:
+def test_a_process_without_compiled_modules_logs_that_once() -> None:
     done = python("-c", TWICE)
     assert done.returncode == 0, done.stderr
     (line,) = done.stderr.splitlines()

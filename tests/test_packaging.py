@@ -1,4 +1,4 @@
-"""What users install: a wheel with everything in it, and an sdist that needs no compiler."""
+"""The distributions: a complete wheel, and an sdist that doesn't need a compiler."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ assert response.ShareFetchResponse.decode(message.encode(1), 1) == message
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the sdist and the wheel that is built from it."""
+    """A folder with the sdist, and the wheel built from it."""
     folder = tmp_path_factory.mktemp("dist")
     run([sys.executable, "-m", "build", "--outdir", folder, ROOT])
     return folder
 
 
 def run(command: list[str | Path], cwd: Path = ROOT, code: int = 0, **environment: str) -> str:
-    """What it prints."""
+    """Run a command. Returns its output."""
     done = subprocess.run(
         command,
         cwd=cwd,
@@ -65,7 +65,7 @@ def run(command: list[str | Path], cwd: Path = ROOT, code: int = 0, **environmen
     return done.stdout + done.stderr
 
 
-def test_each_python_that_is_supported_has_its_classifier() -> None:
+def test_each_supported_python_has_a_classifier() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     named = [
         classifier.removeprefix("Programming Language :: Python :: ") for classifier in project["classifiers"]
@@ -76,7 +76,7 @@ def test_each_python_that_is_supported_has_its_classifier() -> None:
 
 
 @pytest.mark.lengthy
-def test_the_wheel_holds_types_and_tables(built: Path) -> None:
+def test_the_wheel_contains_types_and_tables(built: Path) -> None:
     (wheel,) = built.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {
@@ -87,7 +87,7 @@ def test_the_wheel_holds_types_and_tables(built: Path) -> None:
     assert "kshare/dissect/fields/share_fetch_request.py" in names
     (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
     assert b"\nProject-URL: Homepage, https://" in zipfile.ZipFile(wheel).read(metadata)
-    # It was built here, where there is a compiler.
+    # It was built on this machine, which has a compiler.
     assert any(name.endswith((".so", ".pyd")) for name in names)
     assert not wheel.name.endswith("-any.whl")
     assert not [

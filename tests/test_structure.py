@@ -1,4 +1,4 @@
-"""Where tests are: in the tree of what they test, with fakes and helpers in modules of their own."""
+"""Tests are in the same folders as the modules they test, and fakes and helpers are in separate modules."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ SUBJECTS = {
     "tools/benches": "members",
     "tools/kgen": "generated schemas types",
 }
-"""Folder → tests that are about no single module. Each says in its first line what it is about."""
+"""Folder → tests that don't test a single module. The first line of each says what it tests."""
 OF_SUBJECTS = ("integration", "rules")
-"""Folders of such tests alone."""
+"""Folders with only such tests."""
 
 PRIVATE = {
     "admin/test_share_states.py": 5,
@@ -60,24 +60,24 @@ PRIVATE = {
     "sync/test_consumer.py": 3,
     "sync/test_shared_loop.py": 1,
 }
-"""Who reads how many private names of somebody else's, for want of a public one. No more of them: rather fewer."""
+"""File → how many private names of other modules it uses, because there is no public one. Don't increase these."""
 _DOCUMENTED = {"_replace", "_asdict", "_fields", "_exit"}
-"""Public names of named tuples and of `os`."""
+"""Public names of named tuples and of `os` that begin with an underscore."""
 
 
 @functools.cache
 def trees() -> dict[Path, ast.Module]:
-    """Everything in tests/, parsed once for all that is asked of it."""
+    """All modules in tests/, parsed only once."""
     return {path: ast.parse(path.read_text(encoding="utf-8")) for path in TESTS.rglob("*.py")}
 
 
 def parts_of(path: Path) -> tuple[str, str]:
-    """Its folder within tests/, and what its name says that it tests."""
+    """Its folder within tests/, and the name of what it tests."""
     return path.parent.relative_to(TESTS).as_posix(), path.stem.removeprefix("test_")
 
 
 def modules_of(folder: str) -> set[str]:
-    """Names of modules and packages that tests in this folder may be of."""
+    """Names of the modules and packages that tests in this folder may test."""
     tested = ROOT / folder if folder.startswith("tools") else ROOT / "kshare" / folder
     return {
         path.stem for path in tested.glob("*") if path.is_dir() or not path.suffix or path.suffix == ".py"
@@ -88,12 +88,12 @@ def is_placed(path: Path) -> bool:
     folder, name = parts_of(path)
     if folder.startswith(OF_SUBJECTS) or name in SUBJECTS.get(folder, "").split():
         return True
-    if path.parent.name == name:  # about the folder as a whole, such as a command
+    if path.parent.name == name:  # it tests the folder as a whole, such as a command
         return True
     return any(name == module or name.startswith(f"{module}_") for module in modules_of(folder))
 
 
-def test_where_a_modules_tests_are_is_known_from_its_name() -> None:
+def test_tests_are_in_the_folder_of_the_module_they_test() -> None:
     assert [str(path.relative_to(ROOT)) for path in MODULES if not is_placed(path)] == []
 
 
@@ -112,17 +112,17 @@ def test_where_a_modules_tests_are_is_known_from_its_name() -> None:
         ("integration/behaviour/test_anything.py", True),
     ],
 )
-def test_placing(name: str, is_fine: bool) -> None:
+def test_examples_of_placement(name: str, is_fine: bool) -> None:
     assert is_placed(TESTS / name) is is_fine
 
 
-def test_each_says_what_it_is_about() -> None:
+def test_each_test_module_has_a_docstring() -> None:
     documents = {path: ast.get_docstring(trees()[path]) for path in MODULES}
     assert [path.name for path, document in documents.items() if not document] == []
 
 
 def imported(tree: ast.Module) -> Iterator[str]:
-    """Everything that a module imports, by its whole name."""
+    """The full names of everything that a module imports."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -131,7 +131,7 @@ def imported(tree: ast.Module) -> Iterator[str]:
 
 
 def of_test_modules(names: Iterator[str]) -> list[str]:
-    """Those that lie in a test module."""
+    """Names within test modules."""
     return [name for name in names if any(part.startswith("test_") for part in name.split(".")[:-1])]
 
 
@@ -147,7 +147,7 @@ def test_imports_are_found() -> None:
 
 
 def private_names(tree: ast.Module) -> list[str]:
-    """Private attributes that are read from somebody else."""
+    """Private attributes of other objects that are used."""
     return [
         node.attr
         for node in ast.walk(tree)
@@ -159,7 +159,7 @@ def private_names(tree: ast.Module) -> list[str]:
     ]
 
 
-def test_no_more_private_names_are_read_than_are_known() -> None:
+def test_no_further_private_names_are_used() -> None:
     found = {path.relative_to(TESTS).as_posix(): len(private_names(tree)) for path, tree in trees().items()}
     assert {path: count for path, count in found.items() if count > PRIVATE.get(path, 0)} == {}
 

@@ -1,4 +1,4 @@
-"""When a summary log speaks: at once, then in sums, and at its end; and how much it keeps in mind."""
+"""When a summary log writes lines (at once, then summaries, then the rest at its end), and its memory limit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kshare.summary_log import INTERVAL_S, MAX_KEYS, Summaries, SummaryKey, Summ
 ORDERS = SummaryKey(logging.WARNING, "lock expired", "orders[0]")
 
 
-def test_the_first_at_once_the_rest_in_sums() -> None:
+def test_the_first_is_logged_at_once_and_the_rest_as_summaries() -> None:
     sums = Summaries()
     assert sums.add(0.0, ORDERS, 1, 7, 7) == (
         logging.WARNING,
@@ -23,14 +23,14 @@ def test_the_first_at_once_the_rest_in_sums() -> None:
     assert sums.due(INTERVAL_S * 2) == []
 
 
-def test_the_next_of_its_kind_brings_along_what_was_counted() -> None:
+def test_the_next_line_of_a_kind_includes_what_was_counted() -> None:
     sums = Summaries()
     assert sums.add(0.0, ORDERS, 1) is not None
     assert sums.add(1.0, ORDERS, 2) is None
     assert sums.add(INTERVAL_S, ORDERS, 3) == (logging.WARNING, "5 records of orders[0]: lock expired")
 
 
-def test_other_partitions_and_other_causes_have_lines_of_their_own() -> None:
+def test_each_partition_and_cause_has_its_own_lines() -> None:
     sums = Summaries()
     for kind in (ORDERS, ORDERS._replace(place="orders[1]"), ORDERS._replace(cause="rejected")):
         assert sums.add(0.0, kind) is not None
@@ -39,7 +39,7 @@ def test_other_partitions_and_other_causes_have_lines_of_their_own() -> None:
     assert sums.rest(0.0) == []
 
 
-def test_of_events_the_latest_is_told() -> None:
+def test_summaries_of_events_contain_the_latest_one() -> None:
     sums, kind = Summaries(), SummaryKey(logging.INFO, "a heartbeat failed")
     assert sums.add(0.0, kind, detail="one") == (logging.INFO, "a heartbeat failed: one")
     for detail in ("two", "three"):
@@ -61,7 +61,7 @@ def test_memory_is_bounded_and_nothing_is_left_out() -> None:
     assert len(sums) == 0
 
 
-def test_a_closed_log_has_told_everything() -> None:
+def test_closing_logs_the_rest() -> None:
     lines: list[str] = []
 
     class Keep(logging.Handler):
@@ -81,7 +81,7 @@ def test_a_closed_log_has_told_everything() -> None:
     assert len(lines) == 2
 
 
-def test_what_is_not_logged_is_not_counted() -> None:
+def test_events_below_the_log_level_are_not_counted() -> None:
     logger = logging.Logger("alone", logging.WARNING)
     log = SummaryLog(logger)
     log.event(logging.INFO, "a heartbeat failed")

@@ -1,4 +1,4 @@
-"""What type checkers and editors make of the public options: mypy, pyright, and pyright's language server."""
+"""Type checkers and editors understand the public options: mypy, pyright, and pyright's language server."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def run(command: list[str]) -> str:
 
 
 def shortened(kind: str) -> str:
-    """Without the modules that mypy writes before names."""
+    """Remove the module names that mypy prints before type names."""
     return re.sub(r"\b(?:\w+\.)+(?=\w)", "", kind)
 
 

@@ -1,4 +1,4 @@
-"""Compiled modules as plain Python: the same tests in a process of their own, where no `.so` is looked at."""
+"""Compiled modules as plain Python: the same tests pass in a process that loads no `.so`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.lengthy
 
 ROOT = Path(__file__).parents[1]
 COMPILED = (
-    "ShareFetch or ShareAcknowledge or unknown or records or credentials or refused or deep or megabytes"
+    "ShareFetch or ShareAcknowledge or unknown or records or credentials or refused or nested or megabytes"
 )
 
 
@@ -37,7 +37,7 @@ def test_messages_pass_the_same_tests_uncompiled() -> None:
     _passes_uncompiled("-k", COMPILED, *tests)
 
 
-def test_what_users_hold_passes_the_same_tests_uncompiled() -> None:
+def test_records_streams_and_leases_pass_the_same_tests_uncompiled() -> None:
     tests = [f"tests/client/test_{name}.py" for name in ("record", "streams", "deserialize")]
     tests += ["tests/fast/test_awaiting.py", "tests/engine/test_node_session.py"]
     _passes_uncompiled(*tests, "tests/state/test_acks.py", "tests/state/test_lease.py")

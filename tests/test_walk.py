@@ -1,4 +1,4 @@
-"""The walk of a record in docs/architecture.md: few rooms, one direction, and as a consumer really goes it."""
+"""The walk of a record in docs/architecture.md: few packages, one direction, and the calls that really happen."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tests.fakes.tiny_cluster import TinyCluster
 PAGE = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
 SECTION = PAGE.partition("## The walk of a record\n")[2].partition("\n## ")[0]
 ROOMS = re.findall(r"^\| `(kshare/\w+)(?:\.py)?` \|", PAGE, flags=re.MULTILINE)
-"""From the lowest to the highest."""
+"""The packages, from the lowest layer to the highest."""
 MOST_ROOMS = 7
 DEADLINE_S = 20.0
 
 
 class Place(NamedTuple):
-    """A function, and the file that it is in."""
+    """A function and its file."""
 
     path: str
     function: str
@@ -43,7 +43,7 @@ class Place(NamedTuple):
         return value
 
     def code(self) -> CodeType | None:
-        """None where it is compiled: nobody can watch it then."""
+        """None if it is compiled, because calls of compiled functions can't be traced."""
         found = self.found()
         return found.__code__ if isinstance(found, FunctionType) else None
 
@@ -52,7 +52,7 @@ class Step(NamedTuple):
     place: Place
     asked: tuple[Place, ...]
     is_later: bool
-    """It isn't called by the one before."""
+    """It isn't called by the previous step."""
 
 
 def walk(direction: str) -> list[Step]:
@@ -69,28 +69,28 @@ WALKS = {"In": walk("In"), "Out": walk("Out")}
 ALL = [place for steps in WALKS.values() for step in steps for place in (step.place, *step.asked)]
 
 
-def test_both_ways_are_described() -> None:
+def test_both_directions_are_described() -> None:
     assert [len(steps) > 4 for steps in WALKS.values()] == [True, True]
 
 
 @pytest.mark.parametrize("place", sorted(set(ALL)), ids=lambda place: place.function)
-def test_each_function_is_there(place: Place) -> None:
+def test_each_function_exists(place: Place) -> None:
     assert callable(place.found())
 
 
-def test_it_leads_through_few_rooms() -> None:
+def test_it_leads_through_few_packages() -> None:
     assert {place.room for place in ALL} <= set(ROOMS)
     assert len({place.room for place in ALL}) <= MOST_ROOMS
 
 
 @pytest.mark.parametrize(("direction", "sign"), [("In", 1), ("Out", -1)])
-def test_no_step_leads_back(direction: str, sign: int) -> None:
+def test_the_walk_passes_the_layers_in_one_direction(direction: str, sign: int) -> None:
     heights = [sign * ROOMS.index(step.place.room) for step in WALKS[direction]]
     assert heights == sorted(heights)
 
 
 @pytest.mark.parametrize("direction", WALKS)
-def test_what_a_step_asks_is_not_above_it(direction: str) -> None:
+def test_a_step_calls_nothing_in_a_higher_layer(direction: str) -> None:
     above = [
         place
         for step in WALKS[direction]
@@ -102,7 +102,7 @@ def test_what_a_step_asks_is_not_above_it(direction: str) -> None:
 
 @contextmanager
 def watched() -> Iterator[set[tuple[Place, Place]]]:
-    """Which functions of the walk were called by which others of it, at however many calls between them."""
+    """Which functions of the walk were called by which others of it, directly or indirectly."""
     places = {place.code(): place for place in ALL}
     calls: set[tuple[Place, Place]] = set()
 
@@ -124,7 +124,7 @@ def watched() -> Iterator[set[tuple[Place, Place]]]:
 
 
 @pytest.mark.anyio
-async def test_a_consumer_takes_these_steps() -> None:
+async def test_a_consumer_makes_these_calls() -> None:
     async with TinyCluster("t").running() as cluster:
         cluster.topics["t"].append(b"a", b"b", b"c")
         options: dict[str, Any] = {"group": "g", "topics": "t", "acknowledgement": "explicit"}

@@ -82,6 +82,7 @@ class Background:
             is_asyncio = False
         if is_asyncio:
             self._task = loop.create_task(self._main(), name="kshare consumer")
+            self._task.add_done_callback(self._on_done)
         else:
             import trio
 
@@ -96,10 +97,18 @@ class Background:
         except BaseException as error:
             self._error = _unwrapped(error)
         finally:
-            self.is_over = True
-            self._started_or_ended.set()
-            self._ended.set()
-            self._on_end()
+            self._end()
+
+    def _on_done(self, _: asyncio.Task[None]) -> None:
+        """If it was cancelled before its first step, `_main` hasn't run at all."""
+        if not self.is_over:
+            self._end()
+
+    def _end(self) -> None:
+        self.is_over = True
+        self._started_or_ended.set()
+        self._ended.set()
+        self._on_end()
 
     def _on_started(self) -> None:
         self.is_started = True

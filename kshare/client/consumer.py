@@ -329,18 +329,23 @@ class ShareConsumer(AsyncConsumer[RecordT_co]):
 
 
 class ConsumerSource(NamedTuple):
-    """The non-public methods of a consumer that loops over it call: see `streams.BatchSource`."""
+    """What loops over a consumer need of it, and users don't: see `streams.BatchSource`."""
 
     next_batch: Callable[[], Coroutine[Any, Any, ShareBatch]]
     open_batch: Callable[[], Coroutine[Any, Any, None]]
     burst_size: Callable[[], int]
     on_lock_lost: Callable[[ShareBatch, list[tuple[int, int]]], None]
+    inbox: Inbox
 
 
 def source_of(consumer: AsyncConsumer[Any]) -> ConsumerSource:
     """For the loops of this consumer, and for `kshare.sync`."""
     return ConsumerSource(
-        consumer.next_batch, consumer._open_batch, consumer._burst_size, consumer._on_lock_lost
+        consumer.next_batch,
+        consumer._open_batch,
+        consumer._burst_size,
+        consumer._on_lock_lost,
+        consumer._inbox,
     )
 
 

@@ -12,7 +12,9 @@ limited number of such records, other tasks get a chance to run.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, Protocol, Self
 
 from anyio.lowlevel import checkpoint
@@ -110,7 +112,7 @@ class Inbox:
     `on_available` is called when something becomes available, to wake waiting tasks.
     """
 
-    __slots__ = ("_left", "_loops", "_on_available", "_opened", "_unattended")
+    __slots__ = ("_left", "_loops", "_on_available", "_opened", "_parked", "_unattended")
 
     def __init__(self, on_available: Callable[[], None]) -> None:
         self._loops = 0
@@ -120,6 +122,8 @@ class Inbox:
         self._opened: list[BatchIterator] = []
         self._left: list[ShareBatch | ShareRecord] = []
         """What ended loops were processing."""
+        self._parked: deque[BatchIterator] = deque()
+        """Batches in the middle of which a loop of another thread has ended. Whoever takes one out owns it."""
         self._on_available = on_available
 
     def give_back(self) -> None:
@@ -162,7 +166,24 @@ class Inbox:
             rest = self._opened.pop(0).rest()
             if rest is not None:
                 return rest
+        while (parked := self.take_parked()) is not None:
+            rest = parked.rest()
+            if rest is not None:
+                return rest
         return None
+
+    def park(self, iterator: BatchIterator) -> None:
+        """For `kshare.sync`, in any thread."""
+        with suppress(ValueError):
+            self._unattended.remove(iterator)
+        self._parked.append(iterator)
+
+    def take_parked(self) -> BatchIterator | None:
+        """In any thread. None if nothing is parked, or if it has been released."""
+        try:
+            return self._parked.popleft()
+        except IndexError:
+            return None
 
     def begin_loop(self) -> None:
         self._loops += 1
@@ -177,14 +198,17 @@ class Inbox:
         Returns how many. At the first renewal it releases nothing, since `anext` begins a loop for every single record.
         """
         released = 0
-        for iterator in list(self._opened) if self._loops == 0 else ():
+        for iterator in [*self._opened, *self._parked] if self._loops == 0 else ():
             if not iterator.is_of(lease):
                 continue
             if iterator not in self._unattended:
                 self._unattended.append(iterator)
                 continue
             self._unattended.remove(iterator)
-            self._opened.remove(iterator)
+            try:
+                (self._opened if iterator in self._opened else self._parked).remove(iterator)
+            except ValueError:  # another thread has just taken it
+                continue
             rest = iterator.rest()
             if rest is not None:
                 released += len(rest)
@@ -194,6 +218,7 @@ class Inbox:
     def clear(self) -> None:
         """Drop all batches, since the consumer is being closed."""
         self._opened.clear()
+        self._parked.clear()
         self._unattended.clear()
 
 

@@ -6,7 +6,9 @@ them. Decides what is reported as lost; never who gets records, and sends nothin
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
+from weakref import WeakSet
 
 from kshare.engine.commits import Commits
 from kshare.engine.events import LossReason
@@ -50,6 +52,7 @@ class LeaseBook:
         self.commits = Commits(self.changed)
         self._reports = LeaseReports(self.reporter, lease_timers, self.commits)
         self._sessions: list[SessionLeases] = []
+        _books.add(self)
 
     def topic_partition_of(self, partition: TopicIdPartition) -> tuple[str, int]:
         """The topic's name, which is known once records of it were acquired, and the partition number."""
@@ -161,6 +164,13 @@ class LeaseBook:
         self.on_outcomes(acks.lose())
         self.changed.send()
 
+    def disown(self) -> None:
+        """This process was forked from the one that acquired the records: only that one can settle them."""
+        for partition_acks in self._sessions:
+            for acks in partition_acks.values():
+                for lease in acks.leases:
+                    lease.disown("they were acquired by the process that this one was forked from")
+
     def _report_lost(self, lease: Lease, reason: LossReason) -> None:
         self.holder.on_lost(lease, reason)
         self._reports.lost(lease, reason)
@@ -187,3 +197,15 @@ class LeaseBook:
             self.lease_timers.remove(expired)
             self.on_outcomes(outcomes)
             self.forget(acks)
+
+
+_books: WeakSet[LeaseBook] = WeakSet()
+
+
+def _disown_all() -> None:
+    for book in _books:
+        book.disown()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_disown_all)

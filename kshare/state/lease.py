@@ -206,6 +206,11 @@ class Lease:
     def lose(self) -> None:
         self.translate(_ALL_TO_LOST)
 
+    def disown(self, reason: str) -> None:
+        """Mark all records as lost without counting them: this process is a fork of the one that acquired them."""
+        self.loss_reason = reason
+        self.states = self.states.translate(_ALL_TO_LOST)
+
     def send(self, start: int, stop: int) -> bytes:
         """Marks this part of the states as sent; returns its types, or just one if all are the same."""
         states = self.states

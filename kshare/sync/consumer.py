@@ -17,11 +17,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar, Unpack, cast, overload
 
 import anyio
 
@@ -29,11 +30,12 @@ from kshare.client.config import ConsumerConfig
 from kshare.client.consumer import AsyncConsumer as _Consumer
 from kshare.client.consumer import BootstrapServers, TopicPartition, source_of
 from kshare.client.deserialize import KeyT, ReadRecord, RecordT_co, TypedBatch, ValueT
-from kshare.client.record import ShareBatch, ShareRecord, settle_held, settle_through
+from kshare.client.record import BatchIterator, ShareBatch, ShareRecord, lease_of, settle_held, settle_through
 from kshare.errors import ConfigError, ConsumerClosed, KshareError
 from kshare.state.lease import RELEASE
 from kshare.sync.decision_queue import DecisionQueue, Passage
 from kshare.sync.shared_loop import LoopClosed
+from kshare.sync.signals import SignalsPutOff
 
 if TYPE_CHECKING:
     from kshare.client.options import AnyOptions, BytesOptions, KeyAndValueOptions, KeyOptions, ValueOptions
@@ -44,6 +46,15 @@ ReturnT = TypeVar("ReturnT")
 
 _LOOK_S = 0.001
 """The minimum time to wait for records: enough to take those that are available."""
+
+
+class _Stretch(NamedTuple):
+    """The next records of the current batch, as many as may be handed out before the event loop has to run."""
+
+    records: Iterator[ShareRecord]
+    batch: BatchIterator | None
+    is_cut: bool
+    """The batch may have more."""
 
 
 class BlockingConsumer(Generic[RecordT_co]):
@@ -57,14 +68,19 @@ class BlockingConsumer(Generic[RecordT_co]):
         self._closing = threading.RLock()
         """Held by the thread that closes; others wait for it. Reentrant for signal handlers of that thread."""
         self._is_closed = False
-        self._is_cut = False
         self._iterating: tuple[threading.Thread, object] | None = None
         """The thread that is inside a loop, and an object for that loop."""
-        self._fetched: ShareBatch | None = None
-        self._current: Passage | ShareBatch | None = None
-        self._fetch_lock = asyncio.Lock()
-        self._records: Iterator[ShareRecord] = iter(())
-        self._remaining = 0
+        self._handed: ShareBatch | None = None
+        self._left: deque[ShareRecord | ShareBatch] = deque()
+        """What loops had in hand when they were left. Any thread may add to it, as the garbage collector runs."""
+        self._turn = asyncio.Lock()
+        self._loops: set[object] = set()
+        """One object for each loop over records that hasn't ended."""
+        self._loops_lock = threading.RLock()
+        """Loops that are garbage end in any thread."""
+        self._walk: BatchIterator | None = None
+        """The batch whose records all loops take. When the last loop ends, it is parked in the consumer's inbox."""
+        self._ahead = 0
         """How many records the current batch may still have."""
         self._burst_size = 1
         """How many records may be handed out before the event loop has to run again."""
@@ -72,24 +88,31 @@ class BlockingConsumer(Generic[RecordT_co]):
     def __enter__(self) -> Self:
         """Connect to a broker, or raise. Joining the group continues in the background."""
         if self._decisions is not None:
-            raise KshareError("the consumer is open already: make one for each `with`")
-        decisions = DecisionQueue(self._consumer)
+            raise KshareError("the consumer is open already: create one for each `with`")
         try:
-            decisions.loop.run(self._consumer.__aenter__)
+            self._open()
         except BaseException:
-            decisions.loop.close()
+            decisions, self._decisions = self._decisions, None
+            if decisions is not None:
+                self._close(decisions)
             raise
-        self._fetched, self._current, self._records = None, None, iter(())
-        self._is_closed, self._iterating = False, None
-        self._fetch_lock = asyncio.Lock()
-        self._decisions = decisions
         return self
+
+    def _open(self) -> None:
+        with SignalsPutOff(lambda: None):  # an interrupt here would leave a thread that nobody knows of
+            self._decisions = DecisionQueue(self._consumer)
+        self._handed, self._walk, self._ahead = None, None, 0
+        self._left.clear()
+        self._loops.clear()
+        self._is_closed, self._iterating = False, None
+        self._turn = asyncio.Lock()
+        self._decisions.loop.run(self._consumer.__aenter__)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            self.close()
+            _finish(self.close)
         except Exception as problem:
             if error is None:
                 raise
@@ -106,19 +129,23 @@ class BlockingConsumer(Generic[RecordT_co]):
         if decisions is None or decisions.loop.is_foreign:
             return
         self._require_other_thread("close()", decisions)
-
-        async def close() -> None:
-            decisions.close()
-            await self._consumer.close()
-
         with self._closing:
             if not self._is_closed:
                 self._is_closed = True
                 try:
-                    decisions.loop.run(close)
+                    self._close(decisions)
                 finally:
-                    decisions.loop.close()
                     self._decisions = None
+
+    def _close(self, decisions: DecisionQueue) -> None:
+        async def close() -> None:
+            decisions.close()
+            await self._consumer.close()
+
+        try:
+            _finish(lambda: decisions.loop.run(close))
+        finally:
+            decisions.loop.close()
 
     @property
     def config(self) -> ConsumerConfig:
@@ -133,34 +160,35 @@ class BlockingConsumer(Generic[RecordT_co]):
         """Iterate over the records. A new loop continues after the record at which the last one was left."""
         self._require_turn()
         self._give_back()
-        records = self._accepting() if self.config.is_implicit else self._iterate()
+        records = self._accepting() if self.config.is_implicit else self._walking()
         return cast("Iterator[RecordT_co]", records)
 
-    def _iterate(self) -> Iterator[ShareRecord]:
-        with self._turn_to_iterate():
+    def _walking(self) -> Iterator[ShareRecord]:
+        with self._turn_to_iterate(), self._sharing_a_batch():
             while True:
-                yield from self._next_records()
-                self._advance()
+                stretch = self._next_stretch()
+                yield from stretch.records
+                self._go_on(stretch)
 
-    def _next_records(self) -> Iterator[ShareRecord]:
-        """The next records of the current batch, as many as may be handed out without running the event loop."""
-        self._is_cut = self._burst_size < self._remaining
-        if not self._is_cut:
-            return self._records
-        self._remaining -= self._burst_size
-        return islice(self._records, self._burst_size)
+    def _next_stretch(self) -> _Stretch:
+        walk = self._walk
+        if walk is None or self._ahead <= self._burst_size:
+            return _Stretch(walk or iter(()), walk, is_cut=False)
+        self._ahead -= self._burst_size
+        return _Stretch(islice(walk, self._burst_size), walk, is_cut=True)
 
-    def _advance(self) -> None:
+    def _go_on(self, after: _Stretch) -> None:
         """Let the event loop run, and get the next batch if this one has no more records."""
-        if self._is_cut:
+        if after.is_cut:
             decisions = self._opened()
-            if not decisions.loop.take_turn(self._on_loop_turn):
+            if not decisions.loop.take_turn(self._look_around):
                 decisions.schedule()
-        else:
+        elif self._walk is after.batch:  # otherwise another loop has got the next batch
+            self._give_back()
             batch = self._next_batch()
-            self._records, self._remaining = iter(batch), len(batch)
+            self._walk, self._ahead = iter(batch), len(batch)
 
-    def _on_loop_turn(self) -> None:
+    def _look_around(self) -> None:
         """In the event loop."""
         self._opened().clear()
         self._burst_size = self._source.burst_size()
@@ -176,6 +204,24 @@ class BlockingConsumer(Generic[RecordT_co]):
             if self._iterating is loop:
                 self._iterating = None
 
+    @contextmanager
+    def _sharing_a_batch(self) -> Iterator[None]:
+        """For the duration of a loop over records: it takes them from the batch that other loops have opened."""
+        loop = object()
+        with self._loops_lock:
+            self._loops.add(loop)
+            if len(self._loops) == 1:
+                self._walk = self._source.inbox.take_parked()
+                self._ahead = self._ahead if self._walk else 0
+        try:
+            yield
+        finally:
+            with self._loops_lock:
+                self._loops.discard(loop)
+                if not self._loops and self._walk is not None:
+                    self._source.inbox.park(self._walk)
+                    self._walk = None
+
     def _require_turn(self) -> None:
         """Raise if another thread iterates: its records would be released or accepted by this one."""
         other = self._iterating[0] if self._iterating else threading.current_thread()
@@ -186,28 +232,35 @@ class BlockingConsumer(Generic[RecordT_co]):
             )
 
     def _accepting(self) -> Iterator[ShareRecord]:
-        with self._turn_to_iterate():
+        with self._turn_to_iterate(), self._sharing_a_batch():
             progress: Passage | None = None
             while True:
-                if progress is not self._opened().progress:  # another loop was started inside this one
-                    progress = None
-                is_away = False
+                decisions, stretch = self._opened(), self._next_stretch()
+                record_away: ShareRecord | None = None
                 try:
-                    for record in self._next_records():
-                        is_away = (
-                            True  # first: an interrupt from here on must not accept what the user hasn't seen
-                        )
-                        if progress is None:
-                            progress = self._current = self._opened().begin(record)
+                    for record in stretch.records:
+                        # First: an interrupt from here on must not accept what the user hasn't seen.
+                        record_away = record
+                        if progress is None or progress.is_over:
+                            progress = self._begin_passage(record, progress)
                         progress.at = record
                         yield record
-                        is_away = False
+                        record_away = None
                 finally:
-                    if progress is not None and not is_away:
-                        progress.come_back()
-                self._advance()
-                if not self._is_cut:
+                    if record_away is not None:
+                        self._left.append(record_away)
+                    elif progress is not None:
+                        decisions.come_back(progress)
+                self._go_on(stretch)
+                if not stretch.is_cut:
                     progress = None
+
+    def _begin_passage(self, first: ShareRecord, before: Passage | None) -> Passage:
+        """`before` ended when another loop took a record."""
+        decisions = self._opened()
+        if before is not None:
+            decisions.come_back(before)
+        return decisions.begin(first)
 
     def batches(self) -> Iterator[TypedBatch[RecordT_co]]:
         """Iterate over batches: records of one partition that were acquired together."""
@@ -218,22 +271,26 @@ class BlockingConsumer(Generic[RecordT_co]):
     def _batches(self) -> Iterator[ShareBatch]:
         with self._turn_to_iterate():
             while True:
-                batch = self._current = self._next_batch()
-                yield batch
+                batch = self._next_batch()
+                is_away = True
+                try:
+                    yield batch
+                    is_away = False
+                finally:
+                    if is_away and self.config.is_implicit:
+                        self._left.append(batch)
                 if self.config.is_implicit:
                     self._opened().accept_batch(batch)
 
     def _give_back(self) -> None:
-        """Release what the previous loop had in hand: it won't continue."""
-        current, self._current = self._current, None
-        if current is None or not self.config.is_implicit:
-            return
-        decisions = self._opened()
-        decisions.end()
-        if isinstance(current, ShareBatch):
-            settle_held(current, RELEASE)
-        elif current.at is not None:
-            decisions.settle_if_held(current.lease, current.at.offset, RELEASE)
+        """Release what loops that were left had in hand: they won't continue."""
+        while self._left:
+            left, decisions = self._left.popleft(), self._opened()
+            decisions.end()
+            if isinstance(left, ShareBatch):
+                settle_held(left, RELEASE)
+            else:
+                decisions.settle_if_held(lease_of(left.batch), left.offset, RELEASE)
 
     def commit(self) -> dict[TopicPartition, KshareError | None]:
         """Wait until all acknowledgements made so far are confirmed or refused. Returns the results.
@@ -288,26 +345,26 @@ class BlockingConsumer(Generic[RecordT_co]):
     def _next_batch_within(self, timeout: float | None) -> ShareBatch | None:
         """Return the batch that an interrupted call had fetched already, or wait for one."""
         self._require_turn()
-        if self._fetched is None:
+        if self._handed is None:
             self._run(lambda: self._fetch(timeout))
-        batch, self._fetched = self._fetched, None
+        batch, self._handed = self._handed, None
         return batch
 
     async def _fetch(self, timeout: float | None) -> None:
         """One call at a time: an interrupt while a task is started leaves a task that nobody cancels."""
         with anyio.move_on_after(None if timeout is None else max(timeout, _LOOK_S)):
-            async with self._fetch_lock:
-                if self._fetched is None:
+            async with self._turn:
+                if self._handed is None:
                     assert self._decisions is not None, "only an open consumer fetches"
                     batch = await self._source.next_batch()
                     settle_through(batch, self._decisions)
                     self._burst_size = self._source.burst_size()
-                    self._fetched = batch
+                    self._handed = batch
 
-    def _require_other_thread(self, caller: str, decisions: DecisionQueue) -> None:
+    def _require_other_thread(self, what: str, decisions: DecisionQueue) -> None:
         if decisions.loop.is_run_here:
             raise KshareError(
-                f"{caller} waits for the consumer's event loop, so observers, which that loop calls, can't call it"
+                f"{what} waits for the consumer's event loop, so observers, which that loop calls, can't call it"
             )
 
     def _call(self, function: Callable[[], None]) -> None:
@@ -375,3 +432,14 @@ class ShareConsumer(BlockingConsumer[RecordT_co]):
             cls, bootstrap_servers: BootstrapServers = None, **options: Unpack[BytesOptions]
         ) -> ShareConsumer[ShareRecord]: ...
         def __new__(cls, bootstrap_servers: BootstrapServers = None, **options: Any) -> Any: ...
+
+
+def _finish(function: Callable[[], object]) -> None:
+    """If a signal handler raises meanwhile, as that of Ctrl-C does, finish first. A second one is raised at once."""
+    try:
+        function()
+    except (KshareError, LoopClosed):
+        raise
+    except BaseException:
+        function()
+        raise

@@ -21,7 +21,7 @@ _GATHER_S = 0.003
 class Passage:
     """How far a loop has come in a lease. The user's thread sets `at` and `passed`, the event loop everything else."""
 
-    __slots__ = ("_batch", "_consumer", "_next", "_passed", "at")
+    __slots__ = ("_batch", "_consumer", "_next", "_passed", "at", "is_over")
 
     def __init__(self, first: ShareRecord, consumer: AsyncConsumer[Any]) -> None:
         self._batch = first.batch
@@ -30,6 +30,8 @@ class Passage:
         self._passed = first.offset - 1
         self.at: ShareRecord | None = first
         """The record in the user's hands. All records before it are finished."""
+        self.is_over = False
+        """Another loop has been started, or has continued, since: what is passed from now on isn't noticed."""
 
     def come_back(self) -> None:
         """The user asks for the next record."""
@@ -118,8 +120,18 @@ class DecisionQueue(Settlements):
         """The loop has ended. Decisions from now on are applied after its acceptances."""
         progress, self.progress = self.progress, None
         if progress is not None:
-            self.queue.append((_accept, progress, progress.passed, ACCEPT))
-            self.schedule()
+            progress.is_over = True
+            self._accept_passed(progress)
+
+    def come_back(self, progress: Passage) -> None:
+        """A loop asks for the next record: the one that the user had is finished."""
+        progress.come_back()
+        if progress.is_over:
+            self._accept_passed(progress)
+
+    def _accept_passed(self, progress: Passage) -> None:
+        self.queue.append((_accept, progress, progress.passed, ACCEPT))
+        self.schedule()
 
     def on_run(self) -> None:
         self.clear()

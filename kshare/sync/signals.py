@@ -27,7 +27,7 @@ class SignalsPutOff:
 
     def __init__(self, on_signal: Callable[[], object]) -> None:
         self._on_signal = on_signal
-        self._noted: list[tuple[_Function, int, FrameType | None]] = []
+        self._noted: dict[int, tuple[_Function, FrameType | None]] = {}
         self._handlers: list[tuple[int, _Handler]] = []
         self.is_active = False
 
@@ -57,7 +57,8 @@ class SignalsPutOff:
             self._call_noted()
 
     def note(self, function: _Function, number: int, frame: FrameType | None) -> None:
-        self._noted.append((function, number, frame))
+        """A signal that is pending already isn't noted again, as in the operating system."""
+        self._noted[number] = function, frame
         self._on_signal()
 
     def _replace(self, number: int, handler: Any) -> None:
@@ -72,13 +73,18 @@ class SignalsPutOff:
         self._handlers.append((number, handler))
 
     def _call_noted(self) -> None:
-        """Call all of them, even if one raises."""
+        """Call all of them, even if one raises: the last error is raised, with the one before as its context."""
+        error: BaseException | None = None
         while self._noted:
-            function, number, frame = self._noted.pop(0)
+            number = next(iter(self._noted))
+            function, frame = self._noted.pop(number)
             try:
                 function(number, frame)
-            finally:
-                self._call_noted()
+            except BaseException as problem:
+                problem.__context__ = problem.__context__ or error
+                error = problem
+        if error is not None:
+            raise error
 
 
 class _Handler:

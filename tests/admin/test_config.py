@@ -1,4 +1,4 @@
-"""What an AdminClient takes, and what it says of the rest."""
+"""Which options an AdminClient accepts, and its error messages for others."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ pytestmark = pytest.mark.anyio
         ("localhost:port", {}, "port"),
         ("localhost:9092", {"bootstrap.servers": "other:9092"}, "given twice"),
         ("localhost:9092", {"request_timeot": 1}, "did you mean request_timeout"),
-        ("localhost:9092", {"group.id": "orders"}, "group.id is for consumers"),
-        ("localhost:9092", {"max_records": 5}, "max_records is for consumers"),
+        ("localhost:9092", {"group.id": "orders"}, "group.id is an option of consumers"),
+        ("localhost:9092", {"max_records": 5}, "max_records is an option of consumers"),
         ("localhost:9092", {"request_timeout": 0}, "request_timeout must be a number of seconds"),
         ("localhost:9092", {"sasl.mechanism": "PLAIN"}, "PLAIN needs username"),
     ],
 )
-def test_options_are_refused_with_what_to_write_instead(
+def test_wrong_options_raise_config_error_that_says_what_to_write(
     servers: str | None, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         AdminClient(servers, **options)
 
 
-async def test_names_of_kafka_are_understood(kshare_broker: Broker) -> None:
+async def test_kafka_option_names_are_accepted(kshare_broker: Broker) -> None:
     pasted: dict[str, Any] = {
         "bootstrap.servers": kshare_broker.bootstrap,
         "security.protocol": "PLAINTEXT",
@@ -44,18 +44,18 @@ async def test_names_of_kafka_are_understood(kshare_broker: Broker) -> None:
         assert await admin.list_groups() == []
 
 
-async def test_a_broker_that_is_not_there_is_an_error_at_once(free_tcp_port: int) -> None:
+async def test_unreachable_broker_raises_at_once(free_tcp_port: int) -> None:
     with anyio.fail_after(20), pytest.raises(ConnectionLost, match="refused"):
         async with AdminClient(f"127.0.0.1:{free_tcp_port}"):
             pass
 
 
-async def test_a_client_that_was_not_opened_says_how() -> None:
+async def test_unopened_client_raises_error_that_shows_how_to_open_it() -> None:
     with pytest.raises(KshareError, match="write `async with AdminClient"):
         await AdminClient("localhost:9092").list_groups()
 
 
-async def test_what_the_user_raises_comes_out_as_it_is(kshare_broker: Broker) -> None:
+async def test_exception_of_user_code_is_raised_unchanged(kshare_broker: Broker) -> None:
     async def fail() -> None:
         async with AdminClient(kshare_broker.bootstrap) as admin:
             await admin.list_groups()

@@ -1,4 +1,4 @@
-"""Settings of groups and topics; topics themselves."""
+"""Configuration of groups and topics; creating, listing and deleting topics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.anyio
 LOCK = "share.record.lock.duration.ms"
 
 
-async def test_a_groups_settings_are_shown_set_and_unset(admin: AdminClient) -> None:
+async def test_group_config_is_read_set_and_reset_to_default(admin: AdminClient) -> None:
     before = {one.name: one for one in await admin.group_config("shippers")}
     assert before["share.auto.offset.reset"].value == "latest"
     assert before[LOCK].source == "default"
@@ -25,7 +25,7 @@ async def test_a_groups_settings_are_shown_set_and_unset(admin: AdminClient) -> 
     assert undone["share.auto.offset.reset"].value == "earliest"
 
 
-async def test_settings_that_are_refused_change_nothing(admin: AdminClient) -> None:
+async def test_refused_changes_change_nothing(admin: AdminClient) -> None:
     before = await admin.group_config("shippers")
     for changes in ({"share.no.such": "1"}, {LOCK: "soon"}, {LOCK: "20000", "share.auto.offset.reset": "x"}):
         with pytest.raises(BrokerError, match="changing the configuration of group shippers: INVALID_"):
@@ -36,7 +36,7 @@ async def test_settings_that_are_refused_change_nothing(admin: AdminClient) -> N
     assert await admin.group_config("shippers") == before
 
 
-async def test_topics_are_made_configured_listed_and_deleted(admin: AdminClient) -> None:
+async def test_topics_are_created_configured_listed_and_deleted(admin: AdminClient) -> None:
     await admin.create_topic("orders", 3, config={"retention.ms": "60000"})
     await admin.create_topic("returns")
     listed = {one.topic: one for one in await admin.list_topics()}

@@ -1,4 +1,4 @@
-"""Groups as an administrator sees them."""
+"""Groups: listed, described and deleted by an AdminClient."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_a_group_with_a_member_is_listed_and_described(
     assert await admin.list_groups(types=()) == []
 
 
-async def test_a_group_that_is_not_there_is_an_error(admin: AdminClient) -> None:
+async def test_nonexistent_group_raises_group_id_not_found(admin: AdminClient) -> None:
     for ask in (admin.describe_share_group, admin.delete_share_group):
         with pytest.raises(BrokerError, match="group nobody: GROUP_ID_NOT_FOUND"):
             await ask("nobody")
@@ -53,7 +53,7 @@ async def test_a_group_that_is_not_there_is_an_error(admin: AdminClient) -> None
 
 
 async def test_groups_of_all_brokers_are_listed_and_found(kshare_cluster: Broker) -> None:
-    """Each of three brokers coordinates some."""
+    """Each of the three brokers coordinates some of the groups."""
     kshare_cluster.create_topic("orders")
     names = [f"group-{number}" for number in range(9)]
     async with AdminClient(kshare_cluster.bootstrap) as admin:
@@ -64,7 +64,7 @@ async def test_groups_of_all_brokers_are_listed_and_found(kshare_cluster: Broker
         assert len(nodes) > 1
 
 
-async def test_a_coordinator_that_goes_is_found_again(kshare_cluster: Broker) -> None:
+async def test_new_coordinator_is_found_when_the_old_one_stops(kshare_cluster: Broker) -> None:
     kshare_cluster.create_topic("orders")
     async with AdminClient(kshare_cluster.bootstrap, request_timeout=30) as admin:
         await admin.alter_share_group_offsets("shippers", {("orders", 0): 0})

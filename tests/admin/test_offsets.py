@@ -1,4 +1,4 @@
-"""Where groups stand, and setting it."""
+"""Offsets of share groups: reading, changing, resetting and deleting them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kshare.testing import Broker
 pytestmark = pytest.mark.anyio
 
 
-async def test_offsets_and_lag_follow_what_is_settled(kshare_broker: Broker, admin: AdminClient) -> None:
+async def test_start_offset_and_lag_follow_settled_records(kshare_broker: Broker, admin: AdminClient) -> None:
     kshare_broker.create_topic("orders", 2)
     kshare_broker.produce("orders", [b"a", b"b", b"c"])
     kshare_broker.produce("orders", [b"d"], partition=1)
@@ -61,7 +61,7 @@ async def test_offsets_are_reset(kshare_broker: Broker, admin: AdminClient) -> N
     assert await standing() == [3, 0]
 
 
-async def test_a_new_group_may_be_given_offsets(kshare_broker: Broker, admin: AdminClient) -> None:
+async def test_offsets_of_a_new_group_can_be_reset(kshare_broker: Broker, admin: AdminClient) -> None:
     kshare_broker.create_topic("orders")
     kshare_broker.produce("orders", [b"a"])
     changes = await admin.reset_share_group_offsets("newcomers", "latest", {"orders": None})
@@ -70,7 +70,7 @@ async def test_a_new_group_may_be_given_offsets(kshare_broker: Broker, admin: Ad
     assert offset == PartitionOffset("orders", 0, 1, offset.leader_epoch, offset.lag)
 
 
-async def test_what_cannot_be_reset_says_why(kshare_broker: Broker, admin: AdminClient) -> None:
+async def test_refused_resets_say_why(kshare_broker: Broker, admin: AdminClient) -> None:
     kshare_broker.create_topic("orders")
     for to, topics, message in (
         ("earliest", None, "group g has read no topic yet: name the topics"),
@@ -88,7 +88,9 @@ async def test_what_cannot_be_reset_says_why(kshare_broker: Broker, admin: Admin
     assert await admin.list_groups() == []
 
 
-async def test_a_group_with_members_keeps_its_offsets(kshare_broker: Broker, admin: AdminClient) -> None:
+async def test_offsets_of_a_group_with_members_are_not_changed(
+    kshare_broker: Broker, admin: AdminClient
+) -> None:
     kshare_broker.create_topic("orders")
     async with ShareConsumer(kshare_broker.bootstrap, group="shippers", topics=["orders"]):
         with anyio.fail_after(20):
@@ -109,7 +111,7 @@ async def test_offsets_are_deleted(kshare_broker: Broker, admin: AdminClient) ->
         await admin.delete_share_group_offsets("shippers", ["orders"])
 
 
-async def test_a_leader_that_moves_is_found_again(kshare_cluster: Broker) -> None:
+async def test_reset_follows_leaders_that_move(kshare_cluster: Broker) -> None:
     kshare_cluster.create_topic("orders", 3)
     for partition in range(3):
         kshare_cluster.produce("orders", [b"a"], partition=partition)

@@ -1,4 +1,4 @@
-"""Keys go where kafka-python, which follows Java, has them go."""
+"""The partition of a key is the same as in kafka-python, which follows Java."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kshare.admin.partitioner import murmur2, partition_for
 
 
 @given(st.binary(max_size=40))
-def test_the_hash_is_javas(key: bytes) -> None:
+def test_hash_is_the_same_as_javas(key: bytes) -> None:
     assert murmur2(key) == their_murmur2(key) & 0xFFFFFFFF
 
 
 @given(st.binary(max_size=40), st.integers(1, 1000))
-def test_the_sign_is_left_out(key: bytes, partitions: int) -> None:
-    """As Java's `toPositive` does, which isn't taking the absolute value."""
+def test_sign_bit_is_cleared(key: bytes, partitions: int) -> None:
+    """As Java's `toPositive` does. It isn't the absolute value."""
     assert partition_for(key, partitions) == (their_murmur2(key) & 0x7FFFFFFF) % partitions

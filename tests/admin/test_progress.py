@@ -1,4 +1,4 @@
-"""How far a share group is: three sources, one figure."""
+"""A share group's progress, calculated from its offsets, its stored states and the topic's offsets."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ def figures(found: PartitionProgress) -> tuple[int | None, int | None, int]:
     return found.start_offset, found.lag, found.removed
 
 
-def test_the_start_is_the_first_record_that_is_not_settled() -> None:
+def test_start_offset_is_the_first_unsettled_record() -> None:
     stored = state(10, (10, 11, DONE, 1), (12, 12, GONE, 5), (14, 14, DONE, 1))
     assert figures(progress(reported(10, 18), stored, 0, 30)) == (13, 16, 0)
     assert figures(progress(reported(10, 0), state(10, (10, 29, DONE, 1)), 0, 30)) == (30, 0, 0)
 
 
-def test_what_the_topic_removed_is_counted_and_no_lag() -> None:
+def test_records_removed_from_the_topic_are_counted_and_not_part_of_the_lag() -> None:
     stored = state(10, (11, 12, DONE, 1), (20, 21, DONE, 1))
     assert figures(progress(reported(10, 17), stored, 20, 30)) == (22, 8, 8)
     assert figures(progress(reported(10, 20), None, 20, 30)) == (20, 10, 10)
     assert figures(progress(reported(10, None), None, 30, 30)) == (30, None, 20)
 
 
-def test_where_nothing_is_known_nothing_is_said() -> None:
+def test_unknown_figures_are_none() -> None:
     assert figures(progress(reported(None), None, 5, 30)) == (None, None, 0)
     assert figures(progress(reported(10, 3), None, None, None)) == (10, 3, 0)
     assert figures(progress(reported(None), state(-1), 5, 30)) == (None, None, 0)
@@ -54,7 +54,7 @@ def test_where_nothing_is_known_nothing_is_said() -> None:
 
 
 @pytest.mark.parametrize(("settled", "end", "is_full"), [(99, 300, True), (99, 100, False), (80, 300, False)])
-def test_a_window_is_full_when_it_spans_the_limit_and_more_waits(
+def test_window_is_full_when_it_spans_the_limit_and_records_wait(
     settled: int, end: int, is_full: bool
 ) -> None:
     stored = state(0, (1, settled, DONE, 1))
@@ -69,10 +69,10 @@ def full(found: PartitionProgress, limit: int | None) -> bool:
     return replace(found, window_limit=limit).is_window_full
 
 
-# --- what the records of the topic tell beyond the present
+# --- history, from the records of the state topic
 
 
-def test_a_trail_says_since_when_the_start_is_what_it_is_and_what_was_given_up() -> None:
+def test_trail_tells_when_the_start_offset_changed_and_how_many_records_were_archived() -> None:
     fold, trails = ShareStates(), StateTrails()
 
     def say(at: int, key: bytes, value: bytes | None) -> StateTrail | None:
@@ -85,7 +85,7 @@ def test_a_trail_says_since_when_the_start_is_what_it_is_and_what_was_given_up()
     found = say(2, *update(1, UNINITIALIZED_START_OFFSET, [(0, 0, DONE, 1)]))
     assert (found.start_since, found.changed_at) == (2.0, 2.0)  # type: ignore[union-attr]
     say(3, *update(1, UNINITIALIZED_START_OFFSET, [(2, 3, GONE, 5), (4, 4, GONE, 1)]))
-    found = say(4, *update(1, 1, [(2, 3, GONE, 5), (5, 5, FREE, 2)]))  # the two are said again
+    found = say(4, *update(1, 1, [(2, 3, GONE, 5), (5, 5, FREE, 2)]))  # 2 and 3 are repeated
     assert found is not None
     assert (found.start_since, found.changed_at) == (2.0, 4.0)
     assert found.archived == {5: 2, 1: 1}
@@ -93,6 +93,6 @@ def test_a_trail_says_since_when_the_start_is_what_it_is_and_what_was_given_up()
     assert found is not None
     assert (found.start_since, found.changed_at) == (2.0, 4.0)
     assert say(6, *update(1, UNINITIALIZED_START_OFFSET, [(1, 1, DONE, 1)])) == found, (
-        "it belongs to another snapshot"
+        "the update belongs to another snapshot"
     )
     assert say(7, snapshot(1, 0, [])[0], None) is None

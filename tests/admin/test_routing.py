@@ -1,4 +1,4 @@
-"""What is asked again, what isn't, and when it ends."""
+"""Which requests are retried, which aren't, and for how long."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def do_everything(admin: AdminClient) -> None:
 
 
 def saying(rows: str | None, error: ErrorCode) -> Callable[[Any], None]:
-    """An answer says so, in each of these rows or as a whole."""
+    """Set the error code in each of these rows of the response, or in the response itself."""
 
     def change(answer: Any) -> None:
         for part in getattr(answer, rows) if rows else [answer]:
@@ -58,7 +58,7 @@ def saying(rows: str | None, error: ErrorCode) -> Callable[[Any], None]:
         (IncrementalAlterConfigsRequest, "responses", ErrorCode.NOT_CONTROLLER),
     ],
 )
-async def test_errors_that_pass_are_waited_for(
+async def test_retriable_errors_are_retried(
     kshare_broker: Broker,
     admin: AdminClient,
     request_type: type[Request[Any]],
@@ -84,7 +84,7 @@ async def test_errors_that_pass_are_waited_for(
         ShareGroupDescribeRequest,
     ],
 )
-async def test_answers_that_are_lost_are_asked_for_again(
+async def test_requests_are_repeated_when_the_response_is_lost(
     kshare_broker: Broker, admin: AdminClient, request_type: type[Request[Any]]
 ) -> None:
     kshare_broker.create_topic("orders")
@@ -93,7 +93,9 @@ async def test_answers_that_are_lost_are_asked_for_again(
     assert fault.hits == 1
 
 
-async def test_what_must_not_be_done_twice_is_asked_once(kshare_broker: Broker, admin: AdminClient) -> None:
+async def test_requests_that_are_not_idempotent_are_sent_once(
+    kshare_broker: Broker, admin: AdminClient
+) -> None:
     kshare_broker.create_topic("orders")
     await admin.alter_share_group_offsets("g", {("orders", 0): 0})
     for request_type in (DeleteGroupsRequest, CreateTopicsRequest):
@@ -109,7 +111,7 @@ async def test_what_must_not_be_done_twice_is_asked_once(kshare_broker: Broker, 
     assert "returns" in {one.topic for one in await admin.list_topics()}
 
 
-async def test_errors_that_stay_are_raised_when_time_is_up(kshare_broker: Broker) -> None:
+async def test_persistent_retriable_error_is_raised_after_the_timeout(kshare_broker: Broker) -> None:
     async with AdminClient(kshare_broker.bootstrap, request_timeout=2) as admin:
         kshare_broker.faults.add(
             FindCoordinatorRequest, times=None, error=ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -118,14 +120,14 @@ async def test_errors_that_stay_are_raised_when_time_is_up(kshare_broker: Broker
             await admin.describe_share_group("g")
 
 
-async def test_a_broker_that_says_nothing_is_waited_for_no_longer_than_allowed(kshare_broker: Broker) -> None:
+async def test_silent_broker_raises_request_timed_out(kshare_broker: Broker) -> None:
     async with AdminClient(kshare_broker.bootstrap, request_timeout=2) as admin:
         kshare_broker.faults.add(ListGroupsRequest, times=None, swallow=True)
         with anyio.fail_after(20), pytest.raises(RequestTimedOut):
             await admin.list_groups()
 
 
-async def test_errors_that_do_not_pass_are_raised_at_once(kshare_broker: Broker, admin: AdminClient) -> None:
+async def test_fatal_errors_are_raised_at_once(kshare_broker: Broker, admin: AdminClient) -> None:
     fault = kshare_broker.faults.add(
         ListGroupsRequest, times=None, error=ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     )
@@ -134,7 +136,9 @@ async def test_errors_that_do_not_pass_are_raised_at_once(kshare_broker: Broker,
     assert fault.hits == 1
 
 
-async def test_bounds_that_we_may_not_look_at_are_left_out(kshare_broker: Broker, admin: AdminClient) -> None:
+async def test_config_bounds_are_none_without_permission_to_describe_the_broker(
+    kshare_broker: Broker, admin: AdminClient
+) -> None:
     kshare_broker.faults.add(
         DescribeConfigsRequest,
         times=None,

@@ -1,4 +1,4 @@
-"""Logs and durable states, read from outside."""
+"""Topic records, and share-partition states in the state topic, as an AdminClient reads them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def settle(broker: Broker, count: int) -> None:
-    """Accepts the even offsets of the first ones, and rejects every third of the others."""
+    """Fetch `count` records: accept even offsets, reject odd multiples of three, release the others."""
     async with ShareConsumer(
         broker.bootstrap, group="shippers", topics=["orders"], acknowledgement="explicit"
     ) as consumer:
@@ -34,7 +34,7 @@ async def settle(broker: Broker, count: int) -> None:
                     break
 
 
-async def test_states_are_what_was_acknowledged(kshare_broker: Broker, admin: AdminClient) -> None:
+async def test_states_match_the_acknowledgements(kshare_broker: Broker, admin: AdminClient) -> None:
     kshare_broker.create_topic("orders", 1)
     kshare_broker.produce("orders", [b"%d" % number for number in range(8)])
     await admin.alter_group_config("shippers", {"share.auto.offset.reset": "earliest"})
@@ -59,9 +59,7 @@ async def test_states_are_what_was_acknowledged(kshare_broker: Broker, admin: Ad
     assert list(state.open_ranges(9))[-1] == StateRange(8, 8, StoredState.AVAILABLE, 0)
 
 
-async def test_states_are_followed_even_over_what_was_cut_off(
-    kshare_broker: Broker, admin: AdminClient
-) -> None:
+async def test_state_log_is_followed_across_pruned_records(kshare_broker: Broker, admin: AdminClient) -> None:
     log = StateLog(admin._router())
     assert await log.partition_count() == 0
     kshare_broker.create_topic("orders", 1)
@@ -90,7 +88,7 @@ async def test_states_are_followed_even_over_what_was_cut_off(
     assert log.states == await share_states(admin._router(), [where])
 
 
-async def test_a_log_is_read_while_its_leader_moves(kshare_cluster: Broker) -> None:
+async def test_log_is_read_while_its_leader_moves(kshare_cluster: Broker) -> None:
     kshare_cluster.create_topic("orders", 1)
     for start in range(0, 30, 10):
         kshare_cluster.produce("orders", [b"%d" % number for number in range(start, start + 10)])

@@ -1,4 +1,4 @@
-"""Batches as producers send them."""
+"""Record batches as producers send them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A socket to a broker, byte by byte."""
+"""A plain socket connected to a broker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DEADLINE_S = 20.0
 
 
 class Raw:
-    """A socket and nothing else."""
+    """Sends any bytes, and splits what arrives into frames."""
 
     def __init__(self, broker: Broker) -> None:
         host, _, port = broker.bootstrap.partition(":")
@@ -29,7 +29,7 @@ class Raw:
         self.socket.sendall(data)
 
     def frame(self) -> memoryview | None:
-        """The next answer; None when the broker has hung up."""
+        """The next response frame; None if the broker closed the connection."""
         while not self._frames:
             try:
                 chunk = self.socket.recv(65536)

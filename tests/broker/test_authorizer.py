@@ -1,4 +1,4 @@
-"""Access rules: which allow, which deny, what a right brings with it, and how rules are found again."""
+"""Access rules: which allow, which deny, which rights a right implies, and how rules are found and stored."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def is_authorized(rules: list[AclRule], name: str = "orders", operation: Operati
     return authorizer.is_authorized("User:bob", "10.0.0.1", operation, AclResource.TOPIC, name)
 
 
-def test_where_nobody_is_asked_everything_may_be_done() -> None:
+def test_everything_is_allowed_without_an_authorizer() -> None:
     assert Authorizer(Configs()).is_authorized("User:bob", "h", Operation.READ, AclResource.TOPIC, "orders")
 
 
 @pytest.mark.parametrize("user", ["User:root", "User:admin"])
-def test_some_may_do_everything(user: str) -> None:
+def test_super_users_may_do_everything(user: str) -> None:
     authorizer = Authorizer(Configs(ASKED))
     authorizer.add(rule(principal=user, permission=DENY))
     assert authorizer.is_authorized(user, "h", Operation.READ, AclResource.TOPIC, "orders")
@@ -70,7 +70,7 @@ def test_rules(rules: list[AclRule], is_allowed: bool) -> None:
 
 
 @pytest.mark.parametrize("operation", [Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER])
-def test_whoever_may_do_something_may_look(operation: Operation) -> None:
+def test_other_operations_imply_describe(operation: Operation) -> None:
     assert is_authorized([rule(operation=operation)], operation=Operation.DESCRIBE)
     assert not is_authorized([rule(operation=Operation.DESCRIBE)], operation=operation)
 
@@ -97,7 +97,7 @@ def test_filters(name: str | None, pattern: int, found: int) -> None:
     assert len(authorizer.rules) == 3 - found
 
 
-def test_a_folder_keeps_them(tmp_path: Path) -> None:
+def test_rules_are_stored_in_the_data_directory(tmp_path: Path) -> None:
     with Broker(settings=ASKED, data_dir=tmp_path) as broker:
         broker.call(lambda: broker.state.authorizer.add(rule()))
     with Broker(settings=ASKED, data_dir=tmp_path) as broker:

@@ -1,4 +1,4 @@
-"""Classic groups: joining, rebalancing, expiring, committing; without a socket, with a clock in the hand."""
+"""Classic groups: joins, rebalances, expiry and commits, without sockets and with a manual clock."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class World:
         return group, joined
 
 
-def test_a_first_member_leads_a_generation_of_one() -> None:
+def test_first_member_becomes_the_leader() -> None:
     world = World()
     group, member = world.join()
     assert member.result is not None
@@ -63,7 +63,7 @@ def test_a_first_member_leads_a_generation_of_one() -> None:
     assert (group.members[member.id].assignment, str(group.state)) == (b"everything", "Stable")
 
 
-def test_a_newcomer_has_everybody_join_again() -> None:
+def test_new_member_triggers_a_rebalance() -> None:
     world = World()
     group, (first,) = world.stable(1)
     _, second = world.join()
@@ -77,7 +77,7 @@ def test_a_newcomer_has_everybody_join_again() -> None:
     assert second.result.members == ()
 
 
-def test_who_doesnt_join_again_in_time_is_out() -> None:
+def test_member_that_does_not_rejoin_in_time_is_removed() -> None:
     world = World()
     group, (first,) = world.stable(1)
     _, second = world.join()
@@ -92,7 +92,7 @@ def test_who_doesnt_join_again_in_time_is_out() -> None:
     assert list(group.members) == [second.id]
 
 
-def test_a_silent_member_is_gone_after_its_session() -> None:
+def test_silent_member_is_removed_after_its_session_timeout() -> None:
     world = World()
     group, (first, second) = world.stable(2)
     world.clock.advance(SESSION_MS - 1)
@@ -104,7 +104,7 @@ def test_a_silent_member_is_gone_after_its_session() -> None:
         group.member(second.id)
 
 
-def test_the_last_one_to_leave_empties_the_group() -> None:
+def test_group_is_empty_when_the_last_member_leaves() -> None:
     world = World()
     group, members = world.stable(2)
     with pytest.raises(RequestError, match="NON_EMPTY_GROUP"):
@@ -116,7 +116,7 @@ def test_the_last_one_to_leave_empties_the_group() -> None:
     assert not world.groups.has("g")
 
 
-def test_a_member_is_given_an_id_to_come_back_with() -> None:
+def test_member_is_told_an_id_to_join_with() -> None:
     world = World()
     shy = replace(world.wish(), must_know_its_id=True)
     with pytest.raises(MemberIdRequired) as required:
@@ -127,7 +127,7 @@ def test_a_member_is_given_an_id_to_come_back_with() -> None:
     assert not group.pending
 
 
-def test_an_id_that_nobody_came_back_with_holds_nobody_up_for_ever() -> None:
+def test_unused_member_id_delays_the_rebalance_only_until_it_expires() -> None:
     world = World()
     shy = replace(world.wish(), must_know_its_id=True)
     with pytest.raises(MemberIdRequired):
@@ -138,7 +138,7 @@ def test_an_id_that_nobody_came_back_with_holds_nobody_up_for_ever() -> None:
     assert member.result is not None
 
 
-def test_a_static_member_takes_the_place_of_its_forerunner() -> None:
+def test_static_member_replaces_its_predecessor() -> None:
     world = World()
     _, old = world.groups.join("g", world.wish(instance="one"))
     group, new = world.groups.join("g", world.wish(instance="one"))
@@ -147,7 +147,7 @@ def test_a_static_member_takes_the_place_of_its_forerunner() -> None:
         group.member(old.id, "one")
 
 
-def test_members_agree_on_a_protocol_that_all_know() -> None:
+def test_chosen_protocol_is_supported_by_all_members() -> None:
     world = World()
     _, first = world.join(range=b"", sticky=b"")
     with pytest.raises(RequestError, match="INCONSISTENT_GROUP_PROTOCOL"):
@@ -158,7 +158,7 @@ def test_members_agree_on_a_protocol_that_all_know() -> None:
     assert second.result.protocol == "sticky"
 
 
-def test_who_may_commit() -> None:
+def test_commits_are_checked() -> None:
     world = World()
     world.groups.check_commit("nobody's", "", -1, None)
     with pytest.raises(RequestError, match="ILLEGAL_GENERATION"):
@@ -175,13 +175,13 @@ def test_who_may_commit() -> None:
 
 
 @pytest.mark.parametrize("timeout", [5999, 1_800_001])
-def test_sessions_have_bounds(timeout: int) -> None:
+def test_session_timeout_out_of_range_is_refused(timeout: int) -> None:
     world = World()
     with pytest.raises(RequestError, match="INVALID_SESSION_TIMEOUT"):
         world.groups.join("g", replace(world.wish(), session_timeout_ms=timeout))
 
 
-def test_a_first_rebalance_may_wait_for_more() -> None:
+def test_initial_rebalance_is_delayed() -> None:
     world = World(group_initial_rebalance_delay_ms="3000")
     _, first = world.join()
     world.clock.advance(1000)
@@ -192,7 +192,7 @@ def test_a_first_rebalance_may_wait_for_more() -> None:
     assert second.result is not None
 
 
-def test_offsets_wait_for_their_transaction() -> None:
+def test_transactional_offsets_are_visible_after_the_commit() -> None:
     offsets, told = Offsets(), list[object]()
     offsets.on_change = lambda *change: told.append(change)
     for producer, partition in ((1, 0), (2, 1)):

@@ -1,4 +1,4 @@
-"""Time in the broker: turned by hand, and real."""
+"""The broker's clocks: manual and real."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kshare.broker.clock import ManualClock, SystemClock
 from kshare.broker.signals import Signal, wait_for_any
 
 
-def test_what_is_due_is_called_in_the_order_of_time_then_age() -> None:
+def test_timers_fire_in_order_of_time_then_of_creation() -> None:
     clock, seen = ManualClock(1000), list[tuple[str, int]]()
     clock.at(1300, lambda: seen.append(("late", clock.now())))
     clock.at(1100, lambda: seen.append(("first", clock.now())))
@@ -21,7 +21,7 @@ def test_what_is_due_is_called_in_the_order_of_time_then_age() -> None:
     assert clock.now() == 1350
 
 
-def test_a_cancelled_timer_is_never_called_and_one_may_set_another() -> None:
+def test_cancelled_timer_never_fires_and_a_callback_can_set_a_timer() -> None:
     clock, seen = ManualClock(0), list[int]()
     gone = clock.at(10, lambda: seen.append(-1))
     clock.at(5, gone.cancel)
@@ -36,7 +36,7 @@ def test_a_cancelled_timer_is_never_called_and_one_may_set_another() -> None:
     assert clock.next_due() is None
 
 
-def test_a_timer_that_sets_itself_for_right_now_doesnt_hang_the_clock() -> None:
+def test_timer_that_sets_another_for_the_same_time_does_not_hang_the_clock() -> None:
     clock, calls = ManualClock(0), list[int]()
 
     def again() -> None:
@@ -65,7 +65,7 @@ async def test_the_system_clock_wakes_for_an_earlier_timer() -> None:
 
 
 @pytest.mark.anyio
-async def test_waiting_ends_with_a_signal_or_with_time() -> None:
+async def test_wait_ends_on_a_signal_or_timeout() -> None:
     clock, signal, woken = ManualClock(0), Signal(), list[bool]()
 
     async def wait() -> None:

@@ -45,7 +45,7 @@ def test_partitions_are_spread_over_the_nodes() -> None:
         ("n", 1, 2, "INVALID_REPLICATION_FACTOR"),
     ],
 )
-def test_topics_that_cant_be(name: str, partitions: int, replicas: int, code: str) -> None:
+def test_invalid_topics_are_refused(name: str, partitions: int, replicas: int, code: str) -> None:
     cluster = cluster_of(1)
     cluster.create_topic("t")
     with pytest.raises(RequestError, match=code):
@@ -53,7 +53,7 @@ def test_topics_that_cant_be(name: str, partitions: int, replicas: int, code: st
     assert list(cluster.topics) == ["t"]
 
 
-def test_a_recreated_topic_has_another_id_and_old_partitions_know_that_they_are_gone() -> None:
+def test_recreated_topic_has_another_id_and_listeners_of_the_old_one_are_notified() -> None:
     cluster, gone = cluster_of(1), list[str]()
     cluster.topic_deleted.append(lambda topic: gone.append(topic.name))
     old = cluster.create_topic("t", configs={"retention.ms": "5"})
@@ -71,7 +71,7 @@ def test_a_recreated_topic_has_another_id_and_old_partitions_know_that_they_are_
         cluster.partition("t", 1)
 
 
-def test_leaders_move_when_their_node_goes_and_epochs_rise() -> None:
+def test_leaders_move_when_their_node_stops_and_leader_epochs_increase() -> None:
     cluster = cluster_of(2)
     topic = cluster.create_topic("t", 2, 2)
     cluster.set_up(cluster.nodes[1], False)
@@ -88,7 +88,7 @@ def test_leaders_move_when_their_node_goes_and_epochs_rise() -> None:
         topic.partitions[0].check_epoch(99)
 
 
-def test_coordinators_are_chosen_as_kafka_chooses_them() -> None:
+def test_coordinators_are_chosen_as_in_kafka() -> None:
     cluster = cluster_of(1)
     # Java: Math.abs("orders".hashCode()) % 50 and so on
     assert cluster.coordinating_partition(0, "orders").index == abs(-1008770331) % 50
@@ -98,7 +98,7 @@ def test_coordinators_are_chosen_as_kafka_chooses_them() -> None:
     assert cluster.coordinator(2, "group:id:0") is cluster.nodes[1]
 
 
-def test_more_partitions() -> None:
+def test_partitions_are_added() -> None:
     cluster = cluster_of(1)
     topic = cluster.create_topic("t", 2)
     with pytest.raises(RequestError, match="INVALID_PARTITIONS"):
@@ -109,7 +109,7 @@ def test_more_partitions() -> None:
     assert [each.index for each in topic.partitions] == [0, 1, 2, 3]
 
 
-def test_a_topics_limits_follow_its_configuration() -> None:
+def test_log_limits_follow_the_topic_configuration() -> None:
     cluster = cluster_of(1)
     topic = cluster.create_topic("t", configs={"max.message.bytes": "100"})
     assert topic.partitions[0].log.limits.max_batch_bytes == 100

@@ -1,4 +1,4 @@
-"""Settings: what may be chosen, and what holds."""
+"""Broker, topic and group settings: valid values, defaults and precedence."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kshare.broker.request_error import RequestError
 from kshare.broker.settings import TABLES, Resource
 
 
-def test_every_default_fits_its_own_setting() -> None:
+def test_every_default_is_a_valid_value() -> None:
     configs = Configs()
     for table in TABLES.values():
         for setting in table.values():
@@ -33,7 +33,7 @@ def test_every_default_fits_its_own_setting() -> None:
         ("share.nonsense", "1"),
     ],
 )
-def test_what_a_group_cant_be(name: str, value: str) -> None:
+def test_invalid_group_settings_are_refused(name: str, value: str) -> None:
     configs = Configs()
     with pytest.raises(RequestError, match="INVALID_CONFIG"):
         configs.replace(Resource.GROUP, "g", {name: value})
@@ -41,13 +41,13 @@ def test_what_a_group_cant_be(name: str, value: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["earliest", "latest", "by_duration:PT1H30M", "by_duration:P1DT2.5S"])
-def test_where_a_group_may_begin(value: str) -> None:
+def test_valid_offset_resets_are_accepted(value: str) -> None:
     configs = Configs()
     configs.replace(Resource.GROUP, "g", {"share.auto.offset.reset": value})
     assert configs.group("g", "share.auto.offset.reset") == value
 
 
-def test_a_groups_numbers_stay_within_the_brokers_bounds() -> None:
+def test_group_settings_stay_within_the_brokers_limits() -> None:
     configs = Configs({"group.share.min.record.lock.duration.ms": "1000"})
     assert configs.group_number("g", "share.record.lock.duration.ms") == 30000
     configs.replace(Resource.GROUP, "g", {"share.record.lock.duration.ms": "1500"})
@@ -56,7 +56,7 @@ def test_a_groups_numbers_stay_within_the_brokers_bounds() -> None:
     assert configs.group_number("g", "share.record.lock.duration.ms") == 2000
 
 
-def test_where_values_come_from() -> None:
+def test_sources_and_synonyms_of_values() -> None:
     configs = Configs({"message.max.bytes": "5000"})
     configs.replace(Resource.TOPIC, "t", {"max.message.bytes": "4000"})
     found = {entry.name: entry for entry in entries(configs, Resource.TOPIC, "t")}
@@ -76,7 +76,7 @@ def test_where_values_come_from() -> None:
         configs.replace(Resource.BROKER, "", {"num.partitions": "3"})
 
 
-def test_lists_grow_and_shrink() -> None:
+def test_list_values_are_appended_and_removed() -> None:
     policy = TABLES[Resource.TOPIC]["cleanup.policy"]
     assert extended(policy, "delete", "compact", is_append=True) == "delete,compact"
     assert extended(policy, "delete,compact", "delete", is_append=False) == "compact"
@@ -84,6 +84,6 @@ def test_lists_grow_and_shrink() -> None:
         extended(TABLES[Resource.TOPIC]["retention.ms"], "1", "2", is_append=True)
 
 
-def test_a_broker_that_cant_be() -> None:
+def test_unknown_broker_setting_is_refused() -> None:
     with pytest.raises(RequestError, match="Unknown broker config name"):
         Configs({"no.such.thing": "1"})

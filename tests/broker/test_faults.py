@@ -1,4 +1,4 @@
-"""Faults on demand, seen from a plain client."""
+"""Injected faults, seen from a plain client."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def produce(client: PlainClient) -> int:
     return answer.responses[0].partition_responses[0].error_code
 
 
-def test_an_error_for_as_many_requests_as_were_said(broker: Broker, client: PlainClient) -> None:
+def test_error_is_returned_for_the_given_number_of_requests(broker: Broker, client: PlainClient) -> None:
     fault = broker.faults.add(ProduceRequest, times=2, skip=1, error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
     assert [produce(client) for _ in range(4)] == [0, 6, 6, 0]
     assert fault.hits == 2
     assert len(broker.records("t")) == 2
 
 
-def test_only_requests_that_fit(broker: Broker, client: PlainClient) -> None:
+def test_fault_applies_only_to_matching_requests(broker: Broker, client: PlainClient) -> None:
     broker.faults.add(MetadataRequest, client="somebody else", hang_up=True)
     broker.faults.add(MetadataRequest, node=7, hang_up=True)
     broker.faults.add(MetadataRequest, when=lambda request: request.topics is None, hang_up=True)
@@ -72,7 +72,7 @@ def test_only_requests_that_fit(broker: Broker, client: PlainClient) -> None:
     ("fault", "is_done"),
     [({"hang_up": True}, False), ({"cut_after": 0}, True), ({"cut_after": 11}, True)],
 )
-def test_connections_that_end(
+def test_connection_is_closed_before_or_during_the_response(
     broker: Broker, client: PlainClient, fault: dict[str, int], is_done: bool
 ) -> None:
     broker.faults.add(ProduceRequest, **fault)  # type: ignore[arg-type]
@@ -84,7 +84,7 @@ def test_connections_that_end(
 
 
 @pytest.mark.parametrize(("fault", "is_done"), [({"swallow": True}, False), ({"mute": True}, True)])
-def test_answers_that_never_come(
+def test_response_is_never_sent(
     broker: Broker, client: PlainClient, fault: dict[str, bool], is_done: bool
 ) -> None:
     broker.faults.add(ProduceRequest, **fault)  # type: ignore[arg-type]
@@ -95,7 +95,7 @@ def test_answers_that_never_come(
 
 
 @pytest.mark.parametrize("which", ["before_ms", "after_ms"])
-def test_answers_that_come_late_and_hold_up_nobody_else(
+def test_delayed_response_does_not_delay_other_connections(
     broker: Broker, client: PlainClient, which: str
 ) -> None:
     broker.faults.add(DescribeClusterRequest, **{which: 300})  # type: ignore[arg-type]
@@ -107,7 +107,7 @@ def test_answers_that_come_late_and_hold_up_nobody_else(
     assert late >= 0.3
 
 
-def test_something_else_may_happen_just_then(broker: Broker, client: PlainClient) -> None:
+def test_fault_calls_a_function(broker: Broker, client: PlainClient) -> None:
     cluster = broker.state.cluster
     partition = cluster.partition("t", 0)
     broker.faults.add(ProduceRequest, do=lambda: cluster.move_leader(partition, 1))
@@ -115,7 +115,7 @@ def test_something_else_may_happen_just_then(broker: Broker, client: PlainClient
     assert broker.call(lambda: partition.leader_epoch) == 1
 
 
-def test_a_batch_that_is_corrupt_on_the_way(broker: Broker, client: PlainClient) -> None:
+def test_corrupt_batch_is_returned_once(broker: Broker, client: PlainClient) -> None:
     broker.produce("t", [b"x"])
     broker.faults.add(FetchRequest, change=corrupt_records)
     topic = broker.call(lambda: broker.state.cluster.topics["t"].id)
@@ -132,7 +132,7 @@ def test_a_batch_that_is_corrupt_on_the_way(broker: Broker, client: PlainClient)
             assert [record.value for record in found] == [b"x"]
 
 
-def test_faults_end(broker: Broker, client: PlainClient) -> None:
+def test_faults_are_removed(broker: Broker, client: PlainClient) -> None:
     broker.faults.add(times=None, error=ErrorCode.UNKNOWN_SERVER_ERROR)
     assert client.ask(DescribeClusterRequest()).error_code == -1
     broker.faults.stop()
@@ -153,13 +153,13 @@ def test_faults_end(broker: Broker, client: PlainClient) -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_any_error_for_any_request(
+def test_any_error_can_be_returned_for_any_request(
     broker: Broker, client: PlainClient, request_: MetadataRequest, code_of: Callable[[object], int]
 ) -> None:
     broker.faults.add(type(request_), error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     assert code_of(client.ask(request_)) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
-def test_an_error_that_no_answer_can_say_is_refused_at_once(broker: Broker) -> None:
+def test_error_for_a_response_without_a_single_error_field_is_refused(broker: Broker) -> None:
     with pytest.raises(ValueError, match="CreateTopicsResponse has no single error field"):
         broker.faults.add(CreateTopicsRequest, error=ErrorCode.INVALID_REQUEST)

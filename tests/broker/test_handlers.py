@@ -1,4 +1,4 @@
-"""Handlers are a changelog of the API: each says in a line a version what changed, and which fields came and went."""
+"""Docstrings of handlers are changelogs of the API: one entry for each version, naming the added and removed fields."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ each_api = pytest.mark.parametrize("api_key", HANDLERS, ids=HANDLERS.get)
 
 
 def served(api_key: int) -> range:
-    """From the lowest to the highest version that any release has, as far as we have it too."""
+    """The lowest to the highest version that any release serves and that we have a schema for."""
     ranges = [profile(release).versions[api_key] for release in RELEASES]
     known = MESSAGES[api_key, "request"].versions
     first = max(known.first, min(first for first, _ in ranges))
@@ -34,14 +34,14 @@ def docs_of(api_key: int) -> str:
 
 
 def changelog(docs: str) -> dict[int, str]:
-    """Version → what is said of it, however many lines it takes."""
+    """The text of each version's entry, which may span several lines."""
     entries = re.findall(r"^v(\d+): ((?:.|\n(?=    ))+)$", docs, flags=re.MULTILINE)
     assert len({number for number, _ in entries}) == len(entries)
     return {int(number): text for number, text in entries}
 
 
 def changed(message: Message, version: int) -> set[str]:
-    """Fields that begin in this version or ended before it, without those within others that do."""
+    """Fields that were added in this version or removed before it; fields nested in them are left out."""
     found: dict[str, Field] = {}
     for path, field in walk(message.body):
         begins = message.versions.first < version == field.versions.first
@@ -52,7 +52,7 @@ def changed(message: Message, version: int) -> set[str]:
 
 
 @each_api
-def test_a_handler_names_every_version_that_it_serves(api_key: int) -> None:
+def test_docstring_names_every_served_version(api_key: int) -> None:
     versions = served(api_key)
     docs = docs_of(api_key)
     assert list(changelog(docs)) == list(versions)
@@ -61,7 +61,7 @@ def test_a_handler_names_every_version_that_it_serves(api_key: int) -> None:
 
 
 @each_api
-def test_a_handler_names_every_field_that_came_or_went(api_key: int) -> None:
+def test_docstring_names_every_added_or_removed_field(api_key: int) -> None:
     entries = changelog(docs_of(api_key))
     for version in served(api_key)[1:]:
         for kind in ("request", "response"):
@@ -74,7 +74,7 @@ def test_a_handler_names_every_field_that_came_or_went(api_key: int) -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_no_release_offers_a_version_that_cannot_be_read(release: str) -> None:
+def test_releases_offer_only_versions_with_a_schema(release: str) -> None:
     offered = {HANDLERS[key]: last for key, (_, last) in profile(release).versions.items() if key in HANDLERS}
     known = {HANDLERS[key]: MESSAGES[key, "request"].versions.last for key in HANDLERS}
     assert {name for name, last in offered.items() if last > known[name]} == set()

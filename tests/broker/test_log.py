@@ -1,4 +1,4 @@
-"""The log of one partition, without a socket or a disk."""
+"""The log of one partition, without sockets or files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def log_of(*counts: int) -> PartitionLog:
     return log
 
 
-def test_batches_follow_each_other_and_keep_their_bytes() -> None:
+def test_offsets_are_consecutive_and_bytes_are_unchanged() -> None:
     log = log_of(3, 2)
     appended = log.append(batch(4, compression=Compression.LZ4), now=5000, leader_epoch=7)
     assert (appended.base_offset, appended.last_offset, appended.append_time) == (5, 8, -1)
@@ -35,7 +35,7 @@ def test_batches_follow_each_other_and_keep_their_bytes() -> None:
     assert found[2].compression == Compression.LZ4
 
 
-def test_reading_gives_whole_batches_and_one_at_least() -> None:
+def test_reads_return_whole_batches_and_at_least_one() -> None:
     log = log_of(3, 3, 3)
     size = log.read(0, 1).size
     assert [each.base_offset for each in log.read(4, 1).batches] == [3]
@@ -60,7 +60,7 @@ def test_deleting_records_moves_the_start_and_drops_whole_batches() -> None:
     assert seen == [4, 9]
 
 
-def test_a_broken_batch_is_refused_and_changes_nothing() -> None:
+def test_invalid_batch_is_refused_and_changes_nothing() -> None:
     log, good = log_of(1), batch(2)
     flipped = bytearray(good)
     flipped[-1] ^= 1
@@ -80,14 +80,14 @@ def test_a_broken_batch_is_refused_and_changes_nothing() -> None:
     assert log.end_offset == 1
 
 
-def test_the_log_may_give_the_timestamps() -> None:
+def test_append_time_replaces_timestamps() -> None:
     log = PartitionLog(LogLimits(uses_append_time=True))
     assert log.append(batch(2), now=777, leader_epoch=0).append_time == 777
     (stored,) = log.read(0, 10_000).batches
     assert [record.timestamp for record in stored.decode()] == [777, 777]
 
 
-def test_offsets_by_time() -> None:
+def test_offsets_are_found_by_timestamp() -> None:
     log = PartitionLog()
     for start in (1000, 2000, 1500):
         log.append(batch(3, timestamp=start), now=0, leader_epoch=0)
@@ -99,7 +99,7 @@ def test_offsets_by_time() -> None:
     assert PartitionLog().largest_timestamp() == (-1, -1)
 
 
-def test_epochs_of_leaders() -> None:
+def test_end_offsets_of_leader_epochs() -> None:
     log = PartitionLog()
     for epoch in (0, 0, 2, 5):
         log.append(batch(2), now=0, leader_epoch=epoch)
@@ -114,7 +114,7 @@ def test_epochs_of_leaders() -> None:
     assert PartitionLog().epoch_end(3) == (-1, -1)
 
 
-def test_a_repeated_batch_gets_its_old_offset_and_one_out_of_order_is_refused() -> None:
+def test_duplicate_batch_gets_its_first_offset_and_one_out_of_order_is_refused() -> None:
     log = PartitionLog()
     first = batch(3, producer_id=9, epoch=0, sequence=0)
     assert log.append(first, now=0, leader_epoch=0).base_offset == 0
@@ -129,13 +129,13 @@ def test_a_repeated_batch_gets_its_old_offset_and_one_out_of_order_is_refused() 
         log.append(batch(1, producer_id=9, epoch=0, sequence=3), now=0, leader_epoch=0)
 
 
-def test_sequences_wrap_around() -> None:
+def test_sequence_numbers_wrap_around() -> None:
     log = PartitionLog()
     log.append(batch(2, producer_id=9, epoch=0, sequence=2**31 - 2), now=0, leader_epoch=0)
     assert log.append(batch(1, producer_id=9, epoch=0, sequence=0), now=0, leader_epoch=0).base_offset == 2
 
 
-def test_open_transactions_hold_back_readers_of_committed_records() -> None:
+def test_open_transactions_limit_the_last_stable_offset() -> None:
     log, woken = PartitionLog(), list[int]()
     log.append(batch(1), now=0, leader_epoch=0)
     for producer in (1, 2):
@@ -154,7 +154,7 @@ def test_open_transactions_hold_back_readers_of_committed_records() -> None:
     assert log.aborted_between(6, 7) == []
 
 
-def test_clients_may_not_write_markers() -> None:
+def test_clients_cannot_write_control_batches() -> None:
     marker = build_end_marker(ControlType.COMMIT, producer_id=1, producer_epoch=0, timestamp=0)
     with pytest.raises(RequestError, match="INVALID_RECORD"):
         PartitionLog().append(marker, now=0, leader_epoch=0)

@@ -31,7 +31,7 @@ class World:
         return [(record.offset, record.value) for batch in read_batches(data) for record in batch]
 
 
-def test_old_batches_go() -> None:
+def test_old_batches_are_deleted() -> None:
     world = World(retention_ms="10000")
     world.write((None, b"0"), (None, b"1"))
     world.clock.advance(6000)
@@ -43,7 +43,7 @@ def test_old_batches_go() -> None:
     assert (world.partition.log.start_offset, world.partition.log.end_offset) == (3, 3)
 
 
-def test_too_much_goes() -> None:
+def test_batches_beyond_the_retention_size_are_deleted() -> None:
     world = World(retention_bytes="300")
     for number in range(10):
         world.write((None, b"%d" % number * 50))
@@ -51,7 +51,7 @@ def test_too_much_goes() -> None:
     assert [offset for offset, _ in world.left()] == [7, 8, 9]
 
 
-def test_only_the_last_record_of_a_key_stays() -> None:
+def test_only_the_last_record_of_a_key_is_kept() -> None:
     world = World(cleanup_policy="compact", segment_ms="100", delete_retention_ms="5000")
     world.write((b"a", b"1"), (b"b", b"1"), (b"a", b"2"))
     world.write((b"a", b"3"))
@@ -59,7 +59,7 @@ def test_only_the_last_record_of_a_key_stays() -> None:
     world.clock.advance(90)
     assert len(world.left()) == 5
     world.clock.advance(1000)
-    # what the newest batch supersedes stays until there is a newer one
+    # Records that the newest batch supersedes are kept until there is a newer one.
     assert world.left() == [(1, b"1"), (3, b"3"), (4, None)]
     world.write((b"c", b"1"))
     world.clock.advance(1000)
@@ -73,7 +73,7 @@ def test_only_the_last_record_of_a_key_stays() -> None:
     assert [each.base_offset for each in log.read(1, 1).batches] == [3]
 
 
-def test_a_batch_that_loses_records_still_spans_its_offsets() -> None:
+def test_compacted_batch_keeps_its_offset_range() -> None:
     world = World(cleanup_policy="compact", segment_ms="100")
     world.write((b"a", b"1"), (b"b", b"1"), (b"c", b"1"))
     world.write((b"a", b"2"), (b"c", b"2"))
@@ -85,6 +85,6 @@ def test_a_batch_that_loses_records_still_spans_its_offsets() -> None:
     assert [(record.offset, record.key) for record in first.decode()] == [(1, b"b")]
 
 
-def test_a_compacted_topic_wants_keys() -> None:
+def test_compacted_topic_refuses_records_without_key() -> None:
     with pytest.raises(RequestError, match="INVALID_RECORD"):
         World(cleanup_policy="compact").write((None, b"1"))

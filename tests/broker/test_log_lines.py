@@ -1,4 +1,4 @@
-"""The broker's own log: a client that sends rubbish again and again doesn't flood it."""
+"""The broker's own log: a client that repeatedly sends invalid data doesn't flood it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from kshare.testing import Broker
 
 
-def test_rubbish_again_and_again_makes_a_handful_of_lines(caplog: pytest.LogCaptureFixture) -> None:
+def test_repeated_invalid_frames_are_logged_a_few_times(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "kshare.broker"), Broker() as broker:
         host, _, port = broker.bootstrap.rpartition(":")
         for _ in range(50):

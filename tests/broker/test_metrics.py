@@ -37,7 +37,7 @@ pytestmark = pytest.mark.anyio
 DEADLINE_S = 30.0
 
 
-async def test_what_a_consumer_does_shows() -> None:
+async def test_metrics_of_a_consumer() -> None:
     async with Broker(topics={"t": 1}) as broker:
         broker.set_group_config("g", {"share.auto.offset.reset": "earliest"})
         broker.produce("t", [b"%d" % number for number in range(10)])
@@ -67,8 +67,8 @@ async def test_what_a_consumer_does_shows() -> None:
         }
 
 
-def test_what_goes_wrong_shows() -> None:
-    """A fetch that waits in vain, an error as an answer, a connection that ends with its session."""
+def test_metrics_of_failures() -> None:
+    """An expired fetch, an error response, and a session that ends with its connection."""
     with Broker(topics={"t": 1}) as broker:
         host, _, port = broker.bootstrap.rpartition(":")
         (topic_id,) = broker.call(lambda: list(broker.state.cluster.by_id))
@@ -88,7 +88,7 @@ def test_what_goes_wrong_shows() -> None:
 
 
 def value(broker: Broker, name: str, **labels: str) -> float:
-    """Of the one reading with these labels."""
+    """The value of the only reading with these labels."""
     (found,) = [
         reading.value
         for reading in broker.metrics()
@@ -97,7 +97,7 @@ def value(broker: Broker, name: str, **labels: str) -> float:
     return found
 
 
-async def test_the_endpoint() -> None:
+async def test_http_endpoint() -> None:
     with anyio.fail_after(DEADLINE_S):
         async with run(State()) as running:
             running.broker.cluster.create_topic("t.quoted", 1)

@@ -1,4 +1,4 @@
-"""What a connection may say, byte by byte, and when it is over."""
+"""The broker's connections: valid and invalid bytes, and when a connection is closed."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def fetch(broker: Broker, number: int, wait_ms: int) -> bytearray:
     return encode_request(request, 13, number, "raw")
 
 
-def test_every_handler_is_there_and_speaks_what_is_offered() -> None:
+def test_every_offered_api_has_a_handler_and_a_schema() -> None:
     for release in ("4.1", "4.3", "4.4"):
         for key, (first, last) in offered(profile(release)).items():
             cls = getattr(messages, messages.REQUESTS[key])
@@ -63,7 +63,7 @@ def test_every_handler_is_there_and_speaks_what_is_offered() -> None:
         assert callable(handler_for(key))
 
 
-def test_requests_are_answered_in_their_order_however_they_come(broker: Broker) -> None:
+def test_pipelined_requests_are_answered_in_order(broker: Broker) -> None:
     with Raw(broker) as raw:
         stream = b"".join(cluster_question(number) for number in range(1, 101))
         for position in range(0, len(stream), 7):
@@ -74,7 +74,7 @@ def test_requests_are_answered_in_their_order_however_they_come(broker: Broker) 
             assert decode_response(DescribeClusterResponse, 1, frame)[0] == number
 
 
-def test_an_answer_does_not_stay_behind_while_the_next_request_waits(broker: Broker) -> None:
+def test_response_is_sent_while_the_next_request_waits(broker: Broker) -> None:
     with Raw(broker) as raw:
         raw.send(cluster_question(1) + fetch(broker, 2, wait_ms=10 * 60_000))
         frame = raw.frame()
@@ -86,13 +86,13 @@ def test_an_answer_does_not_stay_behind_while_the_next_request_waits(broker: Bro
         assert decode_response(FetchResponse, 13, frame)[0] == 2
 
 
-def test_what_was_answered_before_the_broker_hangs_up_arrives(broker: Broker) -> None:
+def test_pending_responses_are_sent_before_the_broker_hangs_up(broker: Broker) -> None:
     with Raw(broker) as raw:
         raw.send(cluster_question(1) + cluster_question(2) + struct.pack(">ihhi", 8, 60, 99, 3))
         assert [raw.frame() is not None for _ in range(3)] == [True, True, False]
 
 
-def test_a_version_of_api_versions_that_there_isnt_is_answered_in_the_oldest(broker: Broker) -> None:
+def test_unknown_version_of_api_versions_is_answered_with_version_0(broker: Broker) -> None:
     with Raw(broker) as raw:
         request = encode_request(ApiVersionsRequest("x", "1"), 4, 9, "raw")
         struct.pack_into(">h", request, 6, 99)
@@ -116,7 +116,7 @@ def test_a_version_of_api_versions_that_there_isnt_is_answered_in_the_oldest(bro
         b"GET / HTTP/1.1\r\n\r\n",
     ],
 )
-def test_what_is_no_request_ends_the_connection_and_no_other(broker: Broker, said: bytes) -> None:
+def test_invalid_request_closes_only_its_own_connection(broker: Broker, said: bytes) -> None:
     with Raw(broker) as bystander, Raw(broker) as raw:
         raw.send(said)
         assert raw.frame() is None
@@ -125,7 +125,7 @@ def test_what_is_no_request_ends_the_connection_and_no_other(broker: Broker, sai
     assert broker.state.crashes == []
 
 
-def test_requests_with_bytes_changed_at_random_never_break_the_broker(broker: Broker) -> None:
+def test_randomly_damaged_requests_never_crash_a_handler(broker: Broker) -> None:
     dice = random.Random(1)
     data = TopicProduceData("t", partition_data=[PartitionProduceData(0, batch(2))])
     requests = [
@@ -145,7 +145,7 @@ def test_requests_with_bytes_changed_at_random_never_break_the_broker(broker: Br
     assert broker.call(lambda: broker.state.crashes) == []
 
 
-def test_a_parked_fetch_wakes_when_records_come_and_holds_up_nobody(broker: Broker) -> None:
+def test_waiting_fetch_wakes_when_records_arrive_and_delays_no_other_connection(broker: Broker) -> None:
     with Raw(broker) as parked, Raw(broker) as other:
         parked.send(fetch(broker, 1, 15_000))
         began = time.monotonic()
@@ -159,7 +159,7 @@ def test_a_parked_fetch_wakes_when_records_come_and_holds_up_nobody(broker: Brok
         assert time.monotonic() - began < 15
 
 
-def test_a_client_that_hangs_up_is_noticed_while_its_request_is_parked(broker: Broker) -> None:
+def test_disconnect_is_noticed_while_a_request_waits(broker: Broker) -> None:
     ended: list[int] = []
     connections = broker.call(
         lambda: [connection for server in _servers(broker) for connection in server._streams]
@@ -173,11 +173,11 @@ def test_a_client_that_hangs_up_is_noticed_while_its_request_is_parked(broker: B
         (connection,) = broker.call(lambda: [each for server in _servers(broker) for each in server._streams])
         broker.call(lambda: connection.on_closed("test", lambda: ended.append(1)))
     while not ended:
-        assert time.monotonic() < deadline, "the connection wasn't given up"
+        assert time.monotonic() < deadline, "the broker didn't notice the disconnect"
         time.sleep(0.001)
 
 
-def test_what_wants_no_answer_gets_none(broker: Broker) -> None:
+def test_produce_without_acks_gets_no_response(broker: Broker) -> None:
     data = TopicProduceData("t", partition_data=[PartitionProduceData(0, batch(2))])
     with Raw(broker) as raw:
         raw.send(encode_request(ProduceRequest(acks=0, topic_data=[data]), 11, 1, "raw"))

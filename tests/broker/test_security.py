@@ -1,4 +1,4 @@
-"""Who may come in: our own client and librdkafka against TLS and SASL."""
+"""TLS and SASL: our client, kafka-python and librdkafka log in."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEADLINE_S = 30.0
 
 @pytest.fixture
 def authority(tmp_path: Path) -> tuple[ssl.SSLContext, str]:
-    """A server's context, and the file that clients trust."""
+    """A server's TLS context, and the path of the CA file for clients."""
     ca = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     ca.issue_cert("127.0.0.1", "localhost").configure_cert(context)
@@ -85,7 +85,7 @@ async def test_our_client_over_tls(mechanism: str, authority: tuple[ssl.SSLConte
                     await anext(aiter(consumer))
 
 
-def test_who_doesnt_log_in_is_hung_up_on() -> None:
+def test_unauthenticated_client_is_disconnected() -> None:
     with Broker(topics={"t": 1}, users=USERS) as broker:
         host, _, port = broker.bootstrap.partition(":")
         with plain_client((host, int(port))) as client, pytest.raises(AssertionError, match="hung up"):
@@ -93,7 +93,7 @@ def test_who_doesnt_log_in_is_hung_up_on() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_consumer_that_doesnt_log_in_is_told_at_once() -> None:
+async def test_consumer_without_credentials_raises_at_once() -> None:
     async with Broker(topics={"t": 1}, users=USERS) as broker:
         with (
             anyio.fail_after(DEADLINE_S),

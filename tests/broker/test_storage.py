@@ -1,4 +1,4 @@
-"""A data folder: what is there after a restart, a kill, a torn write."""
+"""A data directory: what is restored after a restart, a kill or a torn write."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DEADLINE_S = 30.0
 
 
 class Life:
-    """One run of a broker on a folder."""
+    """One run of a broker with a data directory."""
 
     def __init__(self, path: Path, nodes: int = 1) -> None:
         self.state = State(clock=ManualClock(), nodes=nodes)
@@ -49,7 +49,7 @@ def values(partition: Partition) -> list[bytes | None]:
     return [record.value for each in log.batches_from(log.start_offset) for record in each.decode()]
 
 
-def test_everything_is_there_again(tmp_path: Path) -> None:
+def test_everything_is_restored_after_a_restart(tmp_path: Path) -> None:
     life = Life(tmp_path)
     cluster = life.state.cluster
     topic = cluster.create_topic("t", 2, configs={"retention.ms": "77"})
@@ -79,7 +79,7 @@ def test_everything_is_there_again(tmp_path: Path) -> None:
     again.end()
 
 
-def test_producers_and_transactions_go_on(tmp_path: Path) -> None:
+def test_producers_and_transactions_are_restored(tmp_path: Path) -> None:
     life = Life(tmp_path)
     life.state.cluster.create_topic("t")
     known = life.state.transactions.begin_producer("tx", 1000)
@@ -91,7 +91,7 @@ def test_producers_and_transactions_go_on(tmp_path: Path) -> None:
 
     again = Life(tmp_path)
     assert again.state.classic_groups.offsets.is_pending("g", ("t", 0))
-    assert again.append(records) == 0  # sent again, since its answer was lost
+    assert again.append(records) == 0  # repeated, as if its response had been lost
     assert again.partition().log.last_stable_offset == 0
     found = again.state.transactions.by_id["tx"]
     assert found.state is TransactionState.ONGOING
@@ -107,7 +107,7 @@ def test_producers_and_transactions_go_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("torn", [b"\0", b"garbage" * 20, batch(1)[:-1], batch(3)[:40]])
-def test_a_torn_last_write_is_cut_off(tmp_path: Path, torn: bytes) -> None:
+def test_torn_last_write_is_truncated(tmp_path: Path, torn: bytes) -> None:
     life = Life(tmp_path)
     life.state.cluster.create_topic("t")
     life.append(batch(2))
@@ -124,7 +124,7 @@ def test_a_torn_last_write_is_cut_off(tmp_path: Path, torn: bytes) -> None:
     last.end()
 
 
-def test_a_log_cut_anywhere_keeps_its_whole_batches(tmp_path: Path) -> None:
+def test_log_truncated_anywhere_keeps_its_whole_batches(tmp_path: Path) -> None:
     sizes = []
     whole = b""
     for number in range(3):
@@ -140,7 +140,7 @@ def test_a_log_cut_anywhere_keeps_its_whole_batches(tmp_path: Path) -> None:
         assert path.stat().st_size == (sizes[kept - 1] if kept else 0)
 
 
-def test_a_deleted_topic_leaves_nothing(tmp_path: Path) -> None:
+def test_files_of_a_deleted_topic_are_removed(tmp_path: Path) -> None:
     life = Life(tmp_path)
     topic = life.state.cluster.create_topic("t")
     life.append(batch(1))
@@ -152,7 +152,7 @@ def test_a_deleted_topic_leaves_nothing(tmp_path: Path) -> None:
     again.end()
 
 
-def test_what_was_deleted_doesnt_come_back_and_its_bytes_go(tmp_path: Path) -> None:
+def test_deleted_records_stay_deleted_and_the_file_shrinks_on_restart(tmp_path: Path) -> None:
     life = Life(tmp_path)
     life.state.cluster.create_topic("t")
     for _ in range(10):
@@ -184,7 +184,7 @@ def test_a_file_shrinks_while_the_broker_runs(tmp_path: Path) -> None:
     life.end()
 
 
-def test_a_folder_has_one_broker_at_a_time(tmp_path: Path) -> None:
+def test_data_directory_is_locked(tmp_path: Path) -> None:
     life = Life(tmp_path)
     with pytest.raises(UnreadableFolder, match="another broker"):
         DataFolder(tmp_path)
@@ -192,7 +192,7 @@ def test_a_folder_has_one_broker_at_a_time(tmp_path: Path) -> None:
     Life(tmp_path).end()
 
 
-def test_a_folder_that_isnt_ours_says_so(tmp_path: Path) -> None:
+def test_unreadable_metadata_raises_unreadable_folder(tmp_path: Path) -> None:
     (tmp_path / "metadata.json").write_text('{"format": 99}')
     with pytest.raises(UnreadableFolder, match="format"):
         Life(tmp_path)
@@ -201,7 +201,7 @@ def test_a_folder_that_isnt_ours_says_so(tmp_path: Path) -> None:
         Life(tmp_path)
 
 
-def test_fewer_nodes_than_before_lead_everything(tmp_path: Path) -> None:
+def test_remaining_node_leads_all_partitions(tmp_path: Path) -> None:
     life = Life(tmp_path, nodes=3)
     life.state.cluster.create_topic("t", 3, 1)
     life.end()
@@ -210,7 +210,7 @@ def test_fewer_nodes_than_before_lead_everything(tmp_path: Path) -> None:
     again.end()
 
 
-def test_an_append_that_fails_changes_nothing(tmp_path: Path) -> None:
+def test_failed_append_changes_nothing(tmp_path: Path) -> None:
     life = Life(tmp_path)
     life.state.cluster.create_topic("t")
     life.append(batch(1))
@@ -222,7 +222,7 @@ def test_an_append_that_fails_changes_nothing(tmp_path: Path) -> None:
     again.end()
 
 
-def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
+def test_acknowledged_records_survive_a_kill(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "kshare.cli", "broker", "--port", "0", "--data-dir", str(tmp_path)]
     kept: list[bytes] = []
     for round_ in range(3):

@@ -1,4 +1,4 @@
-"""The transaction coordinator: who may write, and how transactions end."""
+"""The transaction coordinator: fencing, and how transactions end."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_transaction_ends_with_a_marker(bumps: bool, is_commit: bool) -> None:
     assert len(world.partition.log.aborted) == (0 if is_commit else 1)
     assert world.ended == [(known.producer_id, is_commit)]
     assert known.epoch == epoch + bumps
-    # what is repeated because its answer was lost changes nothing
+    # A retry, as after a lost response, changes nothing.
     world.transactions.end("tx", known.producer_id, epoch, is_commit, bumps)
     assert world.partition.log.end_offset == 2
     with pytest.raises(RequestError, match=r"INVALID_TXN_STATE|PRODUCER_FENCED"):
@@ -59,7 +59,7 @@ def test_a_transaction_ends_with_a_marker(bumps: bool, is_commit: bool) -> None:
     world.write(known, sequence=0 if bumps else 1)
 
 
-def test_a_new_producer_fences_the_old_one_and_aborts_what_it_left_open() -> None:
+def test_new_producer_fences_the_old_one_and_aborts_its_transaction() -> None:
     world = World()
     old = world.transactions.begin_producer("tx", 1000)
     producer_id, epoch = old.producer_id, old.epoch
@@ -76,7 +76,7 @@ def test_a_new_producer_fences_the_old_one_and_aborts_what_it_left_open() -> Non
         world.transactions.begin_producer("tx", 1000, producer_id, epoch)
 
 
-def test_a_transaction_that_takes_too_long_is_aborted() -> None:
+def test_transaction_is_aborted_after_its_timeout() -> None:
     world = World()
     known = world.transactions.begin_producer("tx", 1000)
     epoch = known.epoch
@@ -91,7 +91,7 @@ def test_a_transaction_that_takes_too_long_is_aborted() -> None:
         world.transactions.end("tx", known.producer_id, epoch, True, False)
 
 
-def test_partitions_must_be_named_before_by_those_who_name_them() -> None:
+def test_partitions_must_be_added_to_the_transaction_first() -> None:
     world = World()
     known = world.transactions.begin_producer("tx", 1000)
     with pytest.raises(RequestError, match="INVALID_TXN_STATE"):
@@ -102,7 +102,7 @@ def test_partitions_must_be_named_before_by_those_who_name_them() -> None:
         world.transactions.find("other", known.producer_id, known.epoch)
 
 
-def test_epochs_run_out() -> None:
+def test_exhausted_producer_epochs_get_a_new_producer_id() -> None:
     world = World()
     known = world.transactions.begin_producer("tx", 1000)
     known.epoch = 2**15 - 2
@@ -113,6 +113,6 @@ def test_epochs_run_out() -> None:
 
 
 @pytest.mark.parametrize("timeout", [0, -1, 60_001])
-def test_time_outs_have_bounds(timeout: int) -> None:
+def test_transaction_timeout_out_of_range_is_refused(timeout: int) -> None:
     with pytest.raises(RequestError, match="INVALID_TRANSACTION_TIMEOUT"):
         World().transactions.begin_producer("tx", timeout)

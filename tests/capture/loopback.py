@@ -1,6 +1,6 @@
-"""What passes over this machine's loopback, captured and written by libpcap, which is what tcpdump consists of.
+"""Captures packets of this machine's loopback interface with libpcap, the library of tcpdump.
 
-Run as a module it says if this user may not capture, so that whoever runs the tests knows what is left out.
+Run as a module, it prints a note if this user may not capture, so that skipped tests are noticed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def may_capture() -> bool:
 
 @contextmanager
 def captured(path: Path, port: int, snaplen: int = _WHOLE_PACKETS) -> Iterator[None]:
-    """All that goes to and from `port` meanwhile is in the file afterwards. The kernel keeps it until then."""
+    """Capture all packets from and to `port` into the file. The kernel buffers them until the end."""
     with cypcap.create("lo") as capture, socket.socket(type=socket.SOCK_DGRAM) as marker:
         capture.set_snaplen(snaplen)
         capture.set_buffer_size(_BUFFER)

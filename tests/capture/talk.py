@@ -1,4 +1,4 @@
-"""A conversation over TCP as segments, made with nothing of what puts them together again."""
+"""TCP conversations as segments, made without the code that reassembles them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SIDES = ((b"\x0a\0\0\x07", 51234), (b"\x0a\0\0\x01", 9092))
 
 @dataclass
 class Talk:
-    """What is said, segment by segment. Sequence numbers begin where asked, so near the wrap-around if wished."""
+    """A conversation, segment by segment. `first`: the initial sequence numbers, perhaps near the wrap-around."""
 
     first: tuple[int, int] = (1000, 5000)
     segments: list[Segment] = field(default_factory=list)
@@ -65,7 +65,7 @@ def arbitrary(side: int, sequence: int, acknowledged: int, flags: int, payload: 
 
 
 def told(segments: list[Segment], most_held: int = 1 << 20) -> list[str]:
-    """Events in short; bytes that follow one another in one direction are put together."""
+    """The reassembled events in short; consecutive bytes in one direction are joined."""
     streams = Streams(most_held)
     lines: list[str] = []
     for number, segment in enumerate(segments):

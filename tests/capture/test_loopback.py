@@ -1,4 +1,4 @@
-"""Real TCP on the loopback, captured by libpcap: what the sockets sent is what comes out."""
+"""Real TCP on the loopback interface, captured by libpcap: the reassembled bytes are those that were sent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ QUESTION, ANSWER = b"question" * 5_000, bytes(range(256)) * 8_000
 
 
 @pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
-def test_what_was_sent_comes_out(tmp_path: Path, family: socket.AddressFamily, host: str) -> None:
+def test_captured_streams_equal_the_sent_bytes(
+    tmp_path: Path, family: socket.AddressFamily, host: str
+) -> None:
     path = tmp_path / "loopback.pcap"
     with socket.create_server((host, 0), family=family) as listening:
         port = listening.getsockname()[1]
@@ -40,7 +42,7 @@ def test_what_was_sent_comes_out(tmp_path: Path, family: socket.AddressFamily, h
     assert ends == [1]
 
 
-def test_a_short_snapshot_length_loses_and_says_so(tmp_path: Path) -> None:
+def test_bytes_beyond_the_snapshot_length_are_reported_missing(tmp_path: Path) -> None:
     path = tmp_path / "loopback.pcap"
     with socket.create_server(("127.0.0.1", 0)) as listening, captured(path, listening.getsockname()[1], 100):
         converse(listening)
@@ -54,7 +56,7 @@ def test_a_short_snapshot_length_loses_and_says_so(tmp_path: Path) -> None:
 
 
 def converse(listening: socket.socket) -> int:
-    """The client's port."""
+    """Exchange data over a connection; returns the client's port."""
     address = listening.getsockname()[:2]
     with socket.create_connection(address) as client:
         accepted, _ = listening.accept()

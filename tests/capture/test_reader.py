@@ -1,4 +1,4 @@
-"""pcap and pcapng as scapy and libpcap write them, in both byte orders; cut anywhere; and what is no capture."""
+"""pcap and pcapng files in both byte orders, written by scapy or ourselves; truncated files; files of other kinds."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_pcap(tmp_path: Path, order: str, is_nano: bool, chunk: int) -> None:
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 100_000])
-def test_pcapng_of_scapy(tmp_path: Path, chunk: int) -> None:
+def test_pcapng_written_by_scapy(tmp_path: Path, chunk: int) -> None:
     path = tmp_path / "one.pcapng"
     with PcapNgWriter(str(path)) as writer:
         writer.write(scapy_packets())
@@ -77,14 +77,14 @@ def section(order: str) -> bytes:
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
-def test_pcapng_says_how_time_is_counted(order: str) -> None:
-    """Powers of ten and of two, and seconds that are added; each interface has its own link type."""
+def test_pcapng_time_resolutions_and_offsets(order: str) -> None:
+    """Powers of ten and of two, and an offset in seconds; each interface has its own link type."""
     by_two = struct.pack(f"{order}HHB3xHHqHH", 9, 1, 0x80 | 20, 14, 8, 1000, 0, 0)
     plain = struct.pack(f"{order}HHI", 1, 0, 0)
     data = section(order)
     data += block(order, 1, struct.pack(f"{order}HHI", 101, 0, 0) + by_two)
     data += block(order, 1, plain)
-    data += block(order, 4, b"")  # names: passed over
+    data += block(order, 4, b"")  # name resolution: skipped
     data += block(order, 6, struct.pack(f"{order}IIIII", 0, 0, 3 << 19, 4, 4) + b"four")
     data += block(order, 6, struct.pack(f"{order}IIIII", 1, 0, 2_500_000, 3, 3) + b"two\0")
     data += block(order, 2, struct.pack(f"{order}HHIIII", 1, 9, 0, 7_000_000, 4, 4) + b"old.")
@@ -132,13 +132,13 @@ def test_simple_packets_and_a_second_section() -> None:
         ),
     ],
 )
-def test_damage_is_named_with_its_place(data: bytes, reason: str) -> None:
+def test_damage_is_reported_with_its_position(data: bytes, reason: str) -> None:
     with pytest.raises(CaptureError) as raised:
         read(data)
     assert str(raised.value).startswith(reason)
 
 
-def test_what_comes_before_the_damage_is_read(tmp_path: Path) -> None:
+def test_packets_before_the_damage_are_read(tmp_path: Path) -> None:
     path = tmp_path / "one.pcap"
     wrpcap(str(path), scapy_packets())
     data = path.read_bytes()
@@ -158,7 +158,7 @@ def capture_of_two() -> bytes:
 
 
 @given(st.data())
-def test_arbitrary_damage_is_an_error_of_ours_or_none(data: st.DataObject) -> None:
+def test_arbitrary_damage_raises_nothing_but_capture_error(data: st.DataObject) -> None:
     capture = bytearray(capture_of_two())
     for _ in range(data.draw(st.integers(1, 5))):
         capture[data.draw(st.integers(0, len(capture) - 1))] = data.draw(st.integers(0, 255))

@@ -1,4 +1,4 @@
-"""TCP segments out of packets that scapy makes: all link types, VLANs, both IPs, options, padding, cuts."""
+"""TCP segments from packets made by scapy: link types, VLANs, both IP versions, options, padding, truncation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kshare.capture.packet import Packet
 from kshare.capture.segments import Segment, UnreadPacketError, endpoint, segment_of
 
 ETHER = Ether(src="02:00:00:00:00:07", dst="02:00:00:00:00:01")
-"""With both addresses, for scapy asks the network for what it isn't told."""
+"""With both addresses: scapy asks the network for missing ones."""
 IP4 = IP(src="10.0.0.7", dst="10.0.0.1")
 IP6 = IPv6(src="fe80::7", dst="2001:db8::1")
 TCP_DATA = TCP(sport=51234, dport=9092, seq=4_000_000_000, ack=17, flags="PA") / b"data"
@@ -64,27 +64,27 @@ def test_every_link_type(link: int, packet: Layers | bytes) -> None:
     assert (bytes(found.payload), found.missing) == (b"data", 0)
 
 
-def test_options_and_extension_headers_are_passed_over() -> None:
+def test_options_and_extension_headers_are_skipped() -> None:
     options = (
         TCP(sport=1, dport=2, flags="S", options=[("MSS", 1460), ("SAckOK", b""), ("WScale", 7)]) / b"early"
     )
     for ip in (
         IP(src=IP4.src, dst=IP4.dst, options=[IPOption_NOP()] * 4),
         IP6 / IPv6ExtHdrHopByHop() / IPv6ExtHdrDestOpt(),
-        IP6 / IPv6ExtHdrFragment(),  # the only fragment of its packet
+        IP6 / IPv6ExtHdrFragment(),  # an atomic fragment: the only one of its packet
     ):
         found = segment(101, ip / options)
         assert found is not None
         assert (bytes(found.payload), found.acknowledged) == (b"early", -1)
 
 
-def test_padding_is_no_payload() -> None:
+def test_padding_is_not_payload() -> None:
     found = segment(1, bytes(ETHER / IP4 / TCP(flags="A")) + bytes(6))
     assert found is not None
     assert (len(found.payload), found.missing) == (0, 0)
 
 
-def test_a_packet_that_was_captured_in_part_says_how_much_is_missing() -> None:
+def test_truncated_packet_reports_the_missing_bytes() -> None:
     whole = bytes(ETHER / IP4 / TCP() / (b"x" * 1000))
     found = segment(1, whole[:100])
     assert found is not None
@@ -94,8 +94,8 @@ def test_a_packet_that_was_captured_in_part_says_how_much_is_missing() -> None:
     assert (len(barely.payload), barely.missing) == (0, 1000)
 
 
-def test_a_length_of_zero_means_all_that_is_there() -> None:
-    """So packets look that are larger than IP allows, before the network card cuts them up."""
+def test_length_of_zero_means_all_captured_bytes() -> None:
+    """Packets that are larger than IP allows have it, if captured before the network card splits them."""
     for ip in (IP(src="10.0.0.7", dst="10.0.0.1", len=0), IPv6(src=IP6.src, dst=IP6.dst, plen=0)):
         found = segment(101, bytes(ip / TCP_DATA))
         assert found is not None
@@ -111,11 +111,11 @@ def test_a_length_of_zero_means_all_that_is_there() -> None:
         ETHER / IP4 / ICMP(),
     ],
 )
-def test_what_is_no_tcp_is_none(packet: Layers | bytes) -> None:
+def test_packets_without_tcp_are_none(packet: Layers | bytes) -> None:
     assert segment(1, packet) is None
 
 
-def test_what_cannot_be_read_is_named() -> None:
+def test_unreadable_packets_are_named() -> None:
     assert unread(105, b"wifi") == "link type 105"
     assert unread(1, bytes(ETHER / IP4 / TCP())[:40]) == "truncated inside the headers"
     assert unread(1, b"") == "truncated inside the headers"
@@ -124,7 +124,7 @@ def test_what_cannot_be_read_is_named() -> None:
 
 
 @given(st.sampled_from([0, 1, 101, 113, 276]), st.binary(max_size=100))
-def test_arbitrary_bytes_are_no_traceback(link: int, data: bytes) -> None:
+def test_arbitrary_bytes_raise_nothing_but_unread_packet_error(link: int, data: bytes) -> None:
     with contextlib.suppress(UnreadPacketError):
         segment(link, data)
 
@@ -133,7 +133,9 @@ DAMAGEABLE = [bytes(ETHER / Dot1Q() / ip / TCP_DATA) for ip in (IP4, IP6 / IPv6E
 
 
 @given(st.lists(st.tuples(st.integers(0, 90), st.integers(0, 255)), max_size=6), st.booleans())
-def test_damaged_packets_are_no_traceback(damage: list[tuple[int, int]], is_new: bool) -> None:
+def test_damaged_packets_raise_nothing_but_unread_packet_error(
+    damage: list[tuple[int, int]], is_new: bool
+) -> None:
     data = bytearray(DAMAGEABLE[is_new])
     for at, value in damage:
         data[at % len(data)] = value

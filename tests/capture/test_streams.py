@@ -1,4 +1,4 @@
-"""Segments in any order, twice, cut, lost, around the end of sequence numbers: the streams are what was said."""
+"""TCP streams reassembled from segments: reordered, repeated, truncated, lost, and with wrapping sequence numbers."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def test_a_whole_conversation(first: tuple[int, int]) -> None:
     st.lists(st.integers(0, len(whole_talk().segments) - 1), max_size=8),
     st.sampled_from([1000, 2**32 - 1, NEAR_THE_END]),
 )
-def test_shuffled_and_doubled(order: list[int], again: list[int], first: int) -> None:
-    """Even in the order of the two directions nothing changes."""
+def test_reordered_and_repeated_segments(order: list[int], again: list[int], first: int) -> None:
+    """Reordering the two directions relative to each other changes nothing, either."""
     segments = whole_talk((first, first)).segments
     doubled = [*order, *(one for one in again if one >= 3)]
     assert told(segments[:3] + [segments[one] for one in doubled]) == WHOLE
 
 
 @given(st.data())
-def test_sent_again_in_other_cuts(data: st.DataObject) -> None:
-    """What was sent again comes in larger or smaller segments that overlap."""
+def test_retransmissions_with_other_boundaries(data: st.DataObject) -> None:
+    """Retransmitted segments are larger or smaller, and overlap."""
     text = bytes(range(65, 91))
     whole = Talk((NEAR_THE_END, 7)).open()
     begin = whole.next[0]
@@ -53,7 +53,7 @@ def test_sent_again_in_other_cuts(data: st.DataObject) -> None:
     assert told(whole.segments + mixed) == [f"1.client {text.decode()}", "1 closed"]
 
 
-def test_what_the_other_side_never_got_is_waited_for() -> None:
+def test_unacknowledged_gap_is_waited_for() -> None:
     talk = Talk().open()
     talk.say(0, b"lost")
     lost = talk.segments.pop()
@@ -62,7 +62,7 @@ def test_what_the_other_side_never_got_is_waited_for() -> None:
     assert told(talk.segments + late) == ["1.client lost" + "more" * 100, "1 closed"]
 
 
-def test_what_the_capture_lacks_is_given_up_soon_after_it_was_acknowledged() -> None:
+def test_acknowledged_gap_is_given_up_soon() -> None:
     talk = Talk().open().say(0, b"one.").say(0, b"lost")
     talk.segments.pop()
     talk.say(0, b"two.").acknowledge(1)
@@ -79,8 +79,8 @@ def test_what_the_capture_lacks_is_given_up_soon_after_it_was_acknowledged() -> 
     ]
 
 
-def test_each_packet_that_comes_late_is_waited_for_anew() -> None:
-    """Long after the first one, whose acknowledgement was captured before it, too."""
+def test_each_late_packet_is_waited_for() -> None:
+    """Also one long after the first, though its acknowledgement was captured before it."""
     talk = Talk().open()
     for _ in range(40):
         talk.say(0, b"ask.").acknowledge(1).say(1, b"tell").acknowledge(0)
@@ -90,7 +90,7 @@ def test_each_packet_that_comes_late_is_waited_for_anew() -> None:
     assert told(segments) == told(talk.segments)
 
 
-def test_a_question_that_the_capture_lacks_does_not_hold_back_its_answer() -> None:
+def test_missing_request_does_not_hold_back_its_response() -> None:
     talk = Talk().open().say(0, b"lost")
     talk.segments.pop()
     talk.say(1, b"answer")
@@ -99,7 +99,7 @@ def test_a_question_that_the_capture_lacks_does_not_hold_back_its_answer() -> No
     assert told(talk.segments) == ["1.client -4", "1.server answer", "1 closed"]
 
 
-def test_at_the_end_of_a_capture_a_missing_question_is_named_before_its_answer() -> None:
+def test_missing_request_is_reported_before_its_response_at_the_end_of_a_capture() -> None:
     talk = Talk().open().say(0, b"lost")
     talk.segments.pop()
     talk.say(1, b"answer")
@@ -114,14 +114,14 @@ def test_memory_is_bounded_behind_a_gap() -> None:
     assert events == ["1.client -4", "1.client " + "x" * 40_000, "1 closed"]
 
 
-def test_packets_captured_in_part_lose_the_rest() -> None:
+def test_truncated_packets_leave_gaps() -> None:
     talk = Talk().open().say(0, b"one.").say(0, b"longer", 6).say(0, b"two.")
     talk.segments[4] = talk.segments[4]._replace(payload=memoryview(b"lo"), missing=4)
     assert told(talk.segments) == ["1.client one.lo", "1.client -4", "1.client two.", "1 closed"]
 
 
-def test_joined_in_the_middle() -> None:
-    """The first packet that is there is the beginning."""
+def test_capture_that_starts_mid_connection() -> None:
+    """The first captured packet is taken as the beginning."""
     for begin in range(3, 8):
         segments = whole_talk((NEAR_THE_END, NEAR_THE_END)).segments[begin:]
         said = "".join(WHOLE[:-1])
@@ -129,12 +129,12 @@ def test_joined_in_the_middle() -> None:
             assert line.partition(" ")[2] in said
 
 
-def test_one_direction_alone() -> None:
+def test_one_direction_only() -> None:
     segments = [one for one in whole_talk().segments if one.source[1] == 9092]
     assert told(segments) == ["1.server the answer", "1 closed"]
 
 
-def test_the_same_ports_again() -> None:
+def test_reused_ports_are_a_new_connection() -> None:
     first, second = whole_talk((1000, 5000)), whole_talk((900_000, 700_000))
     assert told(first.segments + second.segments) == WHOLE + [line.replace("1", "2", 1) for line in WHOLE]
     unfinished = first.segments[:5]
@@ -143,7 +143,7 @@ def test_the_same_ports_again() -> None:
     ]  # fmt: skip
 
 
-def test_late_copies_of_a_connection_that_is_over_are_nothing_new() -> None:
+def test_late_copies_of_a_closed_connection_are_ignored() -> None:
     segments = whole_talk().segments
     assert told(segments + segments) == WHOLE
 
@@ -155,7 +155,7 @@ def test_a_reset_ends_both_directions() -> None:
     assert told(talk.segments) == ["1.client question", "1.server ans", "1 closed"]
 
 
-def test_keep_alives_are_no_data() -> None:
+def test_keep_alives_are_ignored() -> None:
     talk = Talk().open().say(0, b"question")
     alive = talk.segments[-1]
     for payload in (b"", b"?"):
@@ -164,7 +164,7 @@ def test_keep_alives_are_no_data() -> None:
     assert told(talk.segments) == ["1.client question", "1.server answer", "1 closed"]
 
 
-def test_scans_and_bare_acknowledgements_open_nothing() -> None:
+def test_scans_and_bare_acknowledgements_are_not_connections() -> None:
     talk = Talk()
     talk.segment(0, b"", ACK)
     talk.segment(1, b"", RST | ACK)
@@ -186,8 +186,8 @@ damaged = st.builds(
 
 
 @given(st.lists(damaged, max_size=60))
-def test_arbitrary_segments_end_well(segments: list[Segment]) -> None:
-    """No traceback, no endless loop, no more bytes than were captured."""
+def test_arbitrary_segments_are_handled(segments: list[Segment]) -> None:
+    """Without exceptions and endless loops, and with no more bytes than were captured."""
     lines = told(segments, most_held=2000)
     shown = sum(len(line.partition(" ")[2]) for line in lines if "." in line and " -" not in line)
     assert shown <= sum(len(one.payload) for one in segments)

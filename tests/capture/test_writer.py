@@ -1,4 +1,4 @@
-"""What we write, as others read it: scapy takes our captures apart, checksums included."""
+"""Captures that we write, read by scapy, which also checks the checksums."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def written(tmp_path: Path) -> Written:
     return write
 
 
-def test_a_connection_has_a_beginning_data_and_an_end(written: Written) -> None:
+def test_connection_is_opened_carries_data_and_is_closed(written: Written) -> None:
     def talk(writer: CaptureWriter) -> None:
         link = writer.connect(CLIENT, SERVER, 1.5)
         link.client_sends(b"question", 2.25)
@@ -56,7 +56,7 @@ def test_a_connection_has_a_beginning_data_and_an_end(written: Written) -> None:
     assert {(one[TCP].sport, one[TCP].dport) for one in packets} == {(51234, 9092), (9092, 51234)}
 
 
-def test_sequences_and_acknowledgements_agree(written: Written) -> None:
+def test_sequence_and_acknowledgement_numbers_agree(written: Written) -> None:
     def talk(writer: CaptureWriter) -> None:
         link = writer.connect(CLIENT, SERVER, 0)
         link.server_sends(b"x" * 100_000, 0)
@@ -80,7 +80,7 @@ def test_sequences_and_acknowledgements_agree(written: Written) -> None:
     ],
 )
 @pytest.mark.parametrize("size", [0, 1, 2, 7, 1000, 32_768, 70_001])
-def test_checksums_are_right(
+def test_checksums_are_correct(
     written: Written, client: str, layer: type[Packet], addresses: tuple[str, str], size: int
 ) -> None:
     def talk(writer: CaptureWriter) -> None:
@@ -93,5 +93,5 @@ def test_checksums_are_right(
         again = packet.copy()
         for kind in (layer, TCP):
             if "chksum" in again[kind].fields:
-                del again[kind].chksum  # scapy counts anew what it doesn't have
+                del again[kind].chksum  # scapy calculates missing checksums
         assert bytes(again) == bytes(packet)

@@ -1,4 +1,4 @@
-"""`run`: the command line inside this process, which is quicker than a process of its own."""
+"""`run`: runs a command line in this process, which is faster than starting one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes that tests decode: what a share consumer and its broker say, and what the broker keeps."""
+"""Bytes for tests to decode: messages of a share consumer and a broker, and a segment of the state topic."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def state_key() -> bytes:
 
 
 def state_segment() -> bytes:
-    """Two batches as in `__share_group_state`: a snapshot, and an update to it, compressed."""
+    """Two batches as in `__share_group_state`: a snapshot, and a compressed update."""
     first = BatchBuilder(base_offset=0)
     first.append(b"\0\0" + ShareSnapshotValue(start_offset=5).encode(0), key=state_key(), timestamp=_TIME)
     second = BatchBuilder(base_offset=1, compression=Compression.ZSTD)

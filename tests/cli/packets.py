@@ -1,4 +1,4 @@
-"""Captures taken apart and put together otherwise: packets left out, doubled, in another order, cut to MTU size."""
+"""Splits captures into packets, so that tests can remove, repeat and reorder them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FILE_HEADER = 24
 
 
 def packets_of(capture: bytes) -> list[bytes]:
-    """Each with its header."""
+    """The packets, each with its header."""
     packets = []
     at = _FILE_HEADER
     while at < len(capture):

@@ -1,8 +1,8 @@
-"""Processes of kshare that needn't import anything: one interpreter has done so, and forks for each command.
+"""kshare processes that start without imports: they are forked from an interpreter that has imported everything.
 
 Importing what a command needs takes most of a second, and hundreds of tests run commands. A forked process has its own
-descriptors, environment and folder, is sent signals, and ends as an interpreter ends. `running.KSHARE` starts one from
-nothing, for tests of just that.
+descriptors, environment and session, receives signals, and ends as an interpreter does. `running.KSHARE` starts a new
+interpreter, for tests of start-up itself.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import Any
 _ROOT = Path(__file__).parents[2]
 _KAFKA_PYTHONS = [f"ignore:{name}_text is deprecated:DeprecationWarning" for name in ("open", "read")]
 PYTHON = [sys.executable, "-W", "error", *(word for one in _KAFKA_PYTHONS for word in ("-W", one))]
-"""Whose warnings are errors, like those of the tests."""
+"""An interpreter that turns warnings into errors, as the tests do."""
 _HEADER_SIZE = 4
 
 
@@ -45,7 +45,7 @@ class Prepared:
         *,
         has_terminal: bool = False,
     ) -> None:
-        """Standard input, output and errors remain the caller's to close. A terminal becomes its own, as a shell's."""
+        """The caller closes the three descriptors. A terminal becomes the controlling terminal of the process."""
         request = {
             "arguments": arguments,
             "environment": dict(os.environ if environment is None else environment),
@@ -58,15 +58,15 @@ class Prepared:
         self._code: int | None = None
 
     def wait(self, timeout: float) -> int:
-        """The exit code, or the number of the signal that ended it, below zero."""
+        """The exit code, or the negative number of the signal that ended it."""
         if self._code is None:
-            self._report.settimeout(timeout or None)  # what can be read already needs none
+            self._report.settimeout(timeout or None)  # what has already arrived needs no timeout
             self._code = int(self._heard())
             self._report.close()
         return self._code
 
     def poll(self) -> int | None:
-        """The exit code if it has ended."""
+        """The exit code, or None while it runs."""
         if self._code is None and not select.select([self._report], [], [], 0)[0]:
             return None
         return self.wait(0)
@@ -76,7 +76,7 @@ class Prepared:
             try:
                 os.kill(self.pid, number)
             except ProcessLookupError:
-                return  # it has ended, and nobody has asked how
+                return  # it has ended, but its exit code wasn't read yet
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
@@ -93,7 +93,7 @@ class Prepared:
 
 @functools.cache
 def _server() -> socket.socket:
-    """The end of a socket at which requests are accepted, for as long as this process lives."""
+    """The socket of the forking process, which runs until this process ends."""
     ours, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen(
@@ -150,16 +150,16 @@ def _import_commands() -> None:
     for module in pkgutil.walk_packages(kshare.cli.__path__, "kshare.cli."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    # What is imported, or made, when it is first used:
+    # Some things are imported or created on first use:
     anyio.run(anyio.sleep, 0)
     with redirect_stderr(io.StringIO()):
         run(["decode", "-"])
 
 
 def _serve(door: socket.socket) -> bool:
-    """Forks for each request. True in a process that is to run a command, False at the end of it all."""
-    gc.freeze()  # what was imported is garbage in none of the processes, and needn't be looked through
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the watchers
+    """Fork for each request. Returns True in a process that shall run a command, False after the last request."""
+    gc.freeze()  # keeps the imported objects out of garbage collections
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nothing waits for the processes of _watch
     while (received := _receive(door)) is not None:
         request, descriptors = received
         if not os.fork():
@@ -170,7 +170,7 @@ def _serve(door: socket.socket) -> bool:
 
 
 def _watch(request: dict[str, Any], descriptors: list[int]) -> bool:
-    """Forks once more, and says how that one ended."""
+    """Fork the command's process, and report how it ended."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     report = descriptors.pop()
     pid = os.fork()
@@ -187,7 +187,7 @@ def _watch(request: dict[str, Any], descriptors: list[int]) -> bool:
 
 
 def _take_over(request: dict[str, Any], descriptors: list[int]) -> None:
-    """What an interpreter has when it starts."""
+    """Set up session, descriptors, environment and standard streams, as in a new interpreter."""
     os.setsid()
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)

@@ -1,4 +1,4 @@
-"""Runs `kshare` as people do: to its end, or with a reader who goes before. On terminals: `terminals`."""
+"""Runs `kshare` to its end, or with a reader that may close the pipe early. For terminals, see `terminals`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.cli.prepared import PYTHON, Prepared
 
 ROOT = Path(__file__).parents[2]
 KSHARE = [*PYTHON, "-m", "kshare.cli"]
-"""A process from nothing. It takes most of a second to start: `kshare` and `Piped` fork one that has started."""
+"""Starts a new interpreter, which takes most of a second. `kshare` and `Piped` fork a prepared one."""
 DEADLINE = 60
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -34,7 +34,7 @@ Kshare = Callable[..., Done]
 
 
 def kshare(*arguments: str, stdin: bytes = b"", environment: dict[str, str] | None = None) -> Done:
-    """In a process of its own, with pipes."""
+    """Run a command in its own process, with pipes."""
     (stdin_read, stdin_write), (out_read, out_write), (err_read, err_write) = os.pipe(), os.pipe(), os.pipe()
     try:
         process = Prepared(
@@ -43,7 +43,7 @@ def kshare(*arguments: str, stdin: bytes = b"", environment: dict[str, str] | No
     finally:
         for descriptor in (stdin_read, out_write, err_write):
             os.close(descriptor)
-    # Each in a thread, for pipes hold a few pages only.
+    # In threads, because pipes hold only a few pages.
     with ThreadPoolExecutor(3) as pool:
         pool.submit(_write, stdin_write, stdin)
         out, err = pool.submit(_read, out_read), pool.submit(_read, err_read)
@@ -65,7 +65,7 @@ def _read(descriptor: int) -> bytes:
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:
-    """Code in an interpreter of its own."""
+    """Run code in a new interpreter."""
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
         cwd=ROOT,
@@ -77,14 +77,14 @@ def python(code: str) -> subprocess.CompletedProcess[str]:
 
 
 def assert_refused(done: Done, code: int, reason: str) -> None:
-    """It says why on a line, and nothing else."""
+    """The command printed the reason on one line, and nothing else."""
     assert (done.code, done.out) == (code, ""), done
     assert reason in done.err, done
     assert done.err.count("\n") == 1, done
 
 
 class Piped:
-    """A process of its own whose output is read a line at a time, by somebody who may go away."""
+    """A process whose output is read line by line, and whose pipe may be closed early."""
 
     def __init__(self, *arguments: str) -> None:
         (out_read, out_write), (err_read, err_write) = os.pipe(), os.pipe()
@@ -112,11 +112,11 @@ class Piped:
         return self._out.readline()
 
     def close(self) -> None:
-        """Nobody reads any more."""
+        """Close the reading end."""
         self._out.close()
 
     def end(self) -> tuple[int, bytes]:
-        """The exit code, and what it said of errors; fails when it doesn't end by itself."""
+        """The exit code and standard error. Fails if the process doesn't end."""
         code = self._process.wait(DEADLINE)
         return code, self._err.read()
 

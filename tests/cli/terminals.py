@@ -1,4 +1,4 @@
-"""kshare on a terminal: watched, and typed at, while it runs, or what it has sent at its end."""
+"""Runs kshare on a pseudoterminal: with typed keys while it runs, or for its whole output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.cli.running import DEADLINE, Done, without_colours
 
 
 class Terminal:
-    """kshare, on a terminal of that size."""
+    """kshare on a terminal of the given size."""
 
     def __init__(self, *arguments: str, columns: int = 80, lines: int = 24) -> None:
         self._master, slave = pty.openpty()
@@ -32,7 +32,7 @@ class Terminal:
         )
         os.close(slave)
         self.sent = bytearray()
-        """All of it, as it came."""
+        """Everything that was received, unchanged."""
         self._seen = 0
 
     def __enter__(self) -> Self:
@@ -47,11 +47,11 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """Everything that was drawn so far, without colours."""
+        """Everything received so far, without colours."""
         return without_colours(self.sent.decode(errors="replace").replace("\r\n", "\n"))
 
     def until(self, wanted: str) -> str:
-        """What has come since the last time, up to this text."""
+        """Wait for this text; returns what was received since the last call, up to it."""
         deadline = monotonic() + DEADLINE
         while (at := self.text.find(wanted, self._seen)) < 0:
             assert monotonic() < deadline, f"no {wanted!r} in {self.text!r}"
@@ -66,11 +66,11 @@ class Terminal:
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
     def mode(self) -> list[Any]:
-        """How it treats keys now."""
+        """The terminal attributes."""
         return termios.tcgetattr(self._master)
 
     def end(self) -> int:
-        """The exit code; fails when it doesn't end by itself."""
+        """The exit code. Fails if the process doesn't end."""
         deadline = monotonic() + DEADLINE
         while self._read(deadline):
             assert monotonic() < deadline, self.text
@@ -80,14 +80,14 @@ class Terminal:
         ready, _, _ = select.select([self._master], [], [], max(0.0, deadline - monotonic()))
         try:
             chunk = os.read(self._master, 65536) if ready else b""
-        except OSError:  # how Linux says that the other side has gone
+        except OSError:  # on Linux: the other side has closed
             chunk = b""
         self.sent += chunk
         return bool(chunk)
 
 
 def on_terminal(*arguments: str, columns: int = 80, lines: int = 24) -> Done:
-    """What a terminal of that size is sent, errors among it."""
+    """Run a command; returns what the terminal received, including standard error."""
     with Terminal(*arguments, columns=columns, lines=lines) as terminal:
         code = terminal.end()
         return Done(code, terminal.sent.decode().replace("\r\n", "\n"))

@@ -1,4 +1,4 @@
-"""The guide's sections about records and state, told to an embedded broker: it prints what they say."""
+"""The commands in the documentation of produce, consume and state print what it shows, with an embedded broker."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CHANGING = (
 )
 
 
-def test_commands_print_what_the_guide_says(tmp_path: Path) -> None:
+def test_commands_print_what_the_documentation_shows(tmp_path: Path) -> None:
     program = tmp_path / "kshare"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -W error -m kshare.cli "$@"\n')
     program.chmod(0o755)
@@ -52,7 +52,7 @@ def test_commands_print_what_the_guide_says(tmp_path: Path) -> None:
 
 
 def commands() -> list[tuple[str, str]]:
-    """Each with what stands below it."""
+    """Each command, and the output shown below it."""
     guide = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
     found = []
     for section in re.split(r"^## ", guide, flags=re.MULTILINE):

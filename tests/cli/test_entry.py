@@ -1,4 +1,4 @@
-"""The way in: what is loaded, what is missing, what is misunderstood."""
+"""The entry point: lazy imports, missing dependencies, wrong usage, shell completion."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import pytest
 from tests.cli.running import DEADLINE, KSHARE, ROOT, Kshare, assert_refused, kshare, python
 
 
-def test_the_entry_point_is_there() -> None:
+def test_entry_point_exists() -> None:
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     module, _, name = scripts["kshare"].partition(":")
     assert callable(getattr(import_module(module), name))
 
 
-def test_help_loads_nothing_that_takes_time() -> None:
+def test_help_imports_no_slow_modules() -> None:
     done = python(
         "import sys; sys.argv = ['kshare', '--help']\n"
         "from kshare.cli import main\n"
@@ -36,7 +36,7 @@ def test_help_loads_nothing_that_takes_time() -> None:
 
 
 @pytest.mark.parametrize("missing", ["typer", "rich", "construct"])
-def test_a_missing_extra_is_named_on_one_line(missing: str) -> None:
+def test_missing_extra_is_reported_on_one_line(missing: str) -> None:
     done = python(
         f"import sys; sys.modules[{missing!r}] = None\n"
         "sys.argv = ['kshare', 'decode', '00']\n"
@@ -57,26 +57,24 @@ def test_a_missing_extra_is_named_on_one_line(missing: str) -> None:
         (["decode", "--input", "octal", "00"], "Invalid value for '--input'"),
     ],
 )
-def test_a_call_that_is_not_understood_is_answered_on_one_line(
-    run: Kshare, arguments: list[str], reason: str
-) -> None:
+def test_wrong_usage_is_reported_on_one_line(run: Kshare, arguments: list[str], reason: str) -> None:
     assert_refused(run(*arguments), 2, reason)
 
 
-def test_without_arguments_it_says_what_it_can_do(run: Kshare) -> None:
+def test_usage_is_shown_without_arguments(run: Kshare) -> None:
     done = run()
     assert done.code == 0
     assert "Usage: kshare" in done.out
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_shells_get_a_script_for_completion(shell: str) -> None:
+def test_completion_scripts_are_printed(shell: str) -> None:
     done = kshare(environment={"_KSHARE_COMPLETE": f"source_{shell}"})
     assert (done.code, done.err) == (0, "")
     assert "_KSHARE_COMPLETE" in done.out
 
 
-def test_names_of_apis_are_completed() -> None:
+def test_api_names_are_completed() -> None:
     environment = {
         "_KSHARE_COMPLETE": "complete_bash",
         "COMP_WORDS": "kshare decode --api ShareF",
@@ -95,7 +93,7 @@ def by_bash(words: str) -> list[str]:
 
 
 def by_zsh(words: str) -> list[str]:
-    """Zsh is sent a call of its `_arguments`: values in quotes, most with a help behind a colon."""
+    """Zsh receives a call of `_arguments`: quoted values, most with help after a colon."""
     environment = {"_KSHARE_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": words}
     return re.findall(r'^(?:.*\(\()?"([^"]+)"', kshare(environment=environment).out, re.MULTILINE)
 
@@ -125,8 +123,8 @@ def test_commands_options_and_values_are_completed(
     assert shell(words) == completed
 
 
-def test_bash_itself_completes(tmp_path: Path) -> None:
-    """Sources the script, and presses the key as far as a script can."""
+def test_completion_in_bash(tmp_path: Path) -> None:
+    """Sources the script, and simulates the Tab key."""
     program = tmp_path / "kshare"
     program.write_text(f'#!/bin/sh\nexec {shlex.join(KSHARE)} "$@"\n')
     program.chmod(0o755)

@@ -1,4 +1,4 @@
-"""What docs/cli.md shows of commands that speak with a cluster is what they print: transcripts, run again."""
+"""Transcripts in docs/cli.md of commands that need a cluster: run again, they print the same."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _AGREE = re.compile(r"agree within [\d.]+ s")
 
 @pytest.fixture
 def scene(monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
-    """Three orders that shippers rejected, and a group whose dead letters go nowhere."""
+    """Three orders that shippers rejected, and a group whose dead-letter topic doesn't exist."""
     with Broker(topics={"orders": 1}) as broker:
         monkeypatch.setenv("KSHARE_BOOTSTRAP_SERVER", broker.bootstrap)
         broker.create_topic("dlq.orders", 1, {f"{DEAD}group.enable": "true"})
@@ -36,18 +36,18 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Iterator[Broker]:
 
 def transcripts(command: str) -> list[str]:
     found = [text for _, text in blocks(ROOT / "docs" / "cli.md") if text.startswith(f"$ kshare {command}")]
-    assert found, f"the guide shows nothing of kshare {command}"
+    assert found, f"docs/cli.md has no transcript of kshare {command}"
     return found
 
 
 def steady(text: str, broker: Broker) -> str:
-    """Without what differs from run to run."""
+    """Replace what differs from run to run."""
     text = _AGREE.sub("agree within 0.0 s", _TIME.sub("2026-11-21 11:20:00", text))
     return text.replace(broker.bootstrap, SERVER)
 
 
 @pytest.mark.parametrize("command", ["doctor", "dlq"])
-def test_transcripts_are_what_is_printed(command: str, scene: Broker, run: Kshare) -> None:
+def test_transcripts_match_the_output(command: str, scene: Broker, run: Kshare) -> None:
     for text in transcripts(command):
         again = []
         for line in text.splitlines():
@@ -57,7 +57,7 @@ def test_transcripts_are_what_is_printed(command: str, scene: Broker, run: Kshar
         assert steady("\n".join(again), scene) == text.rstrip("\n")
 
 
-def test_the_board_in_the_guide_has_the_columns_that_there_are(scene: Broker, run: Kshare) -> None:
+def test_columns_of_top_match_the_documentation(scene: Broker, run: Kshare) -> None:
     (text,) = transcripts("top")
     words = shlex.split(text.splitlines()[0])[2:]
     done = run(*words, "--once", "--interval", "0.1")

@@ -1,4 +1,4 @@
-"""Whatever has `--json` speaks JSON, one value or one a line: every command, so that a new one can't forget."""
+"""Every command with `--json` prints JSON: one value, or one per line. New commands must be added here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.cli.running import Kshare, kshare
 from tests.helpers.rejecting import reject
 
 ELSEWHERE = {"trace"}
-"""It ends by a signal: `tests.cli.tracing` reads every line as JSON."""
+"""It ends at a signal. `tests.cli.tracing` parses its lines as JSON."""
 CALLS = {
     "decode": ["--as", "request", "00120003 00000007 0007 7061636b657273 00 01 01 00"],
     "doctor": [],
@@ -55,7 +55,7 @@ def with_json() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    """Some of everything: groups with offsets and settings, dead letters."""
+    """Groups with offsets and settings, and dead letters."""
     with Broker(topics={"orders": 1, "dlq.orders": 1, "spare": 1}) as broker:
         deadly = {"errors.deadletterqueue.topic.name": "dlq.orders"}
         broker.set_topic_config("dlq.orders", {"errors.deadletterqueue.group.enable": "true"})
@@ -73,20 +73,20 @@ def _where(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def read_json(out: str) -> list[Any]:
-    """A value that stands alone, or one a line."""
+    """Parse one value, or one per line."""
     try:
         return [json.loads(out)]
     except json.JSONDecodeError:
         return [json.loads(line) for line in out.splitlines()]
 
 
-def test_no_command_is_left_out() -> None:
+def test_all_commands_with_json_are_listed_here() -> None:
     assert set(with_json()) == ELSEWHERE | set(CALLS)
 
 
 @pytest.mark.parametrize("command", CALLS)
-def test_json_is_json(run: Kshare, command: str) -> None:
-    way = kshare if command == "consume" else run  # it wants a stdout of its own
+def test_output_is_json(run: Kshare, command: str) -> None:
+    way = kshare if command == "consume" else run  # consume writes to the descriptor of stdout
     done = way(*command.split(), *CALLS[command], "--json")
     assert done.code == 0, done
     assert read_json(done.out), done

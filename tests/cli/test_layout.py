@@ -1,4 +1,4 @@
-"""Each command has a folder of its name: `kshare top` is `kshare/cli/top`, and its tests are in `tests/cli/top`."""
+"""Each command has a directory: `kshare top` is in `kshare/cli/top`, and its tests are in `tests/cli/top`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def folders(parent: Path) -> set[str]:
     return {one.parent.name for one in parent.glob("*/__init__.py")}
 
 
-def test_each_command_has_a_folder_and_nothing_else_has() -> None:
+def test_each_command_has_a_directory() -> None:
     assert folders(CLI) == COMMANDS | SHARED
     assert {one.parent.name for one in CLI.glob("*/options.py")} == COMMANDS | {"cluster"}
     assert {one.name for one in CLI.glob("*.py")} == {"__init__.py", "__main__.py", "app.py"}
 
 
-def test_its_tests_are_in_a_folder_of_that_name() -> None:
+def test_tests_of_each_command_have_a_directory() -> None:
     assert folders(ROOT / "tests" / "cli") == COMMANDS | {"terminal"}

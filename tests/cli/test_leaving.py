@@ -1,4 +1,4 @@
-"""Commands that show something and end: nobody reads it any more, or somebody presses Ctrl-C while they wait."""
+"""Commands whose output pipe is closed, or that are interrupted by Ctrl-C while they wait."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def named(words: list[str]) -> str:
 
 
 @pytest.mark.parametrize("words", [*AT_A_CLUSTER, *OF_A_FILE], ids=named)
-def test_without_a_reader_it_ends_quietly(broker: Broker, words: list[str]) -> None:
+def test_closed_pipe_ends_it_quietly(broker: Broker, words: list[str]) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     try:
@@ -51,7 +51,7 @@ def test_without_a_reader_it_ends_quietly(broker: Broker, words: list[str]) -> N
 
 @pytest.mark.parametrize("words", AT_A_CLUSTER, ids=named)
 def test_ctrl_c_ends_it_quietly(words: list[str]) -> None:
-    """While it waits for somebody who listens, and says nothing."""
+    """Interrupted while it waits for a server that doesn't answer."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(DEADLINE)
         where = "{}:{}".format(*server.getsockname())

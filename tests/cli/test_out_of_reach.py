@@ -1,4 +1,4 @@
-"""Commands at a broker that accepts nothing, or never answers: an end, a reason on one line, exit code 1."""
+"""Commands with a broker that accepts no connection or never answers end with a one-line reason and exit code 1."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.fakes.wall import Wall
 
 @contextmanager
 def _mute() -> Iterator[str]:
-    """The system accepts, and nobody answers."""
+    """Accepts connections, but never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield "{}:{}".format(*listener.getsockname())
 
@@ -37,7 +37,7 @@ def _wall() -> Iterator[str]:
     ],
     ids=" ".join,
 )
-def test_it_ends_and_says_why(
+def test_command_ends_and_says_why(
     tmp_path: Path, listener: Callable[[], AbstractContextManager[str]], command: tuple[str, ...]
 ) -> None:
     properties = tmp_path / "client.properties"

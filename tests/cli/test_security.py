@@ -1,6 +1,6 @@
-"""Every command that speaks with a cluster, at a listener that asks for TLS and a login.
+"""Every command that connects to a cluster, with a listener that requires TLS and SASL.
 
-With what is needed it works as elsewhere. Without, it says why on one line, and no secret.
+With the right options it works. With wrong ones, it prints the reason on one line, and no secret.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ JSON = {"produce", "groups", "topics", "state", "lag", "top", "dlq", "doctor"}
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, Path, Path]:
-    """What the broker shows, who has signed it, and somebody else."""
+    """The broker's TLS context, the CA that issued its certificate, and another CA."""
     folder = tmp_path_factory.mktemp("certificates")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority, stranger = trustme.CA(), trustme.CA()
@@ -51,7 +51,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLConte
 
 
 class _Web(BaseRequestHandler):
-    """As a web server answers whatever it doesn't understand."""
+    """Answers like a web server that gets an invalid request."""
 
     def handle(self) -> None:
         self.request.recv(4096)
@@ -59,7 +59,7 @@ class _Web(BaseRequestHandler):
 
 
 class _Silent(BaseRequestHandler):
-    """Listens, and never says a word."""
+    """Accepts connections, but never sends anything."""
 
     def handle(self) -> None:
         while self.request.recv(4096):
@@ -81,9 +81,9 @@ def _listening(handler: type[BaseRequestHandler]) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def strangers(certificates: tuple[ssl.SSLContext, Path, Path]) -> Iterator[dict[str, str]]:
-    """What stands for a place in `MISTAKES` → the place."""
+    """The values of the placeholders in `MISTAKES`."""
     with _listening(_Web) as web, _listening(_Silent) as silent, socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))  # bound and not listening: nobody else can have the port meanwhile
+        nobody.bind(("127.0.0.1", 0))  # bound but not listening, so that nothing else can use the port
         yield {
             "CA": str(certificates[1]),
             "STRANGER": str(certificates[2]),
@@ -103,7 +103,7 @@ def broker(certificates: tuple[ssl.SSLContext, Path, Path]) -> Iterator[Broker]:
 
 
 class Door:
-    """A file of properties for `broker`; what is said here changes or leaves out one."""
+    """Writes property files for `broker`. `file` can change or omit properties."""
 
     def __init__(self, broker: Broker, authority: Path, folder: Path) -> None:
         self._file = folder / "client.properties"
@@ -134,18 +134,18 @@ MISTAKES: dict[str, tuple[dict[str, str | None], str]] = {
     "unknown user": ({"sasl_username": "mallory"}, "SCRAM-SHA-512 as mallory was refused"),
     "no login": (PLAIN | {"security_protocol": "SSL", "ssl_ca_location": "CA"}, "set sasl_mechanism"),
     "wrong authority": ({"ssl_ca_location": "STRANGER"}, "isn't signed by an authority that we trust"),
-    "no such authority": ({"ssl_ca_location": "/nowhere/ca.pem"}, "can't be read"),
-    "plain at a TLS port": (
+    "missing authority file": ({"ssl_ca_location": "/nowhere/ca.pem"}, "can't be read"),
+    "plaintext at a TLS port": (
         PLAIN | {"security_protocol": "PLAINTEXT"},
         "if its listener requires TLS or SASL, set tls",
     ),
-    "nobody listens": ({"bootstrap_servers": "NOBODY"}, "connection refused"),
+    "closed port": ({"bootstrap_servers": "NOBODY"}, "connection refused"),
     "a web server": (
         PLAIN | {"security_protocol": "PLAINTEXT", "bootstrap_servers": "WEB"},
         "it looks like HTTP: this isn't a Kafka listener",
     ),
     "a web server, with TLS": ({"bootstrap_servers": "WEB"}, "doesn't speak TLS"),
-    "somebody silent": (
+    "a silent server": (
         PLAIN
         | {
             "security_protocol": "PLAINTEXT",
@@ -155,12 +155,12 @@ MISTAKES: dict[str, tuple[dict[str, str | None], str]] = {
         "within 0.5 s",
     ),
 }
-REFUSALS = ("wrong password", "unknown user", "wrong authority", "no such authority")
-"""What `trace` ends at. A cluster that isn't there may still come, and clients may have a login of their own."""
+REFUSALS = ("wrong password", "unknown user", "wrong authority", "missing authority file")
+"""The mistakes at which `trace` ends. An unreachable cluster may start later, and clients may log in themselves."""
 
 
 @pytest.mark.parametrize("command", [one for one in COMMANDS if one not in ("consume", "trace")])
-def test_with_what_is_needed_it_works_as_elsewhere(run: Kshare, door: Door, command: str) -> None:
+def test_command_works_with_the_right_options(run: Kshare, door: Door, command: str) -> None:
     words = [*COMMANDS[command], *(["--json"] if command in JSON else [])]
     done = run(*words, "--command-config", door.file())
     assert done.code == 0, done.err
@@ -169,8 +169,8 @@ def test_with_what_is_needed_it_works_as_elsewhere(run: Kshare, door: Door, comm
     assert PASSWORD not in done.out + done.err
 
 
-def test_consume_gets_in(door: Door) -> None:
-    """In a process of its own, as it writes past Python."""
+def test_consume_works_with_the_right_options(door: Door) -> None:
+    """In its own process, because it writes to the descriptor of stdout."""
     done = kshare(*COMMANDS["consume"], "--command-config", door.file())
     assert (done.code, done.out) == (0, "a\n"), done.err
 
@@ -179,14 +179,14 @@ def test_consume_gets_in(door: Door) -> None:
     ("command", "mistake"),
     [(one, mistake) for one, mistake in product(COMMANDS, MISTAKES) if one != "trace" or mistake in REFUSALS],
 )
-def test_what_is_wrong_is_said_on_one_line(
+def test_mistakes_are_reported_on_one_line(
     run: Kshare, door: Door, strangers: dict[str, str], command: str, mistake: str
 ) -> None:
     changed, reason = MISTAKES[mistake]
     file = door.file(**{name: strangers.get(value or "", value) for name, value in changed.items()})
     done = run(*COMMANDS[command], "--command-config", file)
     assert done.code == 1
-    # The doctor goes on and tells all that it has found; that is its output.
+    # The doctor continues, and reports the problem in its output.
     assert reason in (done.out if command == "doctor" else done.err)
     assert done.err.count("\n") == 1
     assert done.err.startswith("kshare: ")

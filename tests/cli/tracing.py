@@ -1,4 +1,4 @@
-"""`kshare trace` in a process of its own: where it listens, and what it has said when it ends."""
+"""`kshare trace` in its own process: its address, and its output once it has ended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.cli.running import DEADLINE
 
 
 class Trace:
-    """With --json; `events` are there when it has ended."""
+    """A process with --json. `events` are available when it has ended."""
 
     def __init__(self, bootstrap: str, folder: Path, *arguments: str) -> None:
         self.capture = folder / "capture.pcapng"
@@ -32,12 +32,12 @@ class Trace:
         deadline = time.monotonic() + DEADLINE
         while "\n" not in self._out.read_text():
             assert self._process.poll() is None, self.errors
-            assert time.monotonic() < deadline, "it doesn't begin"
+            assert time.monotonic() < deadline, "kshare trace doesn't listen"
             time.sleep(0.02)
 
     @property
     def address(self) -> str:
-        """What clients take for the cluster."""
+        """The bootstrap address for clients."""
         with self._out.open() as out:
             address: str = json.loads(out.readline())["address"]
         return address
@@ -47,7 +47,7 @@ class Trace:
         return self._err.read_text()
 
     def end(self, how: signal.Signals = signal.SIGINT) -> int:
-        """The exit code."""
+        """End the process; returns its exit code."""
         self._process.send_signal(how)
         code = self._process.wait(DEADLINE)
         self.events = [json.loads(line) for line in self._out.read_text().splitlines()]
@@ -72,7 +72,7 @@ class Trace:
 
 @contextmanager
 def tracing(bootstrap: str, folder: Path, *arguments: str) -> Iterator[Trace]:
-    """Ended by the test, or by force."""
+    """A trace that the test ends; if it doesn't, the process is killed."""
     trace = Trace(bootstrap, folder, *arguments)
     try:
         trace.wait_until_it_listens()

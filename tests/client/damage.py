@@ -1,4 +1,4 @@
-"""Real answers to ShareFetch, damaged: what a consumer makes of each, judged against what it made of the sound one."""
+"""Recorded responses to ShareFetch, damaged, and what a consumer makes of them compared with the undamaged ones."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ Where = tuple[TopicIdPartition, int]
 
 
 class Recorded(NamedTuple):
-    """One answer of a real broker."""
+    """One response of a real broker."""
 
     name: str
     version: int
     partitions: list[TopicIdPartition]
     frame: bytes
-    """Without its size."""
+    """Without the length prefix."""
 
     def answer(self) -> ShareFetchResponse:
         return decode_response(ShareFetchResponse, self.version, self.frame)[1]
@@ -63,31 +63,31 @@ def recorded() -> list[Recorded]:
 
 
 class AckOutcome(NamedTuple):
-    """What a consumer made of an answer."""
+    """What a consumer made of a response."""
 
     handed: dict[Where, tuple[Any, ...]]
-    """The records that the user would get."""
+    """The records that the user would receive."""
     gaps: set[Where]
     released: list[tuple[TopicIdPartition, int, int]]
-    """First and last offset of each stretch."""
+    """First and last offset of each range."""
     terms: list[tuple[Any, ...]]
-    """What else the consumer believes of each range: deliveries, the lock's end, leader epochs."""
+    """What else the consumer derives from each range: delivery count, deadline, leader epochs."""
     is_noticed: bool
 
     def lost(self, truth: dict[Where, tuple[Any, ...]]) -> list[int]:
-        """Offsets with a record that would be acknowledged as a gap."""
+        """Offsets of records that would be acknowledged as gaps."""
         return sorted(where[1] for where in self.gaps & truth.keys())
 
     def is_like(self, sound: AckOutcome) -> bool:
         return self[:4] == sound[:4]
 
     def mistaken(self, truth: dict[Where, tuple[Any, ...]]) -> list[int]:
-        """Offsets whose records aren't those that stand there."""
+        """Offsets whose records differ from the stored ones."""
         return [where[1] for where, record in self.handed.items() if truth.get(where) != record]
 
 
 class _Line:
-    """Keeps what is sent, so that a test may answer it."""
+    """Keeps the request, so that a test can answer it."""
 
     is_free = True
 
@@ -106,7 +106,7 @@ class _Ears(logging.Handler):
 
 
 def outcome(one: Recorded, frame: bytes) -> AckOutcome:
-    """The way of an answer from its frame to the user, and what would be acknowledged without the user."""
+    """Process a response from its frame to the user; returns also what would be acknowledged without the user."""
     try:
         _, answer = decode_response(ShareFetchResponse, one.version, frame)
     except DecodeError:
@@ -174,7 +174,7 @@ def _handed(holdings: Holdings) -> tuple[dict[Where, tuple[Any, ...]], bool]:
 
 
 def stored(one: Recorded) -> dict[Where, tuple[Any, ...]]:
-    """Every record for users in the answer, acquired or not."""
+    """Every user record in the response, acquired or not."""
     return {
         ((topic.topic_id, data.partition_index), record.offset): _content(record)
         for topic in one.answer().responses
@@ -190,7 +190,7 @@ def _content(record: Record) -> tuple[Any, ...]:
 
 
 def fields(one: Recorded) -> list[str]:
-    """The name of the field that each byte of the frame belongs to, without indexes."""
+    """For each byte of the frame, the name of its field, without indexes."""
     names = [""] * len(one.frame)
     tree = dissect_response(one.frame, SHARE_FETCH, one.version, is_sized=False)
     for span in tree.root.leaves():
@@ -200,14 +200,14 @@ def fields(one: Recorded) -> list[str]:
 
 
 class Placed(NamedTuple):
-    """A batch of the answer, and whether the answer says more than once where it stands."""
+    """A batch in the response, and whether other parts of the response determine its position."""
 
     partition: TopicIdPartition
     start: int
-    """Of its bytes, in the frame."""
+    """The position of its bytes in the frame."""
     end: int
     is_loose: bool
-    """A hole is beside it, or not all of its offsets were acquired: it could stand elsewhere."""
+    """It borders on a gap, or not all of its offsets were acquired, so other base offsets would be consistent too."""
 
 
 def placed(one: Recorded) -> list[Placed]:

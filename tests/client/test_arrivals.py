@@ -1,4 +1,4 @@
-"""What a fetch brought is checked when it is handed out: what is broken is given back, and hides nothing else."""
+"""Fetched records are verified when they are handed out: invalid ones are released without affecting others."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def changed_under_way(data: bytearray) -> None:
 
 
 @pytest.mark.parametrize("breaking", [cut_short, from_another_time, changed_under_way])
-def test_what_is_broken_is_given_back_and_hides_nothing_else(
+def test_invalid_records_are_released_and_do_not_affect_other_partitions(
     breaking: Callable[[bytearray], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     holdings, broken, good = held(), PartitionAcks((TOPIC, 0)), PartitionAcks((TOPIC, 1))
@@ -74,7 +74,7 @@ def test_what_is_broken_is_given_back_and_hides_nothing_else(
     assert said.startswith("4 records of orders[0] (offsets 5 to 8): can't be verified; released: ")
 
 
-def test_what_is_broken_leaves_the_rest_of_its_partition_whole() -> None:
+def test_invalid_batch_does_not_affect_the_rest_of_its_partition() -> None:
     holdings, acks = held(), PartitionAcks((TOPIC, 0))
     broken = batch(0, 2)
     changed_under_way(broken)
@@ -88,7 +88,7 @@ def test_what_is_broken_leaves_the_rest_of_its_partition_whole() -> None:
     assert acks.take(renewals=False) == [AckRange(0, 1, RELEASED)]
 
 
-def test_offsets_without_a_record_are_gaps_and_nobody_is_given_them() -> None:
+def test_offsets_without_a_record_are_gaps() -> None:
     holdings, acks = held(), PartitionAcks((TOPIC, 0))
     records = batch(3, 1) + batch(6, 1)
     holdings.book.acquire(
@@ -104,8 +104,8 @@ def test_offsets_without_a_record_are_gaps_and_nobody_is_given_them() -> None:
     assert acks.take(renewals=False) == [AckRange(4, 5, b"\x00"), AckRange(7, 7, RELEASED)]
 
 
-def test_what_could_not_be_verified_is_counted_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    """Somebody else's answer may be looked into twice: with what was accepted before, and when it is handed out."""
+def test_unverifiable_records_are_reported_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A response may be verified twice: when accepted records are skipped, and when it is handed out."""
     events: list[Event] = []
     lease_timers = LeaseTimers(can_renew=True, max_lease_s=100.0)
     holdings = Holdings(
@@ -128,8 +128,8 @@ def test_what_could_not_be_verified_is_counted_and_told_once(caplog: pytest.LogC
     )
 
 
-def test_a_range_that_no_broker_acquires_makes_no_lease(caplog: pytest.LogCaptureFixture) -> None:
-    """A flipped bit in it would ask for more memory than there is."""
+def test_impossible_acquired_range_creates_no_lease(caplog: pytest.LogCaptureFixture) -> None:
+    """With a flipped bit, it would request more memory than there is."""
     holdings, acks = held(), PartitionAcks((TOPIC, 0))
     rows = [AcquiredRecords(0, 1, 1), AcquiredRecords(2, 2**62, 1)]
     holdings.book.acquire(
@@ -143,7 +143,7 @@ def test_a_range_that_no_broker_acquires_makes_no_lease(caplog: pytest.LogCaptur
     )
 
 
-def test_what_was_given_back_while_it_waited_is_not_looked_into(caplog: pytest.LogCaptureFixture) -> None:
+def test_records_released_while_waiting_are_not_verified(caplog: pytest.LogCaptureFixture) -> None:
     holdings, acks = held(), PartitionAcks((TOPIC, 0))
     data = batch(0, 2)
     changed_under_way(data)

@@ -1,4 +1,4 @@
-"""Closing a consumer: from anywhere, twice, with errors, with brokers that hang; and what becomes of who waits."""
+"""Closing a consumer: from any task, twice, with errors, with hanging brokers; and what waiting tasks get."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Waiter = Callable[[ShareConsumer], Awaitable[None]]
 
 
 @pytest.mark.parametrize("wait", WAITERS)
-async def test_who_waits_for_records_is_told_that_the_consumer_was_closed(wait: Waiter) -> None:
+async def test_waiting_tasks_get_consumer_closed(wait: Waiter) -> None:
     told: list[BaseException] = []
 
     async def waiter(source: ShareConsumer) -> None:
@@ -69,7 +69,7 @@ async def test_who_waits_for_records_is_told_that_the_consumer_was_closed(wait: 
             source.subscribe(["t"])
 
 
-async def test_a_commit_that_waits_while_the_consumer_is_closed_ends() -> None:
+async def test_waiting_commit_ends_when_the_consumer_is_closed() -> None:
     async with TinyCluster("t").running() as cluster:
         cluster.topics["t"].append(b"0")
         ended: list[object] = []
@@ -93,7 +93,7 @@ async def test_a_commit_that_waits_while_the_consumer_is_closed_ends() -> None:
         assert len(ended) == 1
 
 
-async def test_any_task_may_close_and_the_block_ends_as_ever() -> None:
+async def test_any_task_may_close_and_the_block_ends_normally() -> None:
     async with TinyCluster("t").running() as cluster:
         cluster.topics["t"].append(b"0", b"1")
         with anyio.fail_after(DEADLINE_S):
@@ -108,7 +108,7 @@ async def test_any_task_may_close_and_the_block_ends_as_ever() -> None:
         assert len([one for one in cluster.asked(ShareGroupHeartbeatRequest) if one.member_epoch == -1]) == 1
 
 
-async def test_it_may_be_opened_in_one_task_and_closed_in_another() -> None:
+async def test_consumer_may_be_opened_and_closed_in_different_tasks() -> None:
     """As fixtures and exit stacks do."""
     async with TinyCluster("t").running() as cluster:
         source = consumer(cluster, "t")
@@ -125,7 +125,7 @@ async def test_it_may_be_opened_in_one_task_and_closed_in_another() -> None:
         assert has_left(cluster)
 
 
-async def test_closed_by_its_own_loop_the_record_at_hand_is_released() -> None:
+async def test_record_in_hand_is_released_when_its_loop_closes_the_consumer() -> None:
     async with TinyCluster("t").running() as cluster:
         cluster.topics["t"].append(b"0", b"1", b"2")
         with anyio.fail_after(DEADLINE_S):
@@ -141,7 +141,7 @@ async def test_closed_by_its_own_loop_the_record_at_hand_is_released() -> None:
         assert cluster.topics["t"].states == [ACCEPTED, AVAILABLE, AVAILABLE]
 
 
-async def test_closing_what_was_never_opened_does_nothing_and_a_closed_one_may_be_opened_again() -> None:
+async def test_closing_an_unopened_consumer_does_nothing_and_a_closed_one_can_be_reopened() -> None:
     async with TinyCluster("t").running() as cluster:
         source = consumer(cluster, "t")
         await source.close()
@@ -156,7 +156,7 @@ async def test_closing_what_was_never_opened_does_nothing_and_a_closed_one_may_b
                     record.accept()
 
 
-async def test_an_error_in_closing_is_raised_as_it_is_and_everything_is_cleaned_up(
+async def test_error_during_closing_is_raised_after_cleaning_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def fail(self: NodeSession) -> None:
@@ -173,11 +173,11 @@ async def test_an_error_in_closing_is_raised_as_it_is_and_everything_is_cleaned_
                 await source.__aexit__(None, None, None)
             assert has_left(cluster)
             await source.close()
-            # Nothing is left of it: every connection was closed.
+            # Nothing is left: every connection was closed.
             await until(lambda: cluster.open_connections == 0)
 
 
-async def test_an_error_in_closing_does_not_hide_what_ended_the_block(
+async def test_error_during_closing_does_not_replace_the_users_exception(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def fail(self: NodeSession) -> None:
@@ -196,7 +196,7 @@ async def test_an_error_in_closing_does_not_hide_what_ended_the_block(
         assert has_left(cluster)
 
 
-async def test_an_error_in_the_background_reaches_who_waits_and_closing_still_works(
+async def test_background_error_is_raised_in_waiting_tasks_and_closing_still_works(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def fail(self: NodeSession) -> None:
@@ -211,7 +211,7 @@ async def test_an_error_in_the_background_reaches_who_waits_and_closing_still_wo
         assert has_left(cluster)
 
 
-async def test_a_broker_that_hangs_does_not_keep_the_group_from_being_left() -> None:
+async def test_group_is_left_although_a_broker_hangs() -> None:
     async with TinyCluster("t", "u", nodes=2).running() as cluster:
         cluster.topics["u"].leader = 2
         cluster.topics["t"].append(b"0")
@@ -230,7 +230,7 @@ async def test_a_broker_that_hangs_does_not_keep_the_group_from_being_left() -> 
         ]
 
 
-async def test_one_stale_acknowledgement_does_not_undo_the_good_ones_of_its_partition() -> None:
+async def test_one_stale_acknowledgement_does_not_affect_others_of_its_partition() -> None:
     async with TinyCluster("t").running() as cluster:
         topic = cluster.topics["t"]
         topic.append(*(b"%d" % number for number in range(16)))
@@ -243,7 +243,7 @@ async def test_one_stale_acknowledgement_does_not_undo_the_good_ones_of_its_part
         assert [offset for offset, state in enumerate(topic.states) if state != ACCEPTED] == [5]
 
 
-async def test_cancelled_anywhere_while_closing_it_is_closed_all_the_same() -> None:
+async def test_consumer_is_closed_even_if_closing_is_cancelled() -> None:
     async with TinyCluster("t").running() as cluster:
         cluster.topics["t"].append(*(b"%d" % number for number in range(20)))
         with anyio.fail_after(DEADLINE_S):
@@ -266,7 +266,7 @@ async def test_cancelled_anywhere_while_closing_it_is_closed_all_the_same() -> N
         gc.collect()
 
 
-async def test_cancelled_anywhere_while_it_is_opened_nothing_is_left_behind() -> None:
+async def test_nothing_is_left_when_opening_is_cancelled() -> None:
     async with TinyCluster("t").running() as cluster:
         for turns in range(25):
             with anyio.CancelScope() as scope:
@@ -287,7 +287,7 @@ async def test_cancelled_anywhere_while_it_is_opened_nothing_is_left_behind() ->
         await until(lambda: cluster.open_connections == 0)
 
 
-async def test_closed_while_it_is_being_opened_that_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_opening_ends_when_the_consumer_is_closed_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     async def say_nothing(*_: object) -> None:
         await anyio.sleep_forever()
 

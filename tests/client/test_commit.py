@@ -1,4 +1,4 @@
-"""What a commit waits for, and what it tells: its own, the losses, and nothing twice."""
+"""What a commit waits for, and what it returns: outcomes and losses, each once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def filled(count: int) -> TinyCluster:
 
 
 @pytest.mark.anyio
-async def test_a_consumer_that_decides_all_the_time_does_not_keep_its_commits_waiting() -> None:
+async def test_continuous_decisions_do_not_delay_commits() -> None:
     async with filled(5000).running() as cluster:
         cluster.delay_s = 0.02
         with anyio.fail_after(DEADLINE_S):
@@ -44,7 +44,7 @@ async def test_a_consumer_that_decides_all_the_time_does_not_keep_its_commits_wa
                     records += await source.next_batch()
 
                 async def decide() -> None:
-                    """There is always something decided that isn't confirmed."""
+                    """Keep some decided records unconfirmed at all times."""
                     while records:
                         records.pop().accept()
                         await anyio.sleep(0.001)
@@ -59,7 +59,7 @@ async def test_a_consumer_that_decides_all_the_time_does_not_keep_its_commits_wa
 
 
 @pytest.mark.anyio
-async def test_commits_at_the_same_time_each_get_what_they_waited_for() -> None:
+async def test_concurrent_commits_each_return_their_own_outcomes() -> None:
     async with filled(2).running() as cluster:
         cluster.topics["u"].append(b"u0")
         with anyio.fail_after(DEADLINE_S):
@@ -88,7 +88,7 @@ async def test_commits_at_the_same_time_each_get_what_they_waited_for() -> None:
 
 
 @pytest.mark.anyio
-async def test_what_a_cancelled_or_late_commit_would_have_told_the_next_one_tells() -> None:
+async def test_outcomes_of_a_cancelled_commit_are_returned_by_the_next() -> None:
     async with filled(2).running() as cluster:
         with anyio.fail_after(DEADLINE_S):
             async with consumer(cluster, "t", acknowledgement="explicit", request_timeout=5) as source:
@@ -105,7 +105,7 @@ async def test_what_a_cancelled_or_late_commit_would_have_told_the_next_one_tell
 
 
 @pytest.mark.anyio
-async def test_a_commit_that_gets_no_answer_times_out() -> None:
+async def test_commit_without_a_response_times_out() -> None:
     async with filled(1).running() as cluster:
         with anyio.fail_after(DEADLINE_S):
             async with consumer(
@@ -124,7 +124,7 @@ async def test_a_commit_that_gets_no_answer_times_out() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("is_batch", [False, True])
-async def test_settling_what_is_lost_raises_be_it_a_record_or_a_batch(is_batch: bool) -> None:
+async def test_settling_a_lost_record_or_batch_raises(is_batch: bool) -> None:
     events: list[Event] = []
     async with filled(3).running() as cluster:
         with anyio.fail_after(DEADLINE_S):
@@ -143,7 +143,7 @@ async def test_settling_what_is_lost_raises_be_it_a_record_or_a_batch(is_batch: 
 
 
 @pytest.mark.anyio
-async def test_part_of_a_batch_may_have_been_settled_before() -> None:
+async def test_batch_can_be_settled_after_some_of_its_records() -> None:
     async with filled(3).running() as cluster:
         with anyio.fail_after(DEADLINE_S):
             async with consumer(cluster, "t", acknowledgement="explicit") as source:
@@ -153,12 +153,12 @@ async def test_part_of_a_batch_may_have_been_settled_before() -> None:
                 await source.commit()
                 batch.accept()
                 assert await source.commit() == {("t", 0): None}
-                batch.accept()  # all of it was
+                batch.accept()  # all records are accepted already
                 assert cluster.topics["t"].states[1:] == [ACCEPTED] * 2
 
 
 @pytest.mark.anyio
-async def test_records_that_are_lost_in_the_users_hands_are_told_by_commit() -> None:
+async def test_commit_returns_losses_of_handed_out_records() -> None:
     events: list[Event] = []
     async with filled(2).running() as cluster:
         with anyio.fail_after(DEADLINE_S):
@@ -178,7 +178,7 @@ async def test_records_that_are_lost_in_the_users_hands_are_told_by_commit() -> 
 
 
 @pytest.mark.anyio
-async def test_a_loop_that_comes_back_too_late_is_not_raised_at_but_told() -> None:
+async def test_late_record_loop_gets_an_outcome_instead_of_an_exception() -> None:
     events: list[Event] = []
     outcomes: list[Settled] = []
     async with filled(2).running() as cluster:
@@ -197,7 +197,7 @@ async def test_a_loop_that_comes_back_too_late_is_not_raised_at_but_told() -> No
 
 
 @pytest.mark.anyio
-async def test_so_are_loops_over_batches() -> None:
+async def test_late_batch_loop_gets_an_outcome_instead_of_an_exception() -> None:
     events: list[Event] = []
     outcomes: list[Settled] = []
     async with filled(2).running() as cluster:
@@ -211,7 +211,7 @@ async def test_so_are_loops_over_batches() -> None:
                 assert [list(one.ranges()) for one in outcomes] == [[(0, 1, "accept")]]
 
 
-# --- the pure part
+# --- without a cluster
 
 
 def decided(*spans: tuple[int, int]) -> Lease:
@@ -222,7 +222,7 @@ def decided(*spans: tuple[int, int]) -> Lease:
     return lease
 
 
-def test_what_is_decided_later_is_not_waited_for() -> None:
+def test_later_decisions_are_not_waited_for() -> None:
     lease = decided((0, 9))
     waits = Confirmation([lease])
     lease.decide(10, RELEASE)
@@ -236,7 +236,7 @@ def test_what_is_decided_later_is_not_waited_for() -> None:
     assert isinstance(waits.results[P], BrokerError)
 
 
-def test_what_ends_without_an_outcome_is_not_waited_for() -> None:
+def test_records_that_end_without_an_outcome_are_not_waited_for() -> None:
     lease = decided((3, 4))
     acks = PartitionAcks(P)
     acks.add(lease)
@@ -246,7 +246,7 @@ def test_what_ends_without_an_outcome_is_not_waited_for() -> None:
 
 
 @given(st.lists(st.booleans(), min_size=20, max_size=20), st.lists(st.booleans(), min_size=20, max_size=20))
-def test_outcomes_take_away_just_their_offsets(pending: list[bool], answered: list[bool]) -> None:
+def test_outcomes_remove_exactly_their_offsets(pending: list[bool], answered: list[bool]) -> None:
     lease = Lease(P, 0, 19, 1)
     for offset, is_pending in enumerate(pending):
         if is_pending:

@@ -1,4 +1,4 @@
-"""What a user may say, and what is said back."""
+"""Consumer options, and the error messages for invalid ones."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ def make(**options: Any) -> ConsumerConfig:
     return ConsumerConfig.make("localhost:9092", {"group": "g", "topics": ["t"], **options})
 
 
-def test_defaults_suit_most() -> None:
+def test_defaults() -> None:
     config = make()
     assert (config.acknowledgement, config.acquire, config.renew_leases) == ("implicit", "auto", True)
     assert config.topics == ("t",)
 
 
-def test_one_topic_may_be_a_string_and_none_comes_twice() -> None:
+def test_single_topic_may_be_a_string_and_duplicates_are_removed() -> None:
     assert make(topics="t").topics == ("t",)
     assert make(topics=["b", "a", "b"]).topics == ("b", "a")
 
 
-def test_kafkas_dotted_names_are_understood() -> None:
+def test_kafkas_dotted_names_are_accepted() -> None:
     pasted = {
         "group.id": "g",
         "topics": ["t"],
@@ -68,12 +68,12 @@ def test_kafkas_dotted_names_are_understood() -> None:
         ({"enable_auto_commit": True}, "enable_auto_commit: share groups have no offsets to commit"),
     ],
 )
-def test_a_refusal_says_what_to_write(options: dict[str, Any], message: str) -> None:
+def test_errors_say_what_to_write(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         make(**options)
 
 
-def test_secrets_stay_out_of_the_repr() -> None:
+def test_repr_has_no_secrets() -> None:
     made = make(sasl_mechanism="PLAIN", username="u", password="hunter2")
     assert made.net_settings().security.password == "hunter2"
     assert "hunter2" not in repr(made) + repr(made.net_settings())

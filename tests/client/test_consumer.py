@@ -1,4 +1,4 @@
-"""The consumer where there is no broker: errors that say what is wrong, and nothing that hangs."""
+"""Consumers without a broker: they raise errors that explain what is wrong, and never hang."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from kshare import ConfigError, ConnectionLost, KshareError, ShareConsumer
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_broker_that_is_not_there_is_an_error_at_once(free_tcp_port: int) -> None:
+async def test_unreachable_broker_raises_at_once(free_tcp_port: int) -> None:
     with anyio.fail_after(20):
         with pytest.raises(ConnectionLost, match=rf"127\.0\.0\.1:{free_tcp_port}.*refused"):
             async with ShareConsumer(f"127.0.0.1:{free_tcp_port}", group="g", topics=["t"]):
                 pass
 
 
-async def test_a_consumer_that_was_not_opened_says_how() -> None:
+async def test_unopened_consumer_raises_error_that_shows_how_to_open_it() -> None:
     consumer = ShareConsumer("localhost:9092", group="g", topics=["t"])
     with pytest.raises(KshareError, match="write `async with ShareConsumer"):
         consumer.batches()
@@ -41,14 +41,14 @@ async def test_a_consumer_that_was_not_opened_says_how() -> None:
         ("localhost:9092", {"group": "g"}, "topics is missing"),
     ],
 )
-def test_wrong_options_are_refused_before_anything_is_connected(
+def test_wrong_options_are_refused_before_connecting(
     servers: str, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         ShareConsumer(servers, **options)
 
 
-def test_the_codecs_alone_load_neither_anyio_nor_the_client() -> None:
+def test_codecs_import_neither_anyio_nor_the_client() -> None:
     code = (
         "import sys, kshare.protocol.by_name\n"
         "loaded = {'anyio', 'kshare.client', 'kshare.net', 'construct', 'pyarrow', 'pyspark'} & set(sys.modules)\n"

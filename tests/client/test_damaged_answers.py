@@ -1,7 +1,7 @@
-"""Real answers to ShareFetch with bits flipped, cut off, and with lies in them: no record is ever called a gap.
+"""Recorded responses to ShareFetch with flipped bits, truncated, or with false fields: no record is taken for a gap.
 
-The answers are from real brokers of three releases (`tools/share_answers.py`). What is damaged has to be noticed unless
-it makes no difference. Where nothing in an answer contradicts the damage it can't be: these places are listed here.
+The responses are from real brokers of three releases (`tools/share_answers.py`). Damage must be noticed unless it makes
+no difference. Where nothing else in a response contradicts the damage, it can't be noticed; these fields are listed.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from tests.helpers.batch_bytes import recheck
 pytestmark = pytest.mark.lengthy
 
 BELIEVED = {
-    "firstOffset": "less was acquired than the broker thinks: its lock runs out, and the records come again",
+    "firstOffset": "fewer records than the broker acquired: their lock expires, and they are redelivered",
     "lastOffset": "the same",
-    "deliveryCount": "only told to the user",
-    "acquisitionLockTimeoutMs": "the consumer renews too late or too early: the broker refuses, records come again",
-    "partitionLeaderEpoch": "only used to know again what was accepted; at worst a duplicate",
-    "partitionIndex": "where the answer has nothing of the other partition that is in the session",
+    "deliveryCount": "only shown to the user",
+    "acquisitionLockTimeoutMs": "the consumer renews too late or too early: the broker refuses, and redelivers",
+    "partitionLeaderEpoch": "only used to recognize accepted records; at worst a duplicate",
+    "partitionIndex": "if the response has nothing for the session's other partition",
 }
-"""What an answer says once only, and what follows if it is wrong."""
+"""Fields that nothing else in a response contradicts, and what follows if they are wrong."""
 
 
 def at_every_byte(bits: int) -> Callable[[int], Iterator[int]]:
@@ -33,7 +33,7 @@ def at_every_byte(bits: int) -> Callable[[int], Iterator[int]]:
 
 
 @pytest.mark.parametrize("bits", [1, pytest.param(8, marks=[pytest.mark.long, pytest.mark.timeout(1800)])])
-def test_no_flipped_bit_makes_a_gap_of_a_record(bits: int) -> None:
+def test_flipped_bits_never_turn_a_record_into_a_gap(bits: int) -> None:
     answers = recorded()
     assert len(answers) >= 100
     wrong: list[object] = []
@@ -52,8 +52,8 @@ def test_no_flipped_bit_makes_a_gap_of_a_record(bits: int) -> None:
     assert wrong == []
 
 
-def test_a_batch_that_could_stand_elsewhere_is_the_only_one_whose_move_may_go_unnoticed() -> None:
-    """A base offset is under no checksum: where compaction left room beside a batch, nothing contradicts a move."""
+def test_moved_batches_go_unnoticed_only_beside_gaps() -> None:
+    """No checksum covers a base offset. Beside a gap that compaction left, nothing contradicts another offset."""
     lost = 0
     for one in recorded():
         truth = stored(one)
@@ -67,8 +67,8 @@ def test_a_batch_that_could_stand_elsewhere_is_the_only_one_whose_move_may_go_un
     assert lost < 100
 
 
-def test_what_was_cut_off_is_released() -> None:
-    """Frames, and the bytes of batches in frames that are whole."""
+def test_truncated_records_are_released() -> None:
+    """Truncated frames, and truncated batches in complete frames."""
     wrong: list[object] = []
     for one in recorded():
         judge = Judge(one)
@@ -83,8 +83,8 @@ def test_what_was_cut_off_is_released() -> None:
     assert wrong == []
 
 
-def test_no_lie_in_a_batch_s_header_makes_a_gap_of_a_record() -> None:
-    """The checksum is made right again: records, neighbours and acquired ranges contradict the lie."""
+def test_false_batch_headers_never_turn_a_record_into_a_gap() -> None:
+    """The checksum is corrected, so that only records, neighbours and acquired ranges contradict the header."""
     wrong: list[object] = []
     for one in recorded():
         judge = Judge(one)
@@ -106,13 +106,13 @@ def test_no_lie_in_a_batch_s_header_makes_a_gap_of_a_record() -> None:
                         recheck(whole)
                         frame[batch.start : batch.end] = whole
                     found = outcome(one, bytes(frame))
-                    # Offsets behind the last record, of which none was acquired, make no difference.
+                    # Offsets after the last record, none of which was acquired, make no difference.
                     is_idle = name == "last offset delta" and found[:3] == judge.sound[:3]
                     wrong += judge.wrong(found, f"{name} {said}{change:+}", is_believed=is_idle)
     assert wrong == []
 
 
-def test_batches_in_another_order_or_twice_are_released() -> None:
+def test_reordered_or_repeated_batches_are_released() -> None:
     wrong: list[object] = []
     for one in recorded():
         judge = Judge(one)
@@ -138,7 +138,7 @@ def test_batches_in_another_order_or_twice_are_released() -> None:
 
 
 class Judge:
-    """Of what becomes of one answer."""
+    """Compares what a consumer makes of a damaged response with what it makes of the undamaged one."""
 
     def __init__(self, one: Recorded) -> None:
         self.one = one
@@ -150,7 +150,7 @@ class Judge:
         return any(batch.start <= position < batch.end for batch in self._loose)
 
     def wrong(self, found: AckOutcome, what: str, *, is_believed: bool = False) -> list[object]:
-        """What mustn't be."""
+        """What contradicts the rule: records lost as gaps, or unnoticed damage."""
         if lost := found.lost(self.truth):
             return [(self.one.name, what, "gaps", lost)]
         is_news = found.is_noticed and (not self.sound.is_noticed or found[:3] != self.sound[:3])
@@ -160,7 +160,7 @@ class Judge:
 
 
 def partitions_of(one: Recorded) -> Iterator[tuple[Callable[[], bytes], PartitionData]]:
-    """Each partition's part, to be changed in place, and the frame that has it then."""
+    """Each partition's data, to be changed in place, and a function that returns the changed frame."""
     answer = one.answer()
     for topic in answer.responses:
         for data in topic.partitions:

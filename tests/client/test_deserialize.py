@@ -1,4 +1,4 @@
-"""Records through the user's functions: what can't be read is settled by itself, and told to nobody."""
+"""Deserializers: a record that can't be deserialized is settled separately, and its content isn't logged."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def poisoned(on_poison: OnPoison = "raise") -> tuple[Reader, ShareBatch]:
     return Reader(None, json.loads, on_poison), batch_of(GOOD % 0, SECRET, GOOD % 2)
 
 
-def test_keys_and_values_are_the_users_objects() -> None:
+def test_keys_and_values_are_deserialized() -> None:
     reader = Reader(bytes.decode, json.loads)
     found = list(read(reader, batch_of(GOOD % 0, GOOD % 1)))
     assert [(record.key, record.value) for record in found] == [(None, {"n": 0}), ("k1", {"n": 1})]
@@ -51,14 +51,14 @@ def test_keys_and_values_are_the_users_objects() -> None:
     assert lease_of(one.batch).states[1] == ACCEPT
 
 
-def test_nothing_stays_nothing() -> None:
+def test_null_values_are_not_deserialized() -> None:
     seen: list[bytes] = []
     (record,) = read(Reader(None, seen.append), batch_of(None))
     assert (record.value, seen) == (None, [])
 
 
 @pytest.mark.parametrize(("on_poison", "state"), [("reject", REJECT), ("release", RELEASE)])
-def test_a_record_that_can_not_be_read_is_settled_alone(
+def test_poisoned_record_is_settled_separately(
     on_poison: OnPoison, state: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     reader, batch = poisoned(on_poison)
@@ -74,7 +74,7 @@ def test_a_record_that_can_not_be_read_is_settled_alone(
     assert SECRET.decode() not in caplog.text
 
 
-def test_raised_it_can_be_settled_by_hand_and_the_batch_goes_on() -> None:
+def test_raised_poison_can_be_settled_and_the_batch_continues() -> None:
     reader, batch = poisoned()
     records = read(reader, batch)
     assert next(records).offset == 0
@@ -89,7 +89,7 @@ def test_raised_it_can_be_settled_by_hand_and_the_batch_goes_on() -> None:
     assert list(lease_of(batch).states) == [HELD, REJECT, HELD]
 
 
-def test_a_key_can_be_poison_too() -> None:
+def test_key_deserializer_may_fail_too() -> None:
     def refuse(data: bytes) -> Any:
         raise StopIteration
 
@@ -97,7 +97,7 @@ def test_a_key_can_be_poison_too() -> None:
         list(read(Reader(refuse, None), batch_of(GOOD % 0, GOOD % 1)))
 
 
-def test_interrupts_are_no_poison() -> None:
+def test_interrupts_are_not_poison() -> None:
     def interrupt(data: bytes) -> Any:
         raise KeyboardInterrupt
 
@@ -107,7 +107,7 @@ def test_interrupts_are_no_poison() -> None:
     assert list(lease_of(batch).states) == [HELD]
 
 
-def test_what_is_no_longer_ours_is_not_read() -> None:
+def test_lost_records_are_not_deserialized() -> None:
     reader, batch = poisoned()
     records = read(reader, batch)
     next(records)
@@ -115,7 +115,7 @@ def test_what_is_no_longer_ours_is_not_read() -> None:
     assert list(records) == []
 
 
-def test_poison_that_is_no_longer_ours_harms_nobody() -> None:
+def test_poison_in_a_lost_lease_is_ignored() -> None:
     batch = batch_of(GOOD % 0)
 
     def lose(data: bytes) -> Any:

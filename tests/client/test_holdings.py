@@ -1,4 +1,4 @@
-"""How long records are held: from when they were asked for, through suspension, and never woken for in vain."""
+"""How long records are held: deadlines, suspension of the machine, and no needless wake-ups."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOCK_S = 30.0
 
 
 class Rig:
-    """Two clocks in the hand: the loop's, and how long it stood still."""
+    """A consumer's holdings with two manual clocks: the loop's, and the time spent suspended."""
 
     def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
         self.now = 100.0
@@ -36,7 +36,7 @@ class Rig:
         self.partition_acks = self.holdings.book.open_session()
 
     def bring(self, *acquired: tuple[int, int, int], sent_at: float = 100.0, partition: int = 0) -> None:
-        """First and last offset, and delivery count."""
+        """Acquire records; each range has a first offset, a last offset and a delivery count."""
         acks = self.partition_acks.setdefault((TOPIC, partition), PartitionAcks((TOPIC, partition)))
         builder = BatchBuilder(base_offset=acquired[0][0], leader_epoch=1)
         for first, last, _ in acquired:
@@ -53,8 +53,8 @@ class Rig:
         return self.partition_acks[TOPIC, partition].leases
 
 
-def test_nothing_is_fetched_while_the_user_works_on_after_its_lock_expired() -> None:
-    """It would wait unseen until its own lock is over: five times, and the broker archives it."""
+def test_nothing_is_fetched_while_the_user_works_past_the_locks_expiry() -> None:
+    """It would wait unprocessed until its own lock expires. After five times, the broker would archive it."""
     rig = Rig()
     rig.bring((0, 0, 1))
     assert rig.holdings.next_batch() is not None
@@ -68,9 +68,7 @@ def test_nothing_is_fetched_while_the_user_works_on_after_its_lock_expired() -> 
 
 
 @pytest.mark.parametrize(("seconds", "fetches_ahead"), [(1.0, True), (25.0, False)])
-def test_who_takes_longer_for_a_record_than_another_may_wait_gets_none_in_advance(
-    seconds: float, fetches_ahead: bool
-) -> None:
+def test_slow_users_get_no_records_in_advance(seconds: float, fetches_ahead: bool) -> None:
     rig = Rig()
     for number in range(3):
         rig.bring((number, number, 1), sent_at=rig.now)
@@ -87,8 +85,8 @@ def test_who_takes_longer_for_a_record_than_another_may_wait_gets_none_in_advanc
     assert rig.holdings.wants_more
 
 
-def test_what_came_again_leaves_nothing_to_wake_for() -> None:
-    """Its first lease stayed in the books when all of it was lost to the second: a look each millisecond for ever."""
+def test_redelivered_records_cause_no_needless_wake_ups() -> None:
+    """Their first lease used to stay in the books after all of it was lost to the second: a check each millisecond."""
     rig = Rig()
     rig.bring((0, 9, 1))
     first = rig.holdings.next_batch()
@@ -107,8 +105,8 @@ def test_what_came_again_leaves_nothing_to_wake_for() -> None:
     assert len(rig.lease_timers) == 0
 
 
-def test_what_another_broker_gave_and_ran_out_is_not_woken_for_by_the_others() -> None:
-    """Its own task may hang in a request for half a minute."""
+def test_expired_leases_of_another_broker_are_removed_by_any_check() -> None:
+    """That broker's own task may hang in a request for half a minute."""
     rig = Rig()
     rig.bring((0, 9, 1))
     other_books = rig.holdings.book.open_session()
@@ -122,7 +120,7 @@ def test_what_another_broker_gave_and_ran_out_is_not_woken_for_by_the_others() -
     assert rig.lease_timers.wake_at == math.inf
 
 
-def test_a_suspended_machine_does_not_stop_locks() -> None:
+def test_locks_expire_while_the_machine_is_suspended() -> None:
     rig = Rig()
     rig.bring((0, 9, 1))
     batch = rig.holdings.next_batch()
@@ -131,20 +129,20 @@ def test_a_suspended_machine_does_not_stop_locks() -> None:
     rig.asleep += 20.0
     rig.now += 1.0
     rig.holdings.book.check_leases()
-    assert lease_of(batch).deadline == pytest.approx(108.5), "on the loop's clock, as records say"
+    assert lease_of(batch).deadline == pytest.approx(108.5), "deadlines are on the loop's clock"
     rig.asleep += 20.0
     rig.holdings.book.check_leases()
     assert lease_of(batch).count(LOST) == 10
 
 
-def test_what_waited_while_the_machine_slept_is_not_handed_out() -> None:
+def test_records_that_waited_through_a_suspension_are_not_handed_out() -> None:
     rig = Rig()
     rig.bring((0, 9, 1))
     rig.asleep += 40.0
     assert rig.holdings.next_batch() is None
 
 
-def test_an_answer_that_was_under_way_while_the_machine_slept_is_as_old_as_it_is() -> None:
+def test_response_received_after_a_suspension_is_aged_by_it() -> None:
     rig = Rig()
     sent = rig.holdings.book.clock.stamp()
     rig.asleep += 40.0
@@ -155,7 +153,7 @@ def test_an_answer_that_was_under_way_while_the_machine_slept_is_as_old_as_it_is
     assert rig.leases() == []
 
 
-def test_clocks_are_read_one_after_another_and_that_is_no_suspension() -> None:
+def test_differences_between_two_clock_readings_are_not_a_suspension() -> None:
     rig = Rig()
     rig.bring((0, 9, 1))
     for noise in (-0.2, 0.001, 0.0, -3.0, 0.009):
@@ -164,7 +162,7 @@ def test_clocks_are_read_one_after_another_and_that_is_no_suspension() -> None:
     assert rig.leases()[0].deadline == pytest.approx(128.5)
 
 
-def test_a_renewal_counts_from_when_it_was_sent() -> None:
+def test_renewed_lock_counts_from_when_the_renewal_was_sent() -> None:
     rig = Rig()
     rig.bring((0, 9, 1))
     batch = rig.holdings.next_batch()
@@ -178,7 +176,7 @@ def test_a_renewal_counts_from_when_it_was_sent() -> None:
     assert lease_of(batch).deadline == pytest.approx(148.5)
 
 
-def test_what_went_back_unseen_since_its_lock_was_over_is_not_fetched_again_for_nobody() -> None:
+def test_unprocessed_expired_records_are_not_fetched_again_without_a_waiter() -> None:
     rig = Rig()
     rig.bring((0, 9, 1), sent_at=60.0)
     assert rig.holdings.next_batch() is None
@@ -190,7 +188,7 @@ def test_what_went_back_unseen_since_its_lock_was_over_is_not_fetched_again_for_
     assert rig.holdings.wants_more
 
 
-def test_bytes_are_those_of_what_is_undecided() -> None:
+def test_bytes_left_excludes_bytes_of_undecided_records() -> None:
     rig = Rig(max_bytes=20_000)
     assert rig.holdings.bytes_left == 20_000
     rig.bring((0, 9, 1), (10, 14, 2))

@@ -1,4 +1,4 @@
-"""Configurations as people paste them from Java, librdkafka and kafka-python."""
+"""Configurations of the Java client, librdkafka and kafka-python, pasted unchanged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def security(**options: Any) -> Security:
     )
 
 
-def test_a_whole_dictionary_of_confluents_is_understood() -> None:
+def test_librdkafka_configuration_is_accepted() -> None:
     config = ConsumerConfig.make(
         None,
         {
@@ -45,7 +45,7 @@ def test_a_whole_dictionary_of_confluents_is_understood() -> None:
     assert (said.username, said.password, said.check_hostname) == ("u", "p", True)
 
 
-def test_a_java_configuration_is_understood() -> None:
+def test_java_configuration_is_accepted() -> None:
     login = (
         "org.apache.kafka.common.security.scram.ScramLoginModule required "
         'username="alice" password="it\\"s; a = secret";'
@@ -64,7 +64,7 @@ def test_a_java_configuration_is_understood() -> None:
     assert (said.tls, said.ca_file, said.check_hostname) == (True, "/etc/trust", False)
 
 
-def test_kafka_pythons_underscores_are_understood() -> None:
+def test_kafka_python_configuration_is_accepted() -> None:
     context = ssl.create_default_context()
     said = security(
         security_protocol="SASL_PLAINTEXT",
@@ -77,7 +77,7 @@ def test_kafka_pythons_underscores_are_understood() -> None:
     assert not security(security_protocol="SSL", ssl_check_hostname=False).check_hostname
 
 
-def test_mutual_tls_by_librdkafkas_names() -> None:
+def test_mutual_tls_with_librdkafkas_names() -> None:
     said = security(
         **{
             "security.protocol": "ssl",
@@ -99,7 +99,7 @@ JAAS = "com.sun.security.auth.module.Krb5LoginModule required;"
         ({"security.protocol": "SASL_SSL"}, 'needs a SASL mechanism: add sasl_mechanism="PLAIN"'),
         (
             {"security.protocol": "SSL", "sasl.mechanism": "PLAIN"},
-            "SSL doesn't use SASL, yet sasl.mechanism is given: write SASL_SSL",
+            "SSL doesn't use SASL, but sasl.mechanism is given: write SASL_SSL",
         ),
         ({"security.protocol": "SSL", "tls": True}, "tls: tls is given twice"),
         ({"sasl.jaas.config": JAAS}, "sasl.jaas.config: only PlainLoginModule and Scram.* kinit"),
@@ -122,24 +122,22 @@ JAAS = "com.sun.security.auth.module.Krb5LoginModule required;"
         ({"ssl.ca.locatoin": "/ca.pem"}, r"did you mean ssl.ca.location\?"),
     ],
 )
-def test_what_can_not_be_taken_over_is_refused_with_what_to_write(
-    options: dict[str, Any], message: str
-) -> None:
+def test_unsupported_options_are_refused_with_what_to_write(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         security(**options)
 
 
-def test_a_refused_login_line_is_not_repeated() -> None:
+def test_refused_jaas_config_is_not_repeated() -> None:
     with pytest.raises(ConfigError) as caught:
         security(**{"sasl.jaas.config": 'PlainLoginModule required password="hunter2";'})
     assert "hunter2" not in str(caught.value)
 
 
-def test_no_name_is_both_understood_and_refused() -> None:
+def test_no_name_is_both_accepted_and_refused() -> None:
     assert not KAFKA_NAMES.keys() & NOT_OURS.keys()
 
 
-def test_addresses_may_be_a_list_and_have_to_be_there() -> None:
+def test_bootstrap_servers_may_be_a_list_and_are_required() -> None:
     made = ConsumerConfig.make(["a:1", "b:2"], {"group": "g", "topics": "t"})
     assert made.bootstrap_servers == "a:1,b:2"
     with pytest.raises(ConfigError, match='bootstrap_servers is missing: write "localhost:9092"'):
@@ -150,6 +148,6 @@ def test_addresses_may_be_a_list_and_have_to_be_there() -> None:
     ("pasted", "max_records"),
     [({"fetch.max.bytes": "1000000"}, 1_000_000), ({"queued.max.messages.kbytes": 64}, 65_536)],
 )
-def test_bounds_on_bytes_are_ours_on_bytes_held(pasted: dict[str, Any], max_records: int) -> None:
+def test_limits_on_fetched_bytes_set_max_bytes(pasted: dict[str, Any], max_records: int) -> None:
     config = ConsumerConfig.make("localhost:9092", {"group": "g", "topics": "t", **pasted})
     assert config.max_bytes == max_records

@@ -1,4 +1,4 @@
-"""Several loops over one consumer: they share what is there, and what one leaves is offered to those that wait."""
+"""Several loops over one consumer: they share its records, and what one leaves is offered to those that wait."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def filled(count: int) -> TinyCluster:
 
 
 class Takers:
-    """Tasks that loop over one consumer, each in one of three ways; `got` has the offsets by task."""
+    """Tasks that loop over one consumer, each in one of three ways. `got` has the offsets by task."""
 
     def __init__(self, source: ShareConsumer) -> None:
         self.source = source
@@ -55,7 +55,7 @@ class Takers:
             batch.accept()
 
 
-async def test_four_tasks_that_loop_all_get_records() -> None:
+async def test_four_looping_tasks_all_get_records() -> None:
     async with filled(200).running() as cluster, consumer(cluster, "t") as source:
         takers = Takers(source)
         async with anyio.create_task_group() as tasks:
@@ -68,7 +68,7 @@ async def test_four_tasks_that_loop_all_get_records() -> None:
     assert min(len(got) for got in takers.got.values()) >= 20, takers.got
 
 
-async def test_whichever_way_tasks_ask_none_goes_without() -> None:
+async def test_tasks_get_records_in_each_of_the_three_ways() -> None:
     async with filled(400).running() as cluster, consumer(cluster, "t", max_records=40) as source:
         takers = Takers(source)
         async with anyio.create_task_group() as tasks:
@@ -105,10 +105,10 @@ LEAVE = [leave_by_break, leave_by_an_error, leave_cancelled]
 
 @pytest.mark.parametrize("leave", LEAVE)
 @pytest.mark.parametrize("way", ["records", "batches", "calls"])
-async def test_what_a_loop_leaves_goes_to_who_waits_already(
+async def test_records_left_by_a_loop_go_to_waiting_loops(
     leave: Callable[[ShareConsumer], Coroutine[Any, Any, None]], way: str
 ) -> None:
-    """Records that it hadn't come to, and in implicit mode the one at hand, which the broker gives out again."""
+    """The records it hadn't reached; in implicit mode also the one in hand, which the broker redelivers."""
     cluster = TinyCluster("t")
     async with cluster.running(), consumer(cluster, "t") as source:
         takers = Takers(source)
@@ -122,7 +122,7 @@ async def test_what_a_loop_leaves_goes_to_who_waits_already(
             tasks.cancel_scope.cancel()
 
 
-async def test_what_a_loop_leaves_while_nobody_waits_is_released_and_not_renewed() -> None:
+async def test_records_left_without_a_waiting_loop_are_released_and_not_renewed() -> None:
     cluster = filled(5)
     cluster.lock_ms = 300
     async with cluster.running(), consumer(cluster, "t") as source:
@@ -132,7 +132,7 @@ async def test_what_a_loop_leaves_while_nobody_waits_is_released_and_not_renewed
         await until(lambda: cluster.topics["t"].states == [ACCEPTED] + 4 * [AVAILABLE])
 
 
-async def test_what_a_loop_has_not_come_to_yet_is_kept_for_it() -> None:
+async def test_records_a_loop_has_not_reached_yet_are_renewed() -> None:
     cluster = filled(3)
     cluster.lock_ms = 300
     async with cluster.running(), consumer(cluster, "t") as source:
@@ -149,8 +149,8 @@ def renewals(cluster: TinyCluster) -> list[object]:
     return [one for _, one in cluster.requests if getattr(one, "is_renew_ack", False)]
 
 
-async def test_a_loop_that_goes_on_takes_up_what_another_left() -> None:
-    """The other left it while this one was busy, and not waiting."""
+async def test_busy_loop_later_gets_what_another_left() -> None:
+    """When the other left them, this loop was busy and didn't wait."""
     async with filled(10).running() as cluster, consumer(cluster, "t") as source:
         got = []
         async for record in source:
@@ -165,7 +165,7 @@ async def test_a_loop_that_goes_on_takes_up_what_another_left() -> None:
         assert cluster.topics["t"].states == [ACCEPTED] * 10
 
 
-async def test_the_rest_of_an_opened_batch_is_settled_apart_from_what_others_have_in_hand() -> None:
+async def test_rest_of_a_partly_read_batch_is_settled_separately() -> None:
     async with (
         filled(6).running() as cluster,
         consumer(cluster, "t", acknowledgement="explicit") as source,
@@ -183,7 +183,7 @@ async def test_the_rest_of_an_opened_batch_is_settled_apart_from_what_others_hav
         second.reject()
 
 
-async def test_an_iterator_shared_by_two_tasks_accepts_nothing_that_one_of_them_works_on() -> None:
+async def test_sharing_an_iterator_between_tasks_accepts_no_record_in_use() -> None:
     async with filled(4).running() as cluster, consumer(cluster, "t") as source:
         records = aiter(source)
         refused: list[KshareError] = []
@@ -206,7 +206,7 @@ async def test_an_iterator_shared_by_two_tasks_accepts_nothing_that_one_of_them_
         assert "t[0]@0" in str(refused[0])
         await source.commit()
         assert ACCEPTED not in cluster.topics["t"].states
-        # Settled by hand it may go from task to task.
+        # Explicitly settled, records may be passed between tasks.
         others = aiter(source)
         for _ in range(3):
             async with anyio.create_task_group() as tasks:
@@ -219,7 +219,7 @@ async def test_an_iterator_shared_by_two_tasks_accepts_nothing_that_one_of_them_
         assert cluster.topics["t"].states.count(ACCEPTED) == 3
 
 
-async def test_another_limit_holds_for_every_fetch_from_then_on() -> None:
+async def test_changed_max_records_applies_to_later_fetches() -> None:
     async with filled(0).running() as cluster, consumer(cluster, "t", max_records=100) as source:
         refused: list[Any] = [0, 1_000_001, "3", True]
         for wrong in refused:

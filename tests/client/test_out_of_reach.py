@@ -1,4 +1,4 @@
-"""Brokers that accept nothing, or accept and never answer: at the start, in the middle, at the end."""
+"""Brokers that accept no connection, or never answer: when opening, while consuming, and when closing."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ _KINDS = pytest.mark.parametrize(
 
 @_KINDS
 @pytest.mark.parametrize("client", [ShareConsumer, AdminClient])
-async def test_at_the_start(kind: str, step: str, client: Any) -> None:
-    """An error that says who, what and how long."""
+async def test_opening_raises_an_error(kind: str, step: str, client: Any) -> None:
+    """The error says which address, which step and how long."""
     options = {} if client is AdminClient else {"group": "g", "topics": ["a"]}
     async with _listener(kind) as where:
         with anyio.fail_after(DEADLINE_S), pytest.raises(ConnectionLost) as caught:
@@ -55,7 +55,7 @@ async def test_at_the_start(kind: str, step: str, client: Any) -> None:
 
 
 @_KINDS
-async def test_at_the_start_without_an_event_loop(kind: str, step: str) -> None:
+async def test_opening_raises_an_error_without_an_event_loop(kind: str, step: str) -> None:
     def work(where: str) -> None:
         with sync.ShareConsumer(where, group="g", topics=["a"], **SHORT):
             pass
@@ -68,14 +68,14 @@ async def test_at_the_start_without_an_event_loop(kind: str, step: str) -> None:
 
 @pytest.fixture
 def two() -> Iterator[TinyCluster]:
-    """Node 1 coordinates and leads `a`, node 2 leads `b`."""
+    """Node 1 is the coordinator and leads `a`; node 2 leads `b`."""
     cluster = TinyCluster("a", "b", nodes=2)
     cluster.topics["b"].leader = 2
     yield cluster
     cluster.frozen.clear()
 
 
-async def test_a_frozen_broker_does_not_hold_up_the_others_and_is_used_again(two: TinyCluster) -> None:
+async def test_frozen_broker_does_not_delay_the_others_and_is_used_again(two: TinyCluster) -> None:
     events: list[Event] = []
     async with two.running(), consumer(two, "a", "b", observer=events.append, **SHORT) as source:
         two.topics["b"].append(b"b0")
@@ -83,7 +83,7 @@ async def test_a_frozen_broker_does_not_hold_up_the_others_and_is_used_again(two
         await source.commit()
         two.frozen = {2}
         two.topics["b"].append(b"b1")
-        # As many as come while node 2 isn't heard of: whoever waited for it would get none.
+        # All of them arrive while node 2 is frozen: a consumer that waited for it would get none.
         for number in range(50):
             two.topics["a"].append(b"a%d" % number)
             record = await next_of(source)
@@ -97,8 +97,8 @@ async def test_a_frozen_broker_does_not_hold_up_the_others_and_is_used_again(two
                     break
 
 
-async def test_a_leader_that_never_comes_back_is_replaced_by_the_new_one(two: TinyCluster) -> None:
-    """Nobody tells a consumer that leadership moved when the old leader can't: it has to ask."""
+async def test_frozen_leader_is_replaced_by_the_new_one(two: TinyCluster) -> None:
+    """The old leader can't tell that leadership moved, so the consumer has to request metadata."""
     async with two.running(), consumer(two, "b", **SHORT) as source:
         two.topics["b"].append(b"b0")
         assert (await next_of(source)).value == b"b0"
@@ -109,10 +109,10 @@ async def test_a_leader_that_never_comes_back_is_replaced_by_the_new_one(two: Ti
         assert seen == {b"b0", b"b1"}
 
 
-async def test_no_busy_loop_at_a_broker_that_answers_nobody(
+async def test_reconnecting_to_a_frozen_broker_is_no_busy_loop(
     two: TinyCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each attempt costs `connect_timeout`; with pauses that grow between them."""
+    """Each attempt takes `connect_timeout`, with growing pauses in between."""
     async with two.running(), consumer(two, "b", backoff_max=0.4, **SHORT) as source:
         two.topics["b"].append(b"b0")
         assert (await next_of(source)).value == b"b0"
@@ -125,7 +125,7 @@ async def test_no_busy_loop_at_a_broker_that_answers_nobody(
     assert any("node 2 does not answer" in one.getMessage() for one in caplog.records)
 
 
-async def test_closing_beside_a_frozen_broker_ends_and_settles_what_others_hold(two: TinyCluster) -> None:
+async def test_closing_with_a_frozen_broker_ends_and_settles_records_of_the_others(two: TinyCluster) -> None:
     options = SHORT | {"close_timeout": 1.0}
     async with two.running():
         with anyio.fail_after(DEADLINE_S):
@@ -142,7 +142,7 @@ async def test_closing_beside_a_frozen_broker_ends_and_settles_what_others_hold(
         assert two.topics["a"].states == [ACCEPTED]
 
 
-async def test_commit_at_a_frozen_broker_ends_with_an_error(two: TinyCluster) -> None:
+async def test_commit_with_a_frozen_broker_returns_an_error(two: TinyCluster) -> None:
     async with two.running():
         async with consumer(two, "b", acknowledgement="explicit", close_timeout=1.0, **SHORT) as source:
             two.topics["b"].append(b"b0")
@@ -158,10 +158,8 @@ async def test_commit_at_a_frozen_broker_ends_with_an_error(two: TinyCluster) ->
 
 
 @pytest.mark.parametrize("timeout", [0.5, 20.0], ids=["short", "long"])
-async def test_a_thread_without_an_event_loop_leaves_a_frozen_broker(
-    two: TinyCluster, timeout: float
-) -> None:
-    """Its records go on from the other broker, and it closes within `close_timeout`."""
+async def test_frozen_broker_without_an_event_loop(two: TinyCluster, timeout: float) -> None:
+    """Records of the other broker keep arriving, and closing takes at most `close_timeout`."""
     options = SHORT | {"request_timeout": timeout, "close_timeout": 1.0}
 
     def work() -> list[bytes | None]:
@@ -180,8 +178,8 @@ async def test_a_thread_without_an_event_loop_leaves_a_frozen_broker(
             assert await anyio.to_thread.run_sync(work) == [b"a0", b"a1", b"a2"]
 
 
-async def test_an_administrator_asks_another_broker(two: TinyCluster) -> None:
-    """The one it is connected to freezes: there is time left to ask the other."""
+async def test_admin_client_asks_another_broker(two: TinyCluster) -> None:
+    """The broker it is connected to freezes; there is time left to ask the other."""
     async with two.running():
         servers = ",".join(map(format_address, two.addresses.values()))
         async with AdminClient(servers, request_timeout=2.0, connect_timeout=0.5) as admin:
@@ -192,7 +190,7 @@ async def test_an_administrator_asks_another_broker(two: TinyCluster) -> None:
             assert config == []
 
 
-async def test_the_first_record_comes_when_a_frozen_broker_is_back(two: TinyCluster) -> None:
+async def test_records_arrive_when_a_frozen_broker_is_back(two: TinyCluster) -> None:
     """Frozen before it was ever reached: the consumer opens, and waits."""
     two.frozen = {2}
     two.topics["b"].append(b"b0")

@@ -1,4 +1,4 @@
-"""Batches in the user's hands: which records there are, which offsets have none, what settling does."""
+"""Batches handed to the user: which records they have, which offsets have none, and how they are settled."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def share_batch(lease: Lease, found: list[Batch]) -> ShareBatch:
     return ShareBatch("orders", lease, found)
 
 
-def test_only_the_acquired_records_of_a_batch_are_there() -> None:
+def test_batch_has_only_the_acquired_records() -> None:
     lease = Lease(P, 12, 14, 2)
     made = share_batch(lease, batches(list(range(10, 20))))
     assert [(r.offset, r.value) for r in made] == [(o, b"value %d" % o) for o in (12, 13, 14)]
@@ -83,7 +83,7 @@ def test_rule_7_offsets_without_a_record_are_gaps() -> None:
     }
 
 
-def test_a_batch_settles_what_its_records_have_left() -> None:
+def test_accepting_a_batch_keeps_decisions_for_single_records() -> None:
     lease = Lease(P, 0, 4, 1)
     made = share_batch(lease, batches(list(range(5))))
     for record in made:
@@ -93,7 +93,7 @@ def test_a_batch_settles_what_its_records_have_left() -> None:
     assert list(lease.states) == [ACCEPT, ACCEPT, RELEASE, ACCEPT, ACCEPT]
 
 
-def test_decisions_are_told_to_whoever_asked_to_be() -> None:
+def test_decisions_notify_the_counters_listener() -> None:
     told: list[int] = []
     counter = UndecidedCounter(lambda: told.append(1))
     made = ShareBatch("orders", Lease(P, 0, 1, 1, counter=counter), batches([0, 1]))
@@ -117,7 +117,7 @@ class Desk:
         self.settled.append((-1, kind))
 
 
-def test_a_desk_takes_decisions_in_the_place_of_the_lease() -> None:
+def test_settlement_queue_gets_decisions_instead_of_the_lease() -> None:
     made = share_batch(Lease(P, 0, 1, 1), batches([0, 1]))
     desk = Desk()
     settle_through(made, desk)
@@ -130,7 +130,7 @@ def test_a_desk_takes_decisions_in_the_place_of_the_lease() -> None:
     assert lease_of(made).count(HELD) == 2
 
 
-def test_settling_too_late_is_an_error_that_says_why() -> None:
+def test_settling_a_lost_record_raises_error_with_the_reason() -> None:
     lease = Lease(P, 0, 0, 1)
     (record,) = share_batch(lease, batches([0]))
     lease.lose()
@@ -138,7 +138,7 @@ def test_settling_too_late_is_an_error_that_says_why() -> None:
         record.accept()
 
 
-def test_what_was_decided_before_is_not_shown() -> None:
+def test_records_decided_before_are_not_returned() -> None:
     lease = Lease(P, 0, 9, 1)
     for offset in range(4, 7):
         lease.decide(offset, ACCEPT)
@@ -148,7 +148,7 @@ def test_what_was_decided_before_is_not_shown() -> None:
     assert lease.count(HELD) == 7
 
 
-def test_records_carry_what_the_producer_sent() -> None:
+def test_records_have_the_producers_data() -> None:
     builder = BatchBuilder(base_offset=5)
     builder.append(None, key=b"k", timestamp=1234, headers=[("a", b"1"), ("b", None)])
     (record,) = ShareBatch("orders", Lease(P, 5, 5, 1), list(read_batches(builder.build())))
@@ -157,7 +157,7 @@ def test_records_carry_what_the_producer_sent() -> None:
     assert repr(record) == "ShareRecord(orders[3]@5, delivery 1)"
 
 
-def test_records_that_somebody_keeps_stay_what_they_are() -> None:
+def test_kept_records_do_not_change() -> None:
     made = share_batch(Lease(P, 0, 29, 1), batches(list(range(30))))
     kept: list[ShareRecord] = []
     accepts: list[Callable[[], None]] = []
@@ -172,18 +172,18 @@ def test_records_that_somebody_keeps_stay_what_they_are() -> None:
     assert [n for n, state in enumerate(lease_of(made).states) if state == ACCEPT] == [5, 10, 20, 25]
 
 
-def test_a_record_that_nobody_keeps_is_filled_again_where_it_can_be_told() -> None:
+def test_compiled_iteration_reuses_records_that_are_not_kept() -> None:
     made = share_batch(Lease(P, 0, 29, 1), batches(list(range(30))))
     seen: set[int] = set()
     takers: list[ShareRecord] = []
     for record in made:
         seen.add(id(record))
-        # Gets the memory of a record that was given back, so that none has it again by chance.
+        # Takes the memory of a freed record, so that its id isn't reused by chance.
         takers.append(ShareRecord.__new__(ShareRecord))
     assert (len(seen) == 2) is is_compiled(record_module)
 
 
-def test_a_lease_that_is_lost_ends_the_iteration() -> None:
+def test_iteration_ends_when_the_lease_is_lost() -> None:
     lease = Lease(P, 0, 9, 1)
     seen = []
     for record in share_batch(lease, batches(list(range(10)))):
@@ -193,7 +193,7 @@ def test_a_lease_that_is_lost_ends_the_iteration() -> None:
     assert seen == [0, 1, 2, 3]
 
 
-def test_a_renewal_under_way_does_not_hide_records() -> None:
+def test_pending_renewal_does_not_hide_records() -> None:
     lease = Lease(P, 0, 3, 1)
     made = share_batch(lease, batches(list(range(4))))
     iterator = iter(made)
@@ -202,8 +202,8 @@ def test_a_renewal_under_way_does_not_hide_records() -> None:
     assert [record.offset for record in iterator] == [1, 2, 3]
 
 
-def test_what_points_into_memory_and_locks_is_neither_copied_nor_pickled() -> None:
-    """Compiled or not. Pickle has followed pointers before it gave up."""
+def test_objects_with_pointers_or_locks_cannot_be_copied_or_pickled() -> None:
+    """Compiled or not. Pickle used to follow pointers before it failed."""
     lease = Lease(P, 0, 2, 1)
     (stored,) = read = batches([0, 1, 2])
     made = share_batch(lease, read)
@@ -223,8 +223,8 @@ def test_what_points_into_memory_and_locks_is_neither_copied_nor_pickled() -> No
     assert pickle.loads(pickle.dumps(made.values())) == [b"value 0", b"value 1", b"value 2"]
 
 
-def test_a_malformed_record_is_raised_for_once_and_given_back_with_what_is_behind_it() -> None:
-    """A checksum that is right over records that aren't: those in hand, and the batches behind, are left alone."""
+def test_malformed_record_is_raised_once_and_released_with_the_rest_of_its_batch() -> None:
+    """With a valid checksum over malformed records. Records handed out before, and later batches, aren't affected."""
     lying = bytearray(batches([0, 1, 2, 3])[0].view)
     for field, value in ((record_header.CHECKSUM_BEHIND + 2, 2), (record_header.HEADER.size - 4, 3)):
         lying[field : field + 4] = value.to_bytes(4, "big")

@@ -1,4 +1,4 @@
-"""What a loop accepts, what it leaves behind, and that it lets others run; with one loop, and with several."""
+"""Loops over records and batches: what they accept, what they leave, and that other tasks can run."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ async def take(stream: RecordStream, count: int) -> list[ShareRecord]:
     return found
 
 
-async def test_coming_back_for_the_next_accepts() -> None:
+async def test_next_iteration_accepts_the_previous_record() -> None:
     source = Batches(batch(0, 2), batch(2, 2))
     await take(source.records(), 3)
     assert source.states == [ACCEPT, ACCEPT, HELD, HELD]
 
 
-async def test_what_one_loop_leaves_the_next_takes_up_and_what_it_had_in_hand_is_given_back() -> None:
+async def test_next_loop_gets_what_the_last_one_left_and_the_record_in_hand_is_released() -> None:
     source = Batches(batch(0, 5))
     await take(source.records(), 2)
     gc.collect()
@@ -40,7 +40,7 @@ async def test_what_one_loop_leaves_the_next_takes_up_and_what_it_had_in_hand_is
     assert source.states == [ACCEPT, RELEASE, ACCEPT, HELD, HELD]
 
 
-async def test_a_record_taken_alone_may_be_settled_at_leisure() -> None:
+async def test_single_record_stays_held_until_settled() -> None:
     source = Batches(batch(0, 2))
     record = await anext(aiter(source.records()))
     gc.collect()
@@ -56,7 +56,7 @@ async def test_explicit_loops_settle_nothing() -> None:
     assert source.states == [HELD] * 3
 
 
-async def test_batches_likewise() -> None:
+async def test_batch_loops_accept_and_release_likewise() -> None:
     source = Batches(batch(0, 2), batch(2, 2), batch(4, 2))
     with anyio.fail_after(5):
         async for one in source.batches():
@@ -68,7 +68,7 @@ async def test_batches_likewise() -> None:
     assert source.states == [3, ACCEPT, 3, RELEASE, HELD, HELD]
 
 
-async def test_two_loops_share_the_records_and_not_what_they_have_in_hand() -> None:
+async def test_two_loops_share_records_but_accept_only_their_own() -> None:
     source = Batches(batch(0, 4))
     one, other = source.records(), source.records()
     with anyio.fail_after(5):
@@ -77,7 +77,7 @@ async def test_two_loops_share_the_records_and_not_what_they_have_in_hand() -> N
     assert source.states == [ACCEPT, HELD, HELD, HELD]
 
 
-async def test_a_loop_that_never_waits_lets_others_run() -> None:
+async def test_busy_loop_lets_other_tasks_run() -> None:
     source = Batches(batch(0, 10))
     turns: list[int] = []
 
@@ -93,7 +93,7 @@ async def test_a_loop_that_never_waits_lets_others_run() -> None:
     assert len(turns) >= 4
 
 
-async def test_cancelled_while_waiting_it_has_accepted_only_what_was_gone_through() -> None:
+async def test_cancelled_wait_has_accepted_the_records_passed() -> None:
     source = Batches(batch(0, 1))
     stream = source.records()
     with anyio.move_on_after(0.05):

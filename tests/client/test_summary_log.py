@@ -1,4 +1,4 @@
-"""Log lines of a consumer: however many records have the same trouble, it makes a handful of lines."""
+"""Log lines of a consumer: many records with the same problem are summarized in a few lines."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Clock:
 
 
 def counted(lines: list[str]) -> int:
-    """Records that these lines speak of."""
+    """The number of records that these lines mention."""
     return sum(int(found[1].replace(",", "")) for line in lines if (found := _COUNT.search(line)))
 
 
-def test_locks_that_run_out_one_by_one_make_a_handful_of_lines(caplog: pytest.LogCaptureFixture) -> None:
-    """As a loop does it that holds single records for too long: ten minutes, 20,000 records."""
+def test_expired_locks_are_summarized(caplog: pytest.LogCaptureFixture) -> None:
+    """As in a loop that holds single records too long: ten minutes, 20,000 records."""
     clock = Clock()
     reporter = Reporter(group="shippers", clock=clock)
     lease_timers = LeaseTimers(can_renew=False, max_lease_s=1e9)
@@ -70,9 +70,7 @@ def test_locks_that_run_out_one_by_one_make_a_handful_of_lines(caplog: pytest.Lo
 
 
 @pytest.mark.parametrize("on_poison", ["reject", "release"])
-def test_records_that_cannot_be_read_make_a_handful_of_lines(
-    on_poison: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_poisoned_records_are_summarized(on_poison: str, caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     reporter = Reporter(group="shippers", clock=clock)
 
@@ -98,7 +96,7 @@ def test_records_that_cannot_be_read_make_a_handful_of_lines(
     assert "hunter2" not in caplog.text
 
 
-def test_a_consumer_tells_at_its_end_what_it_had_not_told_yet(
+def test_summaries_are_completed_when_the_consumer_closes(
     kshare_broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     kshare_broker.create_topic("orders")
@@ -121,10 +119,8 @@ def test_a_consumer_tells_at_its_end_what_it_had_not_told_yet(
     assert counted(lines) == 499
 
 
-def test_a_topic_that_does_not_exist_is_named(
-    kshare_broker: Broker, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The consumer waits for it, as it may be created any moment."""
+def test_nonexistent_topic_is_logged(kshare_broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    """The consumer waits for it, because it may be created at any moment."""
     with (
         caplog.at_level(logging.WARNING, "kshare.client"),
         kshare.sync.ShareConsumer(kshare_broker.bootstrap, group="shippers", topics=["oders"]),

@@ -1,4 +1,4 @@
-"""What a type checker makes of a consumer's records; mypy is the one who runs this."""
+"""Static types of a consumer's records. mypy checks this module."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def a_consumer_of_more_is_a_consumer_of_records() -> ShareConsumer:
     return ShareConsumer("a:1", group="g", topics=["t"], value_deserializer=int)
 
 
-def test_types_cost_nothing_at_run_time() -> None:
+def test_type_parameters_exist_at_run_time() -> None:
     made = a_consumer_of_more_is_a_consumer_of_records()
     assert type(made) is ShareConsumer
     assert ShareConsumer[ShareRecord] is not None

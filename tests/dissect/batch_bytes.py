@@ -1,4 +1,4 @@
-"""Record batches written down plainly, field by field, for tests that break them."""
+"""Record batches built field by field, so that tests can make them invalid."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def batch(
     section: bytes | None = None,
     crc: int | None = None,
 ) -> bytes:
-    """A batch of magic 2; `count`, `section` (what stands where records do) and `crc` can be made to lie."""
+    """A batch of magic 2. `count`, `section` (the bytes of the records) and `crc` override the right values."""
     if section is None:
         section = compress(codec, b"".join(record.written(i) for i, record in enumerate(records)))
     count = len(records) if count is None else count

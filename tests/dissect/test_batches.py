@@ -1,4 +1,4 @@
-"""Record batches: every field a span, compressed ones included, and every way they can be broken."""
+"""Record batches: a span for each field, also of compressed records, and many kinds of damage."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _values(dissection: Dissection, *paths: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("codec", list(Compression))
-def test_every_codec_shows_the_same_records(codec: Compression) -> None:
+def test_records_are_the_same_for_every_codec(codec: Compression) -> None:
     data = batch(*_RECORDS, base_offset=70, codec=codec) + batch(Record(), base_offset=73, codec=codec)
     dissection = _dissected(data)
     assert dissection.problems == []
@@ -65,7 +65,7 @@ def test_every_codec_shows_the_same_records(codec: Compression) -> None:
     assert found(dissection, "records[0].crc").note == "valid"
 
 
-def test_compressed_records_hang_on_their_bytes_with_offsets_of_their_own() -> None:
+def test_decompressed_records_have_their_own_offsets() -> None:
     data = batch(*_RECORDS, codec=Compression.ZSTD)
     packed = found(_dissected(data), "records[0].records")
     assert (packed.kind, packed.end) == ("compressed records", len(data))
@@ -74,7 +74,7 @@ def test_compressed_records_hang_on_their_bytes_with_offsets_of_their_own() -> N
     assert packed.inflated.spans[0].offset == 0
 
 
-def test_a_wrong_checksum_is_told_and_read_past() -> None:
+def test_wrong_checksum_is_reported_and_dissecting_continues() -> None:
     dissection = _dissected(batch(*_RECORDS, crc=0x12345678))
     [(path, reason)] = _reasons(dissection)
     assert path == "records[0].crc"
@@ -83,7 +83,7 @@ def test_a_wrong_checksum_is_told_and_read_past() -> None:
 
 
 @pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP])
-def test_the_last_batch_may_be_cut_at_any_byte(codec: Compression) -> None:
+def test_last_batch_may_be_truncated_at_any_byte(codec: Compression) -> None:
     whole = batch(*_RECORDS, codec=codec)
     for length in range(1, len(whole)):
         dissection = _dissected(whole + whole[:length])
@@ -93,18 +93,18 @@ def test_the_last_batch_may_be_cut_at_any_byte(codec: Compression) -> None:
         assert cut.note.startswith(f"cut off after {length} ")
 
 
-def test_a_partial_batch_shows_the_records_that_came() -> None:
+def test_partial_batch_shows_its_complete_records() -> None:
     dissection = _dissected(batch(*_RECORDS)[:-3])
     assert _values(dissection, "records[0].records[0].value") == [b"one"]
     assert found(dissection, "records[0].crc").note == "not checked, the batch is cut off"
 
 
-def test_bytes_that_are_no_batch_are_not_taken_for_a_partial_one() -> None:
+def test_other_bytes_are_not_a_partial_batch() -> None:
     dissection = _dissected(b"some bytes that are no records at all")
     assert _reasons(dissection) == [("records[0].magic", "magic 97 is not known")]
 
 
-def test_a_control_batch_says_what_it_controls() -> None:
+def test_control_batch_shows_its_type() -> None:
     commit = Record(struct.pack(">hh", 0, 1), struct.pack(">hi", 0, 7))
     dissection = _dissected(batch(commit, attributes=0x30))
     assert (
@@ -115,14 +115,14 @@ def test_a_control_batch_says_what_it_controls() -> None:
     assert _values(dissection, "records[0].records[0].key.version") == [0]
 
 
-def test_append_time_is_the_time_of_every_record() -> None:
+def test_append_time_applies_to_every_record() -> None:
     dissection = _dissected(batch(Record(timestamp_delta=5), attributes=8))
     assert found(dissection, "records[0].attributes").note == "no compression, log append time"
     assert found(dissection, "records[0].records[0].timestampDelta").note.startswith("1700000000000, ")
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_old_formats_are_named_and_left_opaque(magic: int) -> None:
+def test_old_formats_are_named_and_not_decoded(magic: int) -> None:
     message = struct.pack(">Ibbii", 0, magic, 0, -1, -1)
     old = struct.pack(">qi", 3, len(message)) + message
     dissection = _dissected(old + batch(Record()))
@@ -134,7 +134,7 @@ def test_old_formats_are_named_and_left_opaque(magic: int) -> None:
 
 _BROKEN = {
     "one record too few": (batch(Record(), count=2), "records[0].records[1].length", "needs 1 byte, 0 left"),
-    "an absurd count": (batch(count=10**9), "records[0].records", "1000000000 items announced, 0 bytes left"),
+    "a huge count": (batch(count=10**9), "records[0].records", "1000000000 items announced, 0 bytes left"),
     "a negative count": (batch(Record(), count=-1), "records[0].records", "a count of -1"),
     "one record too many": (
         batch(Record(), Record(), count=1),
@@ -166,8 +166,12 @@ _BROKEN = {
         "records[0].records[0].key",
         "needs 60 bytes, 2 left",
     ),
-    "a format to come": (batch()[:16] + b"\x03" + batch()[17:], "records[0].magic", "magic 3 is not known"),
-    "a negative batch": (struct.pack(">qi", 0, -20) + bytes(60), "records[0].batchLength", "a length of -20"),
+    "an unknown format": (batch()[:16] + b"\x03" + batch()[17:], "records[0].magic", "magic 3 is not known"),
+    "a negative batch length": (
+        struct.pack(">qi", 0, -20) + bytes(60),
+        "records[0].batchLength",
+        "a length of -20",
+    ),
     "a batch too short for its header": (
         struct.pack(">qi", 0, 20) + bytes(4) + b"\x02" + bytes(60),
         "records[0].baseTimestamp",
@@ -177,20 +181,20 @@ _BROKEN = {
 
 
 @pytest.mark.parametrize(("data", "path", "reason"), _BROKEN.values(), ids=_BROKEN.keys())
-def test_broken_batches(data: bytes, path: str, reason: str) -> None:
+def test_damaged_batches(data: bytes, path: str, reason: str) -> None:
     dissection = _dissected(data)
     assert (path, reason) in _reasons(dissection)
-    assert dissection.error is None, "the door stays open: what breaks is a batch, not what is around it"
+    assert dissection.error is None, "damage in a batch must not end the dissection"
 
 
-def test_a_broken_batch_does_not_hide_the_next() -> None:
+def test_damaged_batch_does_not_hide_the_next() -> None:
     dissection = _dissected(batch(Record(), Record(), count=1) + batch(Record(b"next")))
     assert found(dissection, "records[0].unread").length == 8
     assert _values(dissection, "records[1].records[0].key") == [b"next"]
 
 
 @pytest.mark.parametrize("codec", [codec for codec in Compression if codec])
-def test_compressed_bytes_that_do_not_unpack(codec: Compression) -> None:
+def test_compressed_bytes_that_cannot_be_decompressed(codec: Compression) -> None:
     dissection = _dissected(batch(section=b"\x07nonsense" * 3, count=1, codec=codec))
     [(path, reason)] = _reasons(dissection)
     assert path == "records[0].records"
@@ -198,7 +202,7 @@ def test_compressed_bytes_that_do_not_unpack(codec: Compression) -> None:
     assert found(dissection, "records[0].records").inflated is None
 
 
-def test_a_break_inside_compressed_records() -> None:
+def test_damage_in_compressed_records() -> None:
     section = compress(Compression.LZ4, Record().written(0) + b"\xff")
     dissection = _dissected(batch(section=section, count=2, codec=Compression.LZ4))
     packed = found(dissection, "records[0].records")
@@ -209,7 +213,7 @@ def test_a_break_inside_compressed_records() -> None:
     assert packed.problem.startswith("in the decompressed records: records[0].records[1].length at byte 8")
 
 
-def test_a_codec_nobody_knows() -> None:
+def test_unknown_codec() -> None:
     dissection = _dissected(batch(section=b"abc", count=1, attributes=6))
     assert found(dissection, "records[0].attributes").note.startswith("unknown compression 6")
     assert [path for path, _ in _reasons(dissection)] == ["records[0].records"]
@@ -228,7 +232,7 @@ def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def test_a_broken_batch_leaves_the_rest_of_the_frame_readable() -> None:
+def test_damaged_batch_leaves_the_rest_of_the_frame_readable() -> None:
     data = _share_fetch_response(batch(Record()) + batch(Record(), count=2))
     dissection = dissect_message("ShareFetchResponse", 2, data)
     assert_tiled(dissection, data)
@@ -239,7 +243,7 @@ def test_a_broken_batch_leaves_the_rest_of_the_frame_readable() -> None:
     assert _values(dissection, f"{partition}.records[0].records[0].value") == [b"v"]
 
 
-def test_blobs_stay_one_span_when_nobody_asks_for_records() -> None:
+def test_records_stay_one_span_on_request() -> None:
     data = _share_fetch_response(batch(*_RECORDS))
     dissection = dissect_message("ShareFetchResponse", 2, data, records=False)
     assert_tiled(dissection, data)
@@ -250,7 +254,7 @@ def test_blobs_stay_one_span_when_nobody_asks_for_records() -> None:
 
 @settings(max_examples=200, database=None, derandomize=True)
 @given(st.data(), st.sampled_from(list(Compression)))
-def test_mutated_batches_are_tiled(data: st.DataObject, codec: Compression) -> None:
+def test_leaf_spans_cover_randomly_damaged_batches(data: st.DataObject, codec: Compression) -> None:
     mutant = bytearray(batch(*_RECORDS, codec=codec) * 2)
     for _ in range(data.draw(st.integers(1, 3))):
         mutant[data.draw(st.integers(0, len(mutant) - 1))] = data.draw(st.integers(0, 255))

@@ -1,4 +1,4 @@
-"""Whole frames: sizes, headers of every kind, and frames that say more or less than they hold."""
+"""Whole frames: sizes, headers of all kinds, and frames with wrong sizes or surplus bytes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_every_api_response_in_every_version(api_key: int) -> None:
         assert found(dissection, "header.correlationId").value == 99
 
 
-def test_a_broker_answers_in_version_0_to_api_versions_that_it_does_not_know() -> None:
+def test_version_0_response_to_an_unknown_version_of_api_versions() -> None:
     answer = {"errorCode": 35, "apiKeys": [{"apiKey": 18, "minVersion": 0, "maxVersion": 3}]}
     data = _framed(struct.pack(">i", 1) + by_name.from_json("ApiVersionsResponse", 0, answer).encode(0))
     dissection = _response(data, 18, 4)
@@ -76,7 +76,7 @@ def test_a_broker_answers_in_version_0_to_api_versions_that_it_does_not_know() -
     assert found(dissection, "errorCode").note == "UNSUPPORTED_VERSION"
 
 
-def test_header_tags_nobody_knows() -> None:
+def test_unknown_header_tags() -> None:
     body = by_name.from_json("ShareFetchRequest", 2, {}).encode(2)
     dissection = _request(_framed(_request_header(78, 2, b"\x01\x09\x02ab") + body))
     assert dissection.problems == []
@@ -92,7 +92,7 @@ def test_header_tags_nobody_knows() -> None:
         (5000, 0, "there is no API 5000"),
     ],
 )
-def test_requests_that_no_schema_describes_show_their_header(api_key: int, version: int, reason: str) -> None:
+def test_requests_without_a_schema_show_their_header(api_key: int, version: int, reason: str) -> None:
     dissection = _request(_framed(_request_header(api_key, version, b"\x00") + b"body"))
     assert dissection.error is not None
     assert dissection.error.reason == reason
@@ -102,7 +102,7 @@ def test_requests_that_no_schema_describes_show_their_header(api_key: int, versi
     assert dissection_json(dissection) == {}
 
 
-def test_a_frame_cut_at_every_byte() -> None:
+def test_frame_truncated_at_every_byte() -> None:
     form = {"groupId": "g", "memberId": "m", "topics": [{"topicId": "A" * 22, "partitions": [{}, {}]}]}
     body = by_name.from_json("ShareFetchRequest", 2, form).encode(2)
     data = _framed(_request_header(78, 2, b"\x00") + body)
@@ -122,7 +122,7 @@ def _heartbeat() -> bytes:
     return _request_header(76, 1, b"\x00") + by_name.from_json("ShareGroupHeartbeatRequest", 1, {}).encode(1)
 
 
-def test_a_size_beyond_the_frame() -> None:
+def test_size_larger_than_the_frame() -> None:
     dissection = _request(_framed(_heartbeat(), size=1000))
     assert dissection.error is not None
     assert dissection.error.path == "size"
@@ -130,14 +130,14 @@ def test_a_size_beyond_the_frame() -> None:
     assert dissection_json(dissection)["memberEpoch"] == 0
 
 
-def test_a_size_short_of_the_frame() -> None:
+def test_size_smaller_than_the_frame() -> None:
     data = _framed(_heartbeat()) + b"next"
     dissection = _request(data)
     assert dissection.error is not None
     assert (dissection.error.offset, dissection.error.reason) == (len(data) - 4, "4 bytes after the end")
 
 
-def test_a_negative_size() -> None:
+def test_negative_size() -> None:
     dissection = _request(_framed(_heartbeat(), size=-2))
     assert str(dissection.error) == "size at byte 0: a size of -2"
 
@@ -154,7 +154,7 @@ def test_coordinator_records() -> None:
     assert str(error) == "type at byte 0: record type 1: ShareSnapshotKey has 0"
 
 
-def test_coordinator_values_name_their_version() -> None:
+def test_coordinator_values_state_their_version() -> None:
     value = by_name.from_json("ShareSnapshotValue", 0, {"stateBatches": [{"deliveryState": 2}]}).encode(0)
     dissection = dissect_versioned("ShareSnapshotValue", b"\x00\x00" + value)
     assert dissection.problems == []
@@ -164,7 +164,7 @@ def test_coordinator_values_name_their_version() -> None:
     assert error.reason == "ShareSnapshotValue has no version 99: 0 to 0 are known"
 
 
-def test_unknown_names_are_the_callers_mistake() -> None:
+def test_unknown_names_raise_key_error() -> None:
     with pytest.raises(KeyError):
         dissect_versioned("NoSuchKey", b"")
     with pytest.raises(KeyError):

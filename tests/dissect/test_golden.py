@@ -1,4 +1,4 @@
-"""The dissector against the golden vectors: it must read from Kafka's bytes what Kafka's own classes wrote."""
+"""The dissector with the golden vectors: it must show what Kafka's own classes wrote."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 
 
 @pytest.mark.parametrize("name", sorted(index.MODULES))
-def test_spans_tile_kafkas_bytes_and_say_what_they_hold(name: str) -> None:
+def test_spans_cover_kafkas_bytes_and_show_their_values(name: str) -> None:
     vectors = json.loads((_GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
     assert vectors
     for vector in vectors:
         data = bytes.fromhex(vector["hex"])
-        # Bytes that stand for records in the vectors are no batches.
+        # The bytes of records fields in the vectors aren't record batches.
         dissection = dissect_message(name, vector["version"], data, records=False)
         assert_tiled(dissection, data)
         assert dissection.problems == []
@@ -28,7 +28,7 @@ def test_spans_tile_kafkas_bytes_and_say_what_they_hold(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(index.MODULES))
-def test_kafkas_bytes_cut_at_every_byte_stay_tiled(name: str) -> None:
+def test_spans_cover_kafkas_bytes_truncated_anywhere(name: str) -> None:
     vectors = json.loads((_GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
     data = bytes.fromhex(vectors[-1]["hex"])
     for length in range(0, len(data), max(1, len(data) // 300)):

@@ -1,4 +1,4 @@
-"""Every message in every version, against the codecs that share nothing with the dissector but the schemas."""
+"""Every message in every version, compared with the codecs, which share only the schemas with the dissector."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _SMALLEST = {
 
 @pytest.mark.lengthy
 @pytest.mark.parametrize(("name", "version"), all_versions())
-def test_spans_tile_and_agree_with_the_codecs(name: str, version: int) -> None:
+def test_spans_cover_all_bytes_and_agree_with_the_codecs(name: str, version: int) -> None:
     @few
     @seed(5)
     @given(messages_of(name, version))
     def check(value: Message) -> None:
         data = value.encode(version)
-        # Bytes that stand for records are any bytes here; batches have tests of their own.
+        # The bytes of records fields are arbitrary here; batches have their own tests.
         dissection = dissect_message(name, version, data, records=False)
         assert_tiled(dissection, data)
         assert dissection.problems == []
@@ -54,7 +54,7 @@ def test_spans_tile_and_agree_with_the_codecs(name: str, version: int) -> None:
 
 @pytest.mark.lengthy
 @pytest.mark.parametrize(("name", "version"), all_versions())
-def test_cut_at_every_byte_shows_what_came_before(name: str, version: int) -> None:
+def test_truncated_message_shows_what_precedes_the_end(name: str, version: int) -> None:
     @fewer
     @seed(6)
     @given(messages_of(name, version))
@@ -76,7 +76,7 @@ def test_cut_at_every_byte_shows_what_came_before(name: str, version: int) -> No
 
 @pytest.mark.lengthy
 @pytest.mark.parametrize(("name", "version"), all_versions())
-def test_mutations_are_tiled_and_refused_by_both_or_neither(name: str, version: int) -> None:
+def test_damaged_messages_are_refused_by_dissector_and_codecs_alike(name: str, version: int) -> None:
     @fewer
     @seed(7)
     @given(messages_of(name, version), st.randoms(use_true_random=False))
@@ -96,7 +96,7 @@ def test_mutations_are_tiled_and_refused_by_both_or_neither(name: str, version: 
                 assert dissection.problems
             else:
                 assert dissection.problems == []
-                # as text: a NaN, which mutation makes now and then, equals nothing
+                # compared as text, because a NaN, which damage sometimes creates, doesn't equal itself
                 assert json.dumps(dissection_json(dissection)) == json.dumps(
                     by_name.to_json(decoded, version)
                 )
@@ -104,15 +104,15 @@ def test_mutations_are_tiled_and_refused_by_both_or_neither(name: str, version: 
     check()
 
 
-def test_every_span_of_a_field_says_what_it_means() -> None:
+def test_spans_have_notes_and_descriptions() -> None:
     data = by_name.from_json("ShareFetchResponse", 2, {"errorCode": 121}).encode(2)
     span = found(dissect_message("ShareFetchResponse", 2, data), "errorCode")
     assert (span.value, span.note, span.offset, span.length) == (121, "INVALID_RECORD_STATE", 4, 2)
     assert span.about
 
 
-def test_array_items_take_a_byte_at_least() -> None:
-    """Why a count beyond the bytes that are left may be refused at once, and why no count makes a loop without end."""
+def test_array_items_have_at_least_one_byte() -> None:
+    """Therefore a count larger than the remaining bytes can be refused at once, and no count causes an endless loop."""
     for name in index.MODULES:
         table = message(name)
         for version in range(table.versions[0], table.versions[1] + 1):

@@ -1,4 +1,4 @@
-"""Single mistakes in bytes: each is named, at its place, and reading goes on where it can."""
+"""Single mistakes in messages: each is reported at its position, and dissecting continues where possible."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _dissected(data: bytes) -> Dissection:
     return dissection
 
 
-def test_text_that_is_not_utf8_is_shown_escaped_and_reading_goes_on() -> None:
+def test_invalid_utf8_is_shown_escaped_and_dissecting_continues() -> None:
     data = _describe("g!", "h").replace(b"!", b"\xff")
     dissection = _dissected(data)
     assert dissection.error is None
@@ -42,7 +42,7 @@ def test_text_that_is_not_utf8_is_shown_escaped_and_reading_goes_on() -> None:
     assert dissection_json(dissection)["groupIds"] == ["g\\xff", "h"]
 
 
-def test_a_null_where_none_may_be() -> None:
+def test_null_in_a_field_that_is_not_nullable() -> None:
     data = _describe("g").replace(b"\x02g", b"\x00")
     dissection = _dissected(data)
     assert dissection.error is None
@@ -50,7 +50,7 @@ def test_a_null_where_none_may_be() -> None:
     assert dissection_json(dissection)["groupIds"] == [None]
 
 
-def test_a_count_beyond_the_bytes_is_reported_where_it_is_used() -> None:
+def test_count_larger_than_the_remaining_bytes() -> None:
     data = b"\xff\xff\xff\xff\x0f" + _describe("g")[1:]
     dissection = _dissected(data)
     assert str(dissection.error) == "groupIds at byte 5: 4294967294 items announced, 4 bytes left"
@@ -65,7 +65,7 @@ def test_a_count_beyond_the_bytes_is_reported_where_it_is_used() -> None:
         (b"\xff\xff", "needs 3 bytes, 2 left"),
     ],
 )
-def test_varints_that_never_end(varint: bytes, reason: str) -> None:
+def test_invalid_varints(varint: bytes, reason: str) -> None:
     dissection = _dissected(varint)
     assert dissection.error is not None
     assert (dissection.error.path, dissection.error.offset, dissection.error.reason) == (
@@ -75,14 +75,14 @@ def test_varints_that_never_end(varint: bytes, reason: str) -> None:
     )
 
 
-def test_a_length_below_null() -> None:
+def test_length_below_minus_1() -> None:
     data = b"\x00\x0b\xff\xfe"
     dissection = dissect_versioned(_GROUP, data)
     assert_tiled(dissection, data)
     assert str(dissection.error) == "groupId.length at byte 2: a length of -2"
 
 
-def test_bytes_behind_the_end() -> None:
+def test_surplus_bytes() -> None:
     data = _describe("g") + b"more"
     dissection = _dissected(data)
     assert str(dissection.error) == f"unread at byte {len(data) - 4}: 4 bytes after the end"
@@ -93,7 +93,7 @@ def _tagged(*tags: bytes) -> bytes:
     return _describe("g")[:-1] + bytes([len(tags)]) + b"".join(tags)
 
 
-def test_unknown_tags_are_spans_and_leave_no_trace_in_json() -> None:
+def test_unknown_tags_are_spans_and_left_out_of_json() -> None:
     data = _tagged(b"\x05\x03abc", b"\x64\x00")
     dissection = _dissected(data)
     assert dissection.problems == []
@@ -102,7 +102,7 @@ def test_unknown_tags_are_spans_and_leave_no_trace_in_json() -> None:
     assert dissection_json(dissection) == dissection_json(_dissected(_describe("g")))
 
 
-def test_tags_that_do_not_ascend() -> None:
+def test_tags_that_are_not_ascending() -> None:
     error = _dissected(_tagged(b"\x05\x00", b"\x05\x00")).error
     assert error is not None
     assert (error.path, error.reason) == ("tags[1].number", "tag 5 after tag 5: tags must ascend")
@@ -116,13 +116,13 @@ def _finalized_epoch(size: int, content: bytes) -> Dissection:
     return dissection
 
 
-def test_a_known_tagged_field_has_the_path_of_any_other() -> None:
+def test_known_tagged_field_has_a_normal_path() -> None:
     dissection = _finalized_epoch(8, bytes(7) + b"\x09")
     assert found(dissection, "finalizedFeaturesEpoch").value == 9
     assert dissection_json(dissection)["finalizedFeaturesEpoch"] == 9
 
 
-def test_a_tagged_field_at_its_default_is_left_out_of_json() -> None:
+def test_tagged_field_with_its_default_is_left_out_of_json() -> None:
     dissection = _finalized_epoch(8, b"\xff" * 8)
     assert found(dissection, "finalizedFeaturesEpoch").value == -1
     assert "finalizedFeaturesEpoch" not in dissection_json(dissection)
@@ -136,7 +136,7 @@ def test_a_tagged_field_at_its_default_is_left_out_of_json() -> None:
         (99, "tags[0].content", "needs 99 bytes, 20 left"),
     ],
 )
-def test_a_tagged_field_fills_its_size(size: int, path: str, reason: str) -> None:
+def test_tagged_field_must_have_its_announced_size(size: int, path: str, reason: str) -> None:
     error = _finalized_epoch(size, bytes(20)).error
     assert error is not None
     assert (error.path, error.reason) == (path, reason)
@@ -144,7 +144,7 @@ def test_a_tagged_field_fills_its_size(size: int, path: str, reason: str) -> Non
 
 @settings(max_examples=300, database=None, derandomize=True)
 @given(st.binary(max_size=200))
-def test_any_bytes_at_any_door(data: bytes) -> None:
+def test_arbitrary_bytes_are_covered_by_every_function(data: bytes) -> None:
     for dissection in (
         dissect_request(data),
         dissect_request(data, is_sized=False),
@@ -159,7 +159,7 @@ def test_any_bytes_at_any_door(data: bytes) -> None:
         dissection_json(dissection)
 
 
-def test_absurd_numbers_take_no_memory() -> None:
+def test_huge_counts_and_lengths_use_no_memory() -> None:
     frames = [b"\x00\x00\x00\x00\x00\x01" + bytes([0xFF]) * size for size in (6, 40)]
     frames += [b"\x7f\xff\xff\xff" * 8, b"\x00\x00\x00\x00\xff\xff\xff\xff\x0f" * 4]
     dissect_message("ShareFetchResponse", 2, frames[0])

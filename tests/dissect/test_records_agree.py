@@ -1,4 +1,4 @@
-"""Record batches against the library's own reader: the same records, or both find something broken."""
+"""Record batches, compared with the library's own reader: both show the same records, or both report a problem."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _one(parts: list[Any]) -> tuple[Any, ...]:
 
 @settings(max_examples=150, database=None, derandomize=True)
 @given(st.lists(batches(), max_size=3).map(b"".join))
-def test_the_same_records(data: bytes) -> None:
+def test_records_agree_with_the_reader(data: bytes) -> None:
     dissection = dissect_records(data)
     assert_tiled(dissection, data)
     assert dissection.problems == []
@@ -74,8 +74,8 @@ def test_the_same_records(data: bytes) -> None:
 
 @settings(max_examples=400, database=None, derandomize=True)
 @given(batches(), st.integers(0, 2**32), st.integers(0, 255))
-def test_what_breaks_here_breaks_there(data: bytes, position: int, byte: int) -> None:
-    """The checksum is made to fit, so that the mistake is met where it is."""
+def test_both_refuse_damaged_records(data: bytes, position: int, byte: int) -> None:
+    """The checksum is corrected, so that the damage itself is found."""
     mutant = bytearray(data)
     mutant[_CHECKED_FROM + position % (len(data) - _CHECKED_FROM)] = byte
     mutant[_CHECKSUM] = google_crc32c.value(bytes(mutant[_CHECKED_FROM:])).to_bytes(4, "big")
@@ -85,6 +85,6 @@ def test_what_breaks_here_breaks_there(data: bytes, position: int, byte: int) ->
     try:
         records = _read(bytes(mutant))
     except DecodeError:
-        return  # it may be stricter: offsets that can't be, for example, are no question of layout
+        return  # the reader may be stricter, for example about impossible offsets, which aren't a matter of layout
     assert all(reason.endswith("not UTF-8") for reason in reasons), reasons
     assert reasons or _shown(dissection) == records

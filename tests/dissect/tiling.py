@@ -1,4 +1,4 @@
-"""What must hold for every dissection, whatever the bytes were."""
+"""Assertions that hold for the dissection of any bytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kshare.dissect import ByteSpan, Dissection
 
 
 def assert_tiled(dissection: Dissection, data: bytes | memoryview) -> None:
-    """The leaves are the buffer, each with a path of its own; divided spans cover exactly their parts."""
+    """The leaf spans cover the buffer in order, each with a unique path; nested spans cover exactly their parts."""
     position = 0
     leaves = dissection.spans
     for leaf in leaves:

@@ -1,4 +1,4 @@
-"""Who waits for confirmation, and what the next commit is told."""
+"""Commits: waiting for confirmation, and results for the next commit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kshare.state.lease import Lease
 TOPIC = b"t" * 16
 
 
-def test_who_waits_for_confirmation_is_known_while_it_waits() -> None:
+def test_is_confirming_while_a_commit_waits() -> None:
     commits = Commits(Signal())
     with commits.confirming(), commits.confirming():
         assert commits.is_confirming
@@ -24,7 +24,7 @@ def test_who_waits_for_confirmation_is_known_while_it_waits() -> None:
     assert not commits.is_confirming
 
 
-def test_what_a_commit_that_failed_would_have_told_the_next_one_tells() -> None:
+def test_results_of_a_failed_commit_are_returned_by_the_next() -> None:
     commits = Commits(Signal())
     error = KshareError("refused")
     commits.results = {(TOPIC, 0): error}
@@ -41,7 +41,7 @@ def test_what_a_commit_that_failed_would_have_told_the_next_one_tells() -> None:
     assert commits.has_committed
 
 
-def test_losses_of_a_consumer_that_never_commits_are_bounded() -> None:
+def test_losses_without_commits_are_bounded() -> None:
     commits = Commits(Signal())
     for number in range(5000):
         commits.on_loss(Lease((TOPIC, number % 3), number, number, 1), KshareError(f"loss {number}"))

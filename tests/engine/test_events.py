@@ -1,4 +1,4 @@
-"""Events read well: what an outcome says of which offsets."""
+"""Helper methods of events."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kshare.engine.events import Settled
 from kshare.state.session import AckRange
 
 
-def test_an_outcome_says_what_was_said_of_which_offsets() -> None:
+def test_settled_event_lists_acknowledgement_types_of_its_ranges() -> None:
     said = (AckRange(0, 9, b"\x01"), AckRange(12, 17, b"\x00\x01\x01\x02\x03\x03"))
     settled = Settled("orders", 3, said, None, False)
     assert list(settled.ranges()) == [

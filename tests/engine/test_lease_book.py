@@ -1,4 +1,4 @@
-"""What a holder of records is told: of what was acquired, what became of it, and in which order."""
+"""How a holder of records is notified: of acquired records, of their outcomes, and in which order."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Rig:
         return told
 
 
-def test_one_part_of_an_answer_is_told_at_once_and_without_ranges_that_no_broker_means() -> None:
+def test_acquired_records_are_reported_without_overlapping_ranges() -> None:
     rig = Rig()
     rig.acquire((0, 9), (5, 12), (20, 29))
     assert rig.told() == [("acquired", "orders", [(0, 9), (20, 29)])]
@@ -46,7 +46,7 @@ def test_one_part_of_an_answer_is_told_at_once_and_without_ranges_that_no_broker
     assert rig.book.topic_partition_of(PARTITION) == ("orders", 3)
 
 
-def test_a_confirmed_acknowledgement_is_told() -> None:
+def test_confirmed_acknowledgement_is_reported() -> None:
     rig = Rig()
     rig.acquire((0, 9))
     rig.holder.leases[0].decide_held(ACCEPT)
@@ -56,7 +56,7 @@ def test_a_confirmed_acknowledgement_is_told() -> None:
     assert rig.acks.leases == []
 
 
-def test_a_leader_that_has_moved_is_told_while_the_lease_says_what_was_accepted() -> None:
+def test_moved_leader_is_reported_while_the_lease_has_the_accepted_offsets() -> None:
     rig = Rig()
     rig.acquire((0, 9))
     rig.holder.leases[0].decide(4, ACCEPT)
@@ -66,7 +66,7 @@ def test_a_leader_that_has_moved_is_told_while_the_lease_says_what_was_accepted(
     assert rig.holder.leases[0].count(LOST) == 1
 
 
-def test_what_waits_is_released_what_is_worked_on_renewed_and_what_has_run_out_lost() -> None:
+def test_waiting_records_are_released_handed_out_ones_renewed_and_expired_ones_lost() -> None:
     rig = Rig()
     rig.acquire((0, 9), (10, 19))
     rig.lease_timers.hand_out(rig.holder.leases[1], rig.now)
@@ -79,7 +79,7 @@ def test_what_waits_is_released_what_is_worked_on_renewed_and_what_has_run_out_l
     assert rig.book.counter.undecided == 0
 
 
-def test_the_end_of_a_session_is_told_before_what_is_lost_by_it() -> None:
+def test_end_of_a_session_is_reported_before_its_losses() -> None:
     rig = Rig()
     rig.acquire((0, 9))
     rig.book.end_session(rig.held)
@@ -89,7 +89,7 @@ def test_the_end_of_a_session_is_told_before_what_is_lost_by_it() -> None:
 
 
 @pytest.mark.parametrize("is_handed_out", [True, False])
-def test_only_what_was_in_the_users_hands_is_a_loss_for_the_next_commit(is_handed_out: bool) -> None:
+def test_only_losses_of_handed_out_records_are_returned_by_the_next_commit(is_handed_out: bool) -> None:
     rig = Rig()
     rig.acquire((0, 9))
     if is_handed_out:

@@ -1,4 +1,4 @@
-"""Time for locks: corrected by what the machine slept, and by nothing else."""
+"""The clock for locks: corrected by the time that the machine was suspended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Rig:
         self.clock = LockClock(lambda: self.now, lambda: self.asleep)
 
 
-def test_a_suspension_is_told_once() -> None:
+def test_suspension_is_returned_once() -> None:
     rig = Rig()
     assert rig.clock.slept() == 0.0
     rig.asleep += 20.0
@@ -22,14 +22,14 @@ def test_a_suspension_is_told_once() -> None:
     assert rig.clock.slept() == 0.0
 
 
-def test_noise_is_no_suspension_however_often_it_comes() -> None:
+def test_noise_is_not_a_suspension() -> None:
     rig = Rig()
     for noise in (-0.2, 0.001, 0.0, -3.0, 0.009):
         rig.asleep = 5.0 + noise
         assert rig.clock.slept() == 0.0
 
 
-def test_what_lies_before_a_suspension_lies_further_back() -> None:
+def test_times_before_a_suspension_are_moved_back_by_it() -> None:
     rig = Rig()
     stamp = rig.clock.stamp()
     rig.now += 1.0

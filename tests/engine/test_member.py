@@ -1,4 +1,4 @@
-"""A whole consumer on sockets: what it wants changes, leaders move, addresses are disowned."""
+"""A whole consumer over sockets: changing subscriptions, moving leaders, rebootstrapping, events, errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.helpers.consuming import DEADLINE_S, consumer, next_of, until
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_topic_added_is_consumed_and_a_topic_left_out_is_not() -> None:
+async def test_added_topic_is_consumed_and_removed_topic_is_not() -> None:
     async with TinyCluster("a", "b").running() as cluster, consumer(cluster, "a") as source:
         cluster.topics["a"].append(b"a0")
         (await next_of(source)).accept()
@@ -57,7 +57,7 @@ async def test_a_topic_added_is_consumed_and_a_topic_left_out_is_not() -> None:
         assert cluster.topics["a"].states == [ACCEPTED, AVAILABLE]
 
 
-async def test_records_in_hand_of_a_topic_left_out_can_still_be_settled() -> None:
+async def test_records_in_hand_of_a_removed_topic_can_be_settled() -> None:
     async with (
         TinyCluster("a", "b").running() as cluster,
         consumer(cluster, "a", acknowledgement="explicit") as source,
@@ -71,7 +71,7 @@ async def test_records_in_hand_of_a_topic_left_out_can_still_be_settled() -> Non
         assert cluster.topics["a"].states == [ACCEPTED]
 
 
-async def test_what_waits_of_a_topic_left_out_is_given_back() -> None:
+async def test_waiting_records_of_a_removed_topic_are_released() -> None:
     async with TinyCluster("a", "b").running() as cluster, consumer(cluster, "a") as source:
         cluster.topics["a"].append(b"a0", b"a1")
         await until(lambda: cluster.topics["a"].states == [ACQUIRED, ACQUIRED])
@@ -82,7 +82,7 @@ async def test_what_waits_of_a_topic_left_out_is_given_back() -> None:
         assert cluster.topics["a"].deliveries == [1, 1]
 
 
-async def test_a_subscription_is_checked_like_an_option() -> None:
+async def test_subscriptions_are_validated() -> None:
     async with TinyCluster("a").running() as cluster, consumer(cluster, "a") as source:
         with pytest.raises(ConfigError, match="topics must be a list of topic names"):
             source.subscribe([7])  # type: ignore[list-item]
@@ -93,7 +93,7 @@ async def test_a_subscription_is_checked_like_an_option() -> None:
         consumer(cluster, "a").subscribe(["a"])
 
 
-async def test_disowned_addresses_send_us_back_to_those_that_were_given() -> None:
+async def test_rebootstrap_uses_the_bootstrap_servers_again() -> None:
     async with TinyCluster("a", "b").running() as cluster, consumer(cluster, "a") as source:
         cluster.topics["a"].append(b"a0")
         (await next_of(source)).accept()
@@ -104,8 +104,8 @@ async def test_disowned_addresses_send_us_back_to_those_that_were_given() -> Non
         assert (await next_of(source)).value == b"b0"
 
 
-async def test_a_moved_leader_is_reached_by_what_the_old_one_says() -> None:
-    """Metadata doesn't even know where it is."""
+async def test_new_leader_is_found_through_the_old_ones_response() -> None:
+    """Metadata doesn't list the new leader's node."""
     cluster = TinyCluster("a", nodes=2)
     cluster.hidden = {2}
     async with cluster.running(), consumer(cluster, "a") as source:
@@ -120,7 +120,7 @@ async def test_a_moved_leader_is_reached_by_what_the_old_one_says() -> None:
         assert len(cluster.asked(MetadataRequest)) == asked
 
 
-async def test_rule_4_what_a_former_leader_gave_is_lost_and_it_forgets_the_partition() -> None:
+async def test_rule_4_leases_of_a_former_leader_are_lost_and_its_session_forgets_the_partition() -> None:
     events: list[Event] = []
     cluster = TinyCluster("a", "b", nodes=2)
     async with (
@@ -146,7 +146,7 @@ async def test_rule_4_what_a_former_leader_gave_is_lost_and_it_forgets_the_parti
         )
 
 
-async def test_what_was_accepted_when_the_leader_moved_does_not_reach_the_user_again() -> None:
+async def test_records_accepted_when_the_leader_moved_are_not_handed_out_again() -> None:
     events: list[Event] = []
     cluster = TinyCluster("a", nodes=2)
     async with (
@@ -163,7 +163,7 @@ async def test_what_was_accepted_when_the_leader_moved_does_not_reach_the_user_a
         assert Skipped("a", 0, 1) in events
 
 
-async def test_a_consumer_tells_what_it_does() -> None:
+async def test_events_of_a_consumer() -> None:
     events: list[Event] = []
     cluster = TinyCluster("a")
     async with cluster.running():
@@ -187,7 +187,7 @@ async def test_a_consumer_tells_what_it_does() -> None:
 
 
 @pytest.mark.parametrize(("reason", "patience"), [("ConnectionLost", 20.0), ("RequestTimedOut", 3.0)])
-async def test_the_end_of_a_session_is_told_once_whoever_notices(reason: str, patience: float) -> None:
+async def test_end_of_a_session_is_reported_once(reason: str, patience: float) -> None:
     events: list[Event] = []
     cluster = TinyCluster("a")
     async with (
@@ -208,7 +208,7 @@ async def test_the_end_of_a_session_is_told_once_whoever_notices(reason: str, pa
         assert [event for event in events if isinstance(event, SessionEnded)] == [SessionEnded(1, reason)]
 
 
-async def test_a_broken_session_is_told_with_what_it_cost() -> None:
+async def test_lost_session_is_reported_with_its_lost_leases() -> None:
     events: list[Event] = []
     cluster = TinyCluster("a")
     async with (
@@ -225,7 +225,7 @@ async def test_a_broken_session_is_told_with_what_it_cost() -> None:
         assert LeaseLost("a", 0, 2, "session") in events
 
 
-async def test_poison_is_settled_by_its_policy_wherever_records_are_read() -> None:
+async def test_poison_is_settled_by_policy_in_batches_too() -> None:
     events: list[Event] = []
 
     def read(data: bytes) -> str:
@@ -248,7 +248,7 @@ async def test_poison_is_settled_by_its_policy_wherever_records_are_read() -> No
         assert Poisoned("a", 0, 1, "value") in events
 
 
-async def test_raised_poison_leaves_the_loop_and_the_next_goes_on_behind_it() -> None:
+async def test_raised_poison_ends_the_loop_and_the_next_loop_continues_after_it() -> None:
     options = {"value_deserializer": int}
     async with TinyCluster("a").running() as cluster, consumer(cluster, "a", **options) as source:
         cluster.topics["a"].append(b"0", b"x", b"2")
@@ -271,10 +271,10 @@ async def test_raised_poison_leaves_the_loop_and_the_next_goes_on_behind_it() ->
         assert cluster.topics["a"].states == [ACCEPTED, ARCHIVED, ACCEPTED]
 
 
-async def test_what_waiting_does_not_heal_is_raised_where_records_are_awaited(
+async def test_permanent_errors_are_raised_where_records_are_awaited(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Such as a password that was changed: connecting anew is refused."""
+    """For example after a changed password, when reconnecting is refused."""
 
     async def refuse(self: Pool, node: int | None, request: object, **options: object) -> None:
         raise AuthenticationFailed("the password isn't the right one any more")
@@ -288,14 +288,14 @@ async def test_what_waiting_does_not_heal_is_raised_where_records_are_awaited(
                 await next_of(source)
 
 
-async def test_a_group_of_another_kind_is_an_error_not_a_silence() -> None:
+async def test_heartbeat_errors_are_raised_where_records_are_awaited() -> None:
     async with TinyCluster("a").running() as cluster, consumer(cluster, "a") as source:
         cluster.error_next[ShareGroupHeartbeatRequest] = ErrorCode.GROUP_AUTHORIZATION_FAILED
         with pytest.raises(BrokerError, match="share group 'g': GROUP_AUTHORIZATION_FAILED"):
             await next_of(source)
 
 
-async def test_leases_renewed_and_lost_are_told() -> None:
+async def test_renewed_and_lost_leases_are_reported() -> None:
     events: list[Event] = []
     for renews in (True, False):
         cluster = TinyCluster("a")
@@ -319,7 +319,7 @@ async def test_leases_renewed_and_lost_are_told() -> None:
                     record.accept()
 
 
-async def test_events_come_by_request_and_by_lease_not_by_record() -> None:
+async def test_events_are_per_request_and_lease_not_per_record() -> None:
     events: list[Event] = []
     async with (
         TinyCluster("a").running() as cluster,

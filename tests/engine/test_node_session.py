@@ -1,4 +1,4 @@
-"""One broker's task: every record settled, whatever happens to the connection; nothing twice that was accepted."""
+"""One broker's task: it settles every record even if connections fail, and hands out no accepted record twice."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.fakes.tiny_broker import ACCEPTED, ARCHIVED, PARTITION, TinyBroker
 pytestmark = pytest.mark.anyio
 
 
-async def test_every_record_once_when_nothing_happens() -> None:
+async def test_every_record_is_delivered_once_without_failures() -> None:
     broker = TinyBroker(1000)
     async with running(broker) as rig:
         seen = await accept_all(rig, broker)
@@ -29,7 +29,7 @@ async def test_every_record_once_when_nothing_happens() -> None:
     assert broker.deliveries == [1] * 1000
 
 
-async def test_acknowledgements_ride_on_fetches() -> None:
+async def test_acknowledgements_are_sent_with_fetches() -> None:
     broker = TinyBroker(1000)
     async with running(broker, max_records=200) as rig:
         await accept_all(rig, broker)
@@ -38,8 +38,8 @@ async def test_acknowledgements_ride_on_fetches() -> None:
     assert len(alone) < len(with_acks) / 2
 
 
-async def test_acknowledgements_ride_on_fetches_however_long_a_user_goes_on() -> None:
-    """There is always something decided then: it's to be counted from the last that left, not from the first ever."""
+async def test_acknowledgements_are_sent_with_fetches_in_long_runs() -> None:
+    """Some decision is always pending then, so the delay must count from the last one sent, not from the first ever."""
     broker = TinyBroker(60_000)
     async with running(broker, max_records=100) as rig:
         until, count = anyio.current_time() + 3 * LINGER_S, 0
@@ -52,8 +52,8 @@ async def test_acknowledgements_ride_on_fetches_however_long_a_user_goes_on() ->
     assert len(alone) <= 0.1 * len(broker.requests)
 
 
-async def test_a_fetch_ahead_of_a_quick_user_waits_no_longer_than_what_is_in_hand_takes() -> None:
-    """All that the broker has may be locked by what is in hand: its acknowledgement must not wait behind this."""
+async def test_fetch_waits_no_longer_than_the_records_in_hand_take() -> None:
+    """They may lock all that the broker has, and their acknowledgement must not wait behind this fetch."""
     broker = TinyBroker(20_000)
     async with running(broker, max_records=2000) as rig:
         await accept_all(rig, broker)
@@ -61,7 +61,7 @@ async def test_a_fetch_ahead_of_a_quick_user_waits_no_longer_than_what_is_in_han
     assert min(waits) < BUSY_WAIT_MS
 
 
-async def test_no_more_is_held_than_allowed() -> None:
+async def test_no_more_than_max_records_are_held() -> None:
     broker = TinyBroker(500)
     async with running(broker, max_records=50) as rig:
         batch = await rig.next_batch()
@@ -72,21 +72,23 @@ async def test_no_more_is_held_than_allowed() -> None:
         await accept_all(rig, broker)
 
 
-async def test_what_somebody_waits_for_leaves_in_the_moment_that_it_is_asked_for() -> None:
+async def test_requested_acknowledgement_is_sent_at_once() -> None:
     broker = TinyBroker(10)
     async with running(broker) as rig:
         (await rig.next_batch()).accept()
         with rig.holdings.book.commits.confirming():
             rig.node.flush()
             acknowledgement, _ = broker.begun
-            assert isinstance(acknowledgement, ShareAcknowledgeRequest), "nobody else had a turn"
+            assert isinstance(acknowledgement, ShareAcknowledgeRequest), (
+                "it was sent before any other task ran"
+            )
             rig.node.flush()
-            assert broker.begun[0] is acknowledgement, "one at a time"
+            assert broker.begun[0] is acknowledgement, "one request at a time"
             await anyio.wait_all_tasks_blocked()
             assert set(broker.states) == {ACCEPTED}
 
 
-async def test_what_was_said_last_is_heard_out_before_the_end() -> None:
+async def test_last_acknowledgement_is_answered_before_the_session_ends() -> None:
     broker = TinyBroker(10)
     async with running(broker) as rig:
         (await rig.next_batch()).accept()
@@ -95,12 +97,12 @@ async def test_what_was_said_last_is_heard_out_before_the_end() -> None:
             rig.node.stop()
             rig.node.flush()
     assert [type(request) for request in broker.requests[1:]] == [ShareAcknowledgeRequest] * 2
-    assert not broker.requests[-1].topics, "nothing was left for the request that closes"
+    assert not broker.requests[-1].topics, "the closing request has no acknowledgements left"
     assert list(rig.holdings.book.commits.results.values()) == [None]
 
 
-async def test_nothing_is_said_by_itself_behind_a_failure() -> None:
-    """The task pauses then: whoever waits mustn't ask a broker in trouble at every turn."""
+async def test_flush_sends_nothing_after_a_failure() -> None:
+    """The task pauses after a failure: a waiting commit mustn't send requests to a failing broker at every turn."""
     broker = TinyBroker(10, cut={0: "before"})
     async with running(broker) as rig:
         while not broker.requests:
@@ -114,7 +116,7 @@ async def test_nothing_is_said_by_itself_behind_a_failure() -> None:
         await accept_all(rig, broker)
 
 
-async def test_what_is_released_comes_again_with_a_higher_count() -> None:
+async def test_released_records_are_redelivered_with_a_higher_count() -> None:
     broker = TinyBroker(10)
     async with running(broker) as rig:
         first = await rig.next_batch()
@@ -126,8 +128,8 @@ async def test_what_is_released_comes_again_with_a_higher_count() -> None:
         await accept_all(rig, broker)
 
 
-async def test_what_comes_again_is_settled_along_with_others_of_the_batch_that_it_first_came_in() -> None:
-    """It has a lease of its own then, in the middle of the older one: ranges have to ascend all the same."""
+async def test_redelivered_record_is_settled_together_with_its_original_batch() -> None:
+    """It has its own lease then, within the range of the older one. The ranges must ascend all the same."""
     broker = TinyBroker(3)
     async with running(broker) as rig:
         first = await rig.next_batch()
@@ -141,7 +143,7 @@ async def test_what_comes_again_is_settled_along_with_others_of_the_batch_that_i
     assert set(broker.states) == {ACCEPTED}
 
 
-async def test_what_is_rejected_does_not_come_again() -> None:
+async def test_rejected_records_are_not_redelivered() -> None:
     broker = TinyBroker(10)
     async with running(broker) as rig:
         (await rig.next_batch()).reject()
@@ -149,7 +151,7 @@ async def test_what_is_rejected_does_not_come_again() -> None:
     assert set(broker.states) == {ARCHIVED}
 
 
-async def test_closing_releases_what_nobody_settled() -> None:
+async def test_closing_releases_unsettled_records() -> None:
     broker = TinyBroker(100)
     async with running(broker, max_records=100) as rig:
         for record in await rig.next_batch():
@@ -160,7 +162,7 @@ async def test_closing_releases_what_nobody_settled() -> None:
     assert broker.requests[-1].share_session_epoch == -1
 
 
-async def test_rule_3_a_session_lost_while_nothing_is_under_way_loses_its_records() -> None:
+async def test_rule_3_records_of_a_lost_idle_session_are_lost() -> None:
     broker = TinyBroker(10)
     async with running(broker) as rig:
         batch = await rig.next_batch()
@@ -173,8 +175,8 @@ async def test_rule_3_a_session_lost_while_nothing_is_under_way_loses_its_record
         await accept_all(rig, broker)
 
 
-async def test_after_a_loss_little_is_held_until_somebody_gets_through_it() -> None:
-    """Else five losses in a row archive thousands of records that nobody has seen."""
+async def test_few_records_are_held_after_a_loss_until_some_are_processed() -> None:
+    """Otherwise, five losses in a row would archive thousands of records that no user has seen."""
     broker = TinyBroker(5000)
     async with running(broker, max_records=2000) as rig:
         while rig.holdings.processing_rate.target < 1000:
@@ -189,7 +191,7 @@ async def test_after_a_loss_little_is_held_until_somebody_gets_through_it() -> N
         await accept_all(rig, broker)
 
 
-async def test_what_was_accepted_before_a_cut_does_not_reach_the_user_again() -> None:
+async def test_records_accepted_before_a_disconnect_are_not_handed_out_again() -> None:
     broker = TinyBroker(10, cut={1: "before"})
     async with running(broker) as rig:
         (await rig.next_batch()).accept()
@@ -205,19 +207,19 @@ async def test_what_was_accepted_before_a_cut_does_not_reach_the_user_again() ->
     st.dictionaries(st.integers(0, 40), st.sampled_from(["before", "after"]), max_size=12),
     st.integers(10, 120),
 )
-async def test_whatever_is_cut_every_record_is_settled_and_none_reaches_the_user_twice_once_accepted(
+async def test_every_record_is_settled_and_handed_out_once_despite_disconnects(
     cut: dict[int, str], max_records: int
 ) -> None:
     broker = TinyBroker(300, cut=cut)
     async with running(broker, max_records) as rig:
         seen = await accept_all(rig, broker)
     assert set(broker.states) == {ACCEPTED}
-    # Each was accepted the moment it was seen, so it may be seen only once: the rest was accepted again in silence.
+    # Each is accepted as soon as it is seen, so it may be seen only once. Redeliveries are accepted again silently.
     assert max(seen.values()) == 1
     assert set(seen) == set(range(300))
 
 
-async def test_the_first_request_asks_for_what_is_wanted() -> None:
+async def test_first_request_includes_wanted_partitions() -> None:
     broker = TinyBroker(1)
     async with running(broker) as rig:
         (await rig.next_batch()).accept()
@@ -227,7 +229,7 @@ async def test_the_first_request_asks_for_what_is_wanted() -> None:
     assert first.topics[0].partitions[0].partition_index == 0
 
 
-async def test_rule_10_a_topic_that_is_gone_ends_what_is_pending() -> None:
+async def test_rule_10_leases_of_a_deleted_topic_are_lost() -> None:
     broker = TinyBroker(10)
     async with running(broker) as rig:
         batch = await rig.next_batch()

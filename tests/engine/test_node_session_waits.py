@@ -1,4 +1,4 @@
-"""When a broker's task asks, and how much: back-off, long polls, room in bytes, the last requests of all."""
+"""When a broker's task sends requests, and how much it asks for: back-off, long polls, byte limits, closing."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ pytestmark = pytest.mark.anyio
 
 
 class Timed(TinyBroker):
-    """Every fetch that brings nothing takes as long as it may, on a clock that nobody waits for."""
+    """Every empty fetch takes its full maximum wait, on a simulated clock."""
 
     def __init__(self, records: int) -> None:
         super().__init__(records)
         self.now = 0.0
         self.late_s = 0.0
-        """How much later than it was made the next answer with records is read."""
+        """How long the next response with records is delayed before it is read."""
 
     async def ask(self, request: Any) -> Any:
         answer = await super().ask(request)
@@ -58,13 +58,13 @@ def on_its_clock(rig: Rig, broker: Timed) -> Rig:
     return rig
 
 
-async def test_who_holds_records_and_decides_nothing_asks_hardly_more_often_than_who_has_none() -> None:
+async def test_undecided_records_cause_hardly_more_fetches_than_idling() -> None:
     broker = Timed(1)
     async with running(broker) as rig:
         on_its_clock(rig, broker)
         batch = await rig.next_batch()
         rig.holdings.waiters = 1
-        until_s = broker.now + 19.0  # then it would be renewed
+        until_s = broker.now + 19.0  # before the lease is renewed
         before = len(broker.requests)
         while broker.now < until_s:
             rig.holdings.book.changed.send()
@@ -74,12 +74,12 @@ async def test_who_holds_records_and_decides_nothing_asks_hardly_more_often_than
         batch.accept()
     assert asked <= 1.7 * 19.0 * 1000 / IDLE_WAIT_MS
     waits = [one.max_wait_ms for one in broker.fetches()[1:]]
-    assert waits[0] < 100, "a decision may be near"
+    assert waits[0] < 100, "a decision may come soon"
     assert max(waits) == IDLE_WAIT_MS
 
 
-async def test_an_answer_that_is_read_when_its_locks_are_over_is_not_handed_out() -> None:
-    """The event loop was blocked, or the process was stopped: the broker has counted from when it acquired."""
+async def test_response_read_after_its_locks_expired_is_not_handed_out() -> None:
+    """The event loop was blocked, or the process stopped. The broker counts from when it acquired the records."""
     broker = Timed(10)
     broker.late_s = 30.0
     async with running(broker) as rig:
@@ -93,7 +93,7 @@ async def test_an_answer_that_is_read_when_its_locks_are_over_is_not_handed_out(
                 await anyio.lowlevel.checkpoint()
 
 
-async def test_a_lock_is_counted_from_when_its_fetch_was_sent() -> None:
+async def test_lock_counts_from_when_its_fetch_was_sent() -> None:
     broker = Timed(10)
     broker.late_s = 7.0
     async with running(broker) as rig:
@@ -103,7 +103,7 @@ async def test_a_lock_is_counted_from_when_its_fetch_was_sent() -> None:
         batch.release()
 
 
-async def test_a_broker_without_room_for_a_session_is_asked_ever_more_seldom() -> None:
+async def test_refused_sessions_are_retried_with_growing_pauses() -> None:
     broker = TinyBroker(10)
     times: list[float] = []
     answer = broker._answer
@@ -122,8 +122,8 @@ async def test_a_broker_without_room_for_a_session_is_asked_ever_more_seldom() -
         assert pause >= least
 
 
-async def test_a_session_that_was_not_opened_does_not_end_its_connection() -> None:
-    """Nothing is locked through it; and connecting costs a broker in need more than asking."""
+async def test_refused_session_does_not_close_the_connection() -> None:
+    """No lock depends on the connection, and reconnecting would cost an overloaded broker more than a request."""
     cluster = TinyCluster("a")
     cluster.error_always[ShareFetchRequest] = ErrorCode.SHARE_SESSION_LIMIT_REACHED
     async with cluster.running(), ShareConsumer(cluster.bootstrap, group="g", topics="a") as source:
@@ -152,7 +152,7 @@ async def test_after_stop_acquiring_an_assignment_fetches_nothing() -> None:
         assert [topic.deliveries for topic in cluster.topics.values()] == [[0], [0]]
 
 
-async def test_no_more_bytes_are_held_than_allowed() -> None:
+async def test_no_more_than_max_bytes_are_held() -> None:
     cluster = TinyCluster("a")
     topic = cluster.topics["a"]
     topic.append(*[b"x" * 10_000] * 300)
@@ -160,17 +160,17 @@ async def test_no_more_bytes_are_held_than_allowed() -> None:
     async with cluster.running(), ShareConsumer(cluster.bootstrap, **options) as source:
         with anyio.fail_after(DEADLINE_S):
             async for record in source:
-                assert topic.states.count(ACQUIRED) <= 21, "one is accepted and not yet confirmed"
+                assert topic.states.count(ACQUIRED) <= 21, "one more is accepted and not yet confirmed"
                 if record.offset == 299:
                     record.accept()
                     break
     assert topic.deliveries == [1] * 300
     asked = [one.max_bytes for one in cluster.asked(ShareFetchRequest)]
     assert max(asked) <= 205_000
-    assert min(asked) < 150_000, "what is held is taken off"
+    assert min(asked) < 150_000, "bytes that are held reduce the limit"
 
 
-async def test_a_batch_larger_than_all_that_may_be_held_comes_alone() -> None:
+async def test_batch_larger_than_max_bytes_is_fetched_alone() -> None:
     cluster = TinyCluster("a")
     topic = cluster.topics["a"]
     topic.append(*[b"x" * 100_000] * 5)
@@ -187,14 +187,14 @@ async def test_a_batch_larger_than_all_that_may_be_held_comes_alone() -> None:
     assert topic.deliveries == [1] * 5
 
 
-async def test_closing_settles_what_can_be_beside_what_came_too_late() -> None:
-    """One such acknowledgement in the request that ends the session undid all of them."""
+async def test_closing_settles_records_beside_expired_ones() -> None:
+    """One invalid acknowledgement in the closing request used to fail all of them."""
     broker = TinyBroker(100)
     async with running(broker) as rig:
         batch = await rig.next_batch()
         for record in batch:
             if record.offset == 11:
-                broker.states[5] = AVAILABLE  # given back for us, and nobody told us
+                broker.states[5] = AVAILABLE  # released by the broker, without the consumer's knowledge
             if record.offset < 12:
                 record.accept()
         rig.node.stop()
@@ -208,7 +208,7 @@ async def test_closing_settles_what_can_be_beside_what_came_too_late() -> None:
     assert not last.topics
 
 
-async def test_closing_leaves_out_what_ran_out() -> None:
+async def test_closing_does_not_acknowledge_expired_records() -> None:
     broker = Timed(100)
     async with running(broker) as rig:
         on_its_clock(rig, broker)
@@ -221,7 +221,7 @@ async def test_closing_leaves_out_what_ran_out() -> None:
     assert lease_of(batch).count(LOST) == len(lease_of(batch).states)
 
 
-async def test_closing_ends_the_session_when_a_coordinator_stays_away() -> None:
+async def test_closing_ends_the_session_while_acknowledgements_are_refused() -> None:
     broker = TinyBroker(10)
     rig = Rig(broker, 100)
     with anyio.fail_after(DEADLINE_S):
@@ -234,4 +234,4 @@ async def test_closing_ends_the_session_when_a_coordinator_stays_away() -> None:
             await rig.node.close()
     assert not scope.cancelled_caught
     assert broker.requests[-1].share_session_epoch == -1
-    assert len(broker.requests) < 12, "it is asked ever more seldom"
+    assert len(broker.requests) < 12, "the pauses between requests grow"

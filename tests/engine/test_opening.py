@@ -1,4 +1,4 @@
-"""What is known of a cluster once it is reached, and for how long it is open."""
+"""What is known of a cluster after connecting, and when its connections end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ DEADLINE_S = 20.0
 
 
 @pytest.mark.parametrize(("release", "renews"), [("4.1", False), ("4.3", True)])
-async def test_brokers_and_member_both_have_to_renew(release: Literal["4.1", "4.3"], renews: bool) -> None:
+async def test_renewals_need_both_brokers_and_the_members_option(
+    release: Literal["4.1", "4.3"], renews: bool
+) -> None:
     async with Broker(release=release) as broker:
         with anyio.fail_after(DEADLINE_S):
             async with reached(NetSettings.parse(broker.bootstrap)) as cluster:
@@ -27,7 +29,7 @@ async def test_brokers_and_member_both_have_to_renew(release: Literal["4.1", "4.
                 assert not cluster.lease_timers(renews=False).can_renew
 
 
-async def test_connections_end_with_the_block() -> None:
+async def test_connections_close_with_the_block() -> None:
     async with Broker() as broker:
         with anyio.fail_after(DEADLINE_S):
             async with reached(NetSettings.parse(broker.bootstrap)) as cluster:

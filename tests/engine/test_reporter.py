@@ -1,4 +1,4 @@
-"""Who is told what: nothing for nobody, outcomes for whoever wants these alone, and no observer that does harm."""
+"""Which events are reported to observers and outcome callbacks, and that a failing observer does no harm."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def name_of(topic_id: bytes) -> str | None:
     return "orders" if topic_id == T else None
 
 
-def test_a_fetch_is_told_by_lease_and_as_a_whole() -> None:
+def test_fetch_is_reported_by_lease_and_in_total() -> None:
     seen: list[Event] = []
     data = PartitionData(
         2,
@@ -59,13 +59,13 @@ def test_a_fetch_is_told_by_lease_and_as_a_whole() -> None:
     ]
 
 
-def test_a_fetch_that_brought_nothing_is_not_worth_an_event() -> None:
+def test_empty_fetch_is_not_reported() -> None:
     seen: list[Event] = []
     Reporter(seen.append).fetched(7, ShareFetchResponse(), name_of)
     assert seen == []
 
 
-def test_refused_acknowledgements_are_told_by_partition() -> None:
+def test_refused_acknowledgements_are_reported_by_partition() -> None:
     seen: list[Event] = []
     rows = [
         acknowledged.PartitionData(0, 0),
@@ -76,7 +76,7 @@ def test_refused_acknowledgements_are_told_by_partition() -> None:
     assert seen == [Refused("ShareAcknowledge", "orders", 1, "NOT_LEADER_OR_FOLLOWER")]
 
 
-def test_requests_end_with_an_answer_an_error_or_none() -> None:
+def test_answered_requests_are_reported_with_their_error() -> None:
     seen: list[Event] = []
     reporter = Reporter(seen.append)
     reporter.answered(ShareFetchRequest(), 1, 0.5, ShareFetchResponse())
@@ -91,7 +91,7 @@ def test_requests_end_with_an_answer_an_error_or_none() -> None:
     ]
 
 
-def test_the_outcome_callback_is_told_of_outcomes_only() -> None:
+def test_outcome_callback_gets_only_outcomes() -> None:
     seen: list[Settled] = []
     reporter = Reporter(on_settled=seen.append)
     assert (reporter.is_on, reporter.wants_outcomes) == (False, True)
@@ -101,7 +101,7 @@ def test_the_outcome_callback_is_told_of_outcomes_only() -> None:
     assert seen == [outcome]
 
 
-def test_an_observer_that_raises_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
+def test_exception_of_an_observer_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     seen: list[Settled] = []
 
     def broken(event: Event) -> None:
@@ -114,7 +114,7 @@ def test_an_observer_that_raises_harms_nobody(caplog: pytest.LogCaptureFixture) 
     assert caplog.messages == ["an observer raised at Settled"]
 
 
-def test_nobody_is_told_nothing() -> None:
+def test_reporter_without_listeners_is_off() -> None:
     reporter = Reporter()
     assert (reporter.is_on, reporter.wants_outcomes) == (False, False)
     reporter.report(SessionEnded(1, "x"))

@@ -1,4 +1,4 @@
-"""Signals: everybody who waits is woken, whoever comes later isn't."""
+"""Signals: all current waiters are woken, later ones aren't."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kshare.engine.signals import Signal
 pytestmark = pytest.mark.anyio
 
 
-async def test_all_that_wait_are_woken_and_nobody_who_comes_later() -> None:
+async def test_all_current_waiters_are_woken_and_later_ones_are_not() -> None:
     signal, woken = Signal(), list[int]()
 
     async def wait(number: int) -> None:
@@ -22,7 +22,7 @@ async def test_all_that_wait_are_woken_and_nobody_who_comes_later() -> None:
         tasks.start_soon(wait, 1)
         tasks.start_soon(wait, 2)
         await anyio.wait_all_tasks_blocked()
-        assert not woken, "what was sent before is forgotten"
+        assert not woken, "earlier signals must not wake it"
         signal.send()
         tasks.start_soon(wait, 3)
         await anyio.wait_all_tasks_blocked()
@@ -31,7 +31,7 @@ async def test_all_that_wait_are_woken_and_nobody_who_comes_later() -> None:
     assert sorted(woken) == [1, 2, 3]
 
 
-async def test_what_is_sent_between_looking_and_waiting_is_not_missed() -> None:
+async def test_signal_sent_between_checking_and_waiting_is_not_missed() -> None:
     signal = Signal()
     changed = signal.next()
     signal.send()

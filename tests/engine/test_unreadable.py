@@ -1,4 +1,4 @@
-"""Brokers whose answers can't be decoded, or are too large: told at once, by name, and not for ever."""
+"""Brokers whose responses can't be decoded or are too large: logged at once, and raised if they persist."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def consumer(cluster: TinyCluster, **options: Any) -> ShareConsumer:
 
 
 def with_null_records(answer: Message, frame: bytearray) -> bytearray:
-    """As kfake writes a partition without records: nothing stands behind them but empty lists."""
+    """Null records, as kfake writes them for a partition without records; only empty fields follow them."""
     if isinstance(answer, ShareFetchResponse) and answer.responses and not brings_records(answer):
         assert frame[-6:] == b"\x01\x01\x00\x00\x01\x00", "records, acquired, tags, tags, endpoints, tags"
         frame[-6] = 0
@@ -38,7 +38,7 @@ def with_null_records(answer: Message, frame: bytearray) -> bytearray:
 
 
 @in_both_loops
-async def test_records_that_are_null_are_none() -> None:
+async def test_null_records_are_no_records() -> None:
     cluster = TinyCluster("a")
     cluster.spoil = with_null_records
     events: list[Event] = []
@@ -58,7 +58,7 @@ async def test_records_that_are_null_are_none() -> None:
 
 
 @in_both_loops
-async def test_an_answer_that_cannot_be_decoded_is_told_by_name_and_raised_when_it_goes_on(
+async def test_repeated_undecodable_responses_are_logged_and_raised(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     cluster = TinyCluster("a")
@@ -75,15 +75,15 @@ async def test_an_answer_that_cannot_be_decoded_is_told_by_name_and_raised_when_
                 f"the response of {cluster.bootstrap} to ShareFetch v2 can't be "
             )
             assert "records" in str(raised.value)
-            assert cluster.topics["a"].deliveries == [ENOUGH], "and not as many as archive it"
+            assert cluster.topics["a"].deliveries == [ENOUGH], "fewer deliveries than the limit"
     first, last = (record for record in caplog.records if "can't be decoded" in record.message)
     assert (first.levelname, last.levelname) == ("WARNING", "ERROR")
     assert first.message.startswith(f"node 1: the response of {cluster.bootstrap} to ShareFetch v2")
 
 
 @in_both_loops
-async def test_a_single_such_answer_ends_its_connection_and_nothing_else() -> None:
-    """What it gave us is locked until that connection ends; here it would be so for ever."""
+async def test_single_undecodable_response_only_closes_the_connection() -> None:
+    """Records acquired in that response are locked until the connection closes; here, without time limit."""
     cluster = TinyCluster("a")
 
     def once(answer: Message, frame: bytearray) -> bytearray:
@@ -102,7 +102,7 @@ async def test_a_single_such_answer_ends_its_connection_and_nothing_else() -> No
 
 
 @in_both_loops
-async def test_heartbeats_that_cannot_be_decoded_are_an_error_too() -> None:
+async def test_undecodable_heartbeats_are_raised() -> None:
     cluster = TinyCluster("a")
 
     def spoil(answer: Message, frame: bytearray) -> bytearray:
@@ -118,7 +118,7 @@ async def test_heartbeats_that_cannot_be_decoded_are_an_error_too() -> None:
 
 
 @in_both_loops
-async def test_a_batch_larger_than_any_answer_that_is_read_is_an_error_before_it_is_archived() -> None:
+async def test_batch_larger_than_the_response_limit_raises_before_it_is_archived() -> None:
     cluster = TinyCluster("a")
     async with cluster.running(), consumer(cluster, max_response_bytes=100_000) as source:
         topic = cluster.topics["a"]
@@ -132,7 +132,7 @@ async def test_a_batch_larger_than_any_answer_that_is_read_is_an_error_before_it
 
 
 @in_both_loops
-async def test_no_more_is_asked_for_than_is_read() -> None:
+async def test_fetches_ask_for_no_more_than_the_response_limit() -> None:
     cluster = TinyCluster("a")
     async with cluster.running(), consumer(cluster, max_response_bytes=100_000) as source:
         topic = cluster.topics["a"]
@@ -145,8 +145,8 @@ async def test_no_more_is_asked_for_than_is_read() -> None:
     assert max(one.max_bytes for one in cluster.asked(ShareFetchRequest)) <= 75_000
 
 
-def test_answers_that_bring_records_in_between_are_some_patience() -> None:
-    """A wire that flips a bit now and then: what is damaged comes again, and the consumer goes on."""
+def test_useful_responses_in_between_allow_more_undecodable_ones() -> None:
+    """For example with a network that occasionally flips a bit: requests are repeated, and the consumer continues."""
     error = DecodeError("responses", 7, "null")
     answers = UnreadableAnswers()
     for number in range(TOO_MANY - 1):
@@ -157,7 +157,7 @@ def test_answers_that_bring_records_in_between_are_some_patience() -> None:
 
 
 @in_both_loops
-async def test_a_wire_that_damages_an_answer_now_and_then_does_not_end_the_consumer() -> None:
+async def test_occasionally_damaged_responses_do_not_end_the_consumer() -> None:
     cluster = TinyCluster("a")
     damaged: set[int] = set()
 
@@ -181,7 +181,7 @@ async def test_a_wire_that_damages_an_answer_now_and_then_does_not_end_the_consu
     assert cluster.topics["a"].states == [ACCEPTED] * 6
 
 
-def test_it_goes_on_when_there_are_three_within_half_a_minute() -> None:
+def test_three_undecodable_responses_within_the_window_raise() -> None:
     error = DecodeError("responses", 7, "null")
     now_and_then, often = UnreadableAnswers(), UnreadableAnswers()
     for number in range(10):

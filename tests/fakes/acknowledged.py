@@ -1,4 +1,4 @@
-"""A share-partition's acknowledgements, and a broker that takes or refuses them."""
+"""A share-partition's acknowledgements, and a broker that confirms or refuses them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def acks(*spans: tuple[int, int], deadline: float = 30.0) -> tuple[PartitionAcks
 
 
 class Broker:
-    """All or nothing per request: one record that isn't acquired undoes the good ones beside it."""
+    """Refuses a request as a whole if one of its records isn't acquired."""
 
     def __init__(self, acquired: set[int]) -> None:
         self.acquired = acquired

@@ -22,7 +22,7 @@ def batch(first: int, size: int) -> ShareBatch:
 
 
 class Batches:
-    """A source of these, and then of nothing for ever."""
+    """Returns these batches, then waits for ever."""
 
     def __init__(self, *batches: ShareBatch) -> None:
         self.given: list[ShareBatch] = []

@@ -1,4 +1,4 @@
-"""One broker's task with its holdings, and no consumer around them."""
+"""The task of one broker, with its holdings, without a consumer."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def running(broker: TinyBroker, max_records: int = 100) -> AsyncIterator[R
 
 
 async def accept_all(rig: Rig, broker: TinyBroker) -> Counter[int]:
-    """Until the broker has every record settled; how often each reached the user."""
+    """Accept until all records are settled on the broker. Returns how often each was delivered to the user."""
     seen: Counter[int] = Counter()
     while not all(state in (ACCEPTED, ARCHIVED) for state in broker.states):
         with anyio.move_on_after(0.05):

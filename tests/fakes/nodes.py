@@ -1,4 +1,4 @@
-"""Nodes of a cluster that tell their names, hang up or never answer, and a pool that asks them."""
+"""Nodes of a cluster that return their names, hang up or never answer, and a pool that asks them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.fakes.peer import Conversation, Script
 
 
 def naming(name: str, greeted: list[str] | None = None) -> Script:
-    """A broker that says its name."""
+    """A broker that returns its name as the cluster id."""
 
     async def script(talk: Conversation) -> None:
         await talk.greet()
@@ -51,7 +51,7 @@ def many(*addresses: Address, **options: float) -> NetSettings:
 
 
 async def mute(talk: Conversation) -> None:
-    """Accepts, and never answers."""
+    """Accepts connections, and never answers."""
     with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
         while True:
             await talk.stream.receive()

@@ -1,4 +1,4 @@
-"""A peer that does what a test's script says: listens on this machine, reads requests, answers with any bytes."""
+"""A scripted peer: listens on this machine, reads requests, and answers with any bytes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ MessageT = TypeVar("MessageT", bound=Message)
 
 
 class HungUpError(Exception):
-    """The client is gone; ends a script quietly."""
+    """The client has disconnected; ends a script without an error."""
 
 
 class Conversation:
@@ -87,12 +87,12 @@ class Conversation:
             raise HungUpError from None
 
     async def greet(self, answer: ApiVersionsResponse | None = None) -> None:
-        """Take part in finding out who speaks what."""
+        """Answer the client's ApiVersions request."""
         header, _ = await self.request(ApiVersionsRequest)
         await self.answer(header, answer or versions_answer())
 
     async def silence(self) -> None:
-        """Read, and say nothing, until the client goes."""
+        """Read requests without answering until the client disconnects."""
         while True:
             await self.request(Message)
 
@@ -117,7 +117,7 @@ def versions_answer(
 async def peer(
     script: Script, *, host: str = "127.0.0.1", context: ssl.SSLContext | None = None
 ) -> AsyncIterator[Address]:
-    """Run the script for each connection that comes; gives the address."""
+    """Run the script for each connection. Yields the address."""
 
     async def handle(stream: ByteStream) -> None:
         async with stream:
@@ -138,7 +138,7 @@ async def peer(
 
 
 def settings(address: Address, **options: object) -> NetSettings:
-    """Patient enough for a busy machine, short where a test waits for the end of patience."""
+    """Timeouts that are long enough for a busy machine; tests that wait for a timeout set a shorter one."""
     host, port = address
     where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     return NetSettings.parse(where, **({"connect_timeout": 20.0, "request_timeout": 20.0} | options))
@@ -146,7 +146,7 @@ def settings(address: Address, **options: object) -> NetSettings:
 
 @asynccontextmanager
 async def connected(chosen: NetSettings) -> AsyncIterator[Connection]:
-    """A connection that is gone at the end. Errors of making one come as they are, not in a group."""
+    """A connection that is closed at the end. Errors while connecting are raised as they are, not in a group."""
     problem: KshareError | None = None
     async with anyio.create_task_group() as tasks:
         try:
@@ -164,9 +164,9 @@ async def connected(chosen: NetSettings) -> AsyncIterator[Connection]:
 
 
 async def refusal(chosen: NetSettings) -> KshareError:
-    """Why no connection comes about."""
+    """The error that connecting raises."""
     try:
         async with connected(chosen):
-            raise AssertionError("it was let in")
+            raise AssertionError("the connection was accepted")
     except KshareError as error:
         return error

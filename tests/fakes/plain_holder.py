@@ -1,4 +1,4 @@
-"""The plainest holder of records: wants some, takes whatever comes, and notes what it is told."""
+"""A minimal holder of records: always wants more, keeps all leases, and notes every callback."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A tiny world around `Custody`: a share-partition, Spark's two logs, and a sink that is idempotent by batch id.
+"""A model of everything around `Custody`: share-partitions, Spark's two logs, and a sink idempotent by batch id.
 
-Every step can be taken on its own, so that a test may stop the world between any two of them.
+Each step is a separate call, so that a test can crash between any two of them.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Record = tuple[TopicIdPartition, int]
 
 
 class World:
-    """`others` are the group's other consumers: they may take what is free, and then work on it or give it back.
+    """The group also has other consumers, which may acquire free records, and then accept or release them.
 
-    `is_older`: Spark before 4.2, which doesn't say where it stands when it asks for what comes next. `folder`: where
-    verdicts of single rows survive a crash.
+    `is_older`: Spark before 4.2, which doesn't pass its current offset when it asks for the latest one. `folder`:
+    where verdicts of single rows survive a crash.
     """
 
     def __init__(
@@ -43,13 +43,13 @@ class World:
         self.worked_on_by_others: list[Record] = []
         self.settle, self.by_row, self.is_older, self.folder = settle, by_row, is_older, folder
         self.judged: dict[int, dict[Record, Verdict]] = {}
-        """By batch id: what the user decided when the batch was worked on last."""
+        """By batch id: what the user decided when the batch was last processed."""
         self.start()
 
     # --- the process
 
     def start(self) -> None:
-        """A new runner. Spark replays a batch that was logged and not committed."""
+        """Start a new process. Spark replays a batch that was logged and not committed."""
         self.custody = Custody(self.settle, by_row=self.by_row)
         self.requests: list[Decisions] = []
         self.planned: Token | None = None
@@ -67,7 +67,7 @@ class World:
         self.start()
 
     def lose_session(self) -> None:
-        """Every lock of ours is free again; requests that were under way died with it."""
+        """All our locks are released, and requests in flight are lost."""
         self.requests.clear()
         for record, state in self.log.items():
             if state == "ours":
@@ -77,7 +77,7 @@ class World:
     # --- the broker
 
     def fetch(self, partition: TopicIdPartition, max_records: int) -> None:
-        """Consecutive free records, as a broker acquires them."""
+        """Acquire consecutive free records, as a broker does."""
         found: list[int] = []
         for (where, at), state in self.log.items():
             if where == partition and state == "free" and (not found or at == found[-1] + 1):
@@ -90,7 +90,7 @@ class World:
         self._send(self.custody.acquired("orders", PartitionRange(partition, found[0], found[-1]), 1))
 
     def serve(self, *, is_answered: bool) -> None:
-        """The oldest request is carried out; an answer that gets lost takes the session with it."""
+        """Carry out the oldest request. If its response is lost, so is the session."""
         if not self.requests:
             return
         asked = self.requests.pop(0)
@@ -122,7 +122,7 @@ class World:
     # --- Spark
 
     def ask_latest(self, limit: int) -> None:
-        """latestOffset, up to the token: nothing of it is durable yet."""
+        """latestOffset, up to the token, which isn't durable yet."""
         if self.planned is not None or self.reading is not None:
             return
         start = self.offset_log[self.batch] if self.offset_log else Token()
@@ -140,7 +140,7 @@ class World:
             self.plan_is_logged()
 
     def plan_is_logged(self) -> None:
-        """What comes before is written down by now, so Spark reads."""
+        """The batch is in the offset log, so Spark reads it."""
         start = self.offset_log.get(self.batch - 1, Token())
         self.judged[self.batch] = {}
         self.read(start)
@@ -153,17 +153,17 @@ class World:
             self.verdict_log.begin(end.batch)
 
     def read_again(self) -> None:
-        """Nothing keeps Spark from asking twice."""
+        """Spark may read a batch twice."""
         if self.reading is not None:
             self.read(self.offset_log.get(self.batch - 1, Token()))
 
     def write_sink(self) -> None:
-        """Idempotent by batch id: the first one to write a batch wins."""
+        """Idempotent by batch id: the first write of a batch wins."""
         if self.reading is not None:
             self.sink.setdefault(self.batch, tuple(_records(self.reading)))
 
     def settle_row(self, index: int, verdict: Verdict) -> None:
-        """In foreachBatch, once the batch is in the sink."""
+        """Settle one row, as foreachBatch does, once the batch is in the sink."""
         if self.reading is None or self.batch not in self.sink or self.batch in self.commit_log:
             return
         rows = self.sink[self.batch]
@@ -182,14 +182,14 @@ class World:
         if decisions:
             self.requests.append(decisions)
 
-    # --- what came of it
+    # --- results
 
     def emitted(self) -> list[Record]:
-        """As the sink has it."""
+        """All records in the sink."""
         return [record for rows in self.sink.values() for record in rows]
 
     def finish(self) -> None:
-        """A quiet end: no more faults, and everything that is left is worked off."""
+        """Process everything that is left, without further faults."""
         self.other_ends(is_done=False)
         for _ in range(20 + 4 * len(self.log)):
             for _ in range(1 + len(self.requests)):
@@ -203,7 +203,7 @@ class World:
             self.commit()
             if set(self.log.values()) == {"done"} and not self.requests:
                 return
-        raise AssertionError(f"never came to an end: {self.log}")
+        raise AssertionError(f"not all records were settled: {self.log}")
 
 
 def _records(ranges: tuple[RecordRange, ...]) -> Iterator[Record]:

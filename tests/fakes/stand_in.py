@@ -1,7 +1,7 @@
-"""Something that answers like a broker, in a process of its own: enough for the watch, and there at once.
+"""A process that answers like a broker: enough for the broker watch, and started at once.
 
-`python -m tests.fakes.stand_in PORT` is the process: it answers whatever it is asked with nothing in particular,
-and writes its threads to its output at SIGQUIT, under the headings that a JVM writes.
+The process is `python -m tests.fakes.stand_in PORT`. It answers every request with an empty response, and on SIGQUIT
+prints a thread dump with the headings that a JVM writes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _READY_S = 30.0
 
 
 class StandIn:
-    """Node and cluster in one."""
+    """Both the node and the cluster."""
 
     def __init__(self, release: str) -> None:
         self.release, self.id = release, 1
@@ -69,7 +69,7 @@ class StandIn:
         self.process.kill()
 
     def freeze(self) -> None:
-        """Behind the rig's back."""
+        """Stop the process without the rig knowing."""
         os.kill(self.process.pid, signal.SIGSTOP)
 
 

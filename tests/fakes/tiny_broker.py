@@ -1,4 +1,4 @@
-"""The smallest broker that a NodeSession can talk to: one share-partition in memory, by calls instead of sockets."""
+"""A minimal broker for a NodeSession: one share-partition in memory, with calls instead of sockets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NEXT = {0: ARCHIVED, 1: ACCEPTED, 2: AVAILABLE, 3: ARCHIVED}
 
 
 class TinyBroker:
-    """`cut` maps the number of a request to when its connection breaks: before it is read, or after it was obeyed."""
+    """`cut` maps a request's number to when its connection breaks: before the request is read, or after it is done."""
 
     def __init__(self, records: int, cut: dict[int, str] | None = None) -> None:
         self.states = [AVAILABLE] * records
@@ -41,7 +41,7 @@ class TinyBroker:
         self.cut = cut or {}
         self.lock_ms = 30000
 
-    # --- as a line
+    # --- the request line
 
     is_free = True
 
@@ -57,7 +57,7 @@ class TinyBroker:
         while asking is not None:
             asking = on_reply(PendingRequest(asking), await self.ask(asking))
 
-    # --- what it does
+    # --- the broker
 
     async def ask(self, request: Any) -> Any:
         await anyio.lowlevel.checkpoint()
@@ -71,11 +71,11 @@ class TinyBroker:
             self.disconnect()
             raise ConnectionLost("cut after")
         if isinstance(answer, ShareFetchResponse) and not answer.responses:
-            await anyio.sleep(0.002)  # what a broker without records does, in short
+            await anyio.sleep(0.002)  # a broker without records waits, only longer
         return answer
 
     def disconnect(self) -> None:
-        """As real brokers do: the session is gone, and everything it held is available at once."""
+        """As on real brokers, the session ends, and all records that it held become available at once."""
         self.epoch = 0
         self.states = [AVAILABLE if state == ACQUIRED else state for state in self.states]
 
@@ -85,7 +85,7 @@ class TinyBroker:
         if request.share_session_epoch not in (self.epoch, -1):
             return kind(error_code=ErrorCode.INVALID_SHARE_SESSION_EPOCH)
         batches = [b for topic in request.topics for p in topic.partitions for b in p.acknowledgement_batches]
-        assert not (batches and request.share_session_epoch == 0), "rule 1"
+        assert not (batches and request.share_session_epoch == 0), "acknowledgements when a session opens"
         error = self._acknowledge(batches)
         if request.share_session_epoch == -1:
             self.disconnect()
@@ -104,7 +104,7 @@ class TinyBroker:
         wanted: list[tuple[int, int]] = []
         for batch in batches:
             assert not wanted or wanted[-1][0] < batch.first_offset, (
-                "ranges ascend, or all of them are refused"
+                "the ranges don't ascend, so a broker would refuse all of them"
             )
             count = batch.last_offset - batch.first_offset + 1
             types = (

@@ -1,6 +1,6 @@
-"""The smallest cluster that a whole consumer can join: real sockets, some nodes, topics of one partition in memory.
+"""A minimal cluster for a whole consumer: real sockets, some nodes, topics of one partition in memory.
 
-It is polite: one member's view only, every assignment at once. What it shares with the client is the codecs alone.
+It is simplified: only one member, and every assignment arrives at once. It shares only the codecs with the client.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ class Topic:
         self.deliveries += [0] * len(values)
 
     def release(self, talk: Conversation | None = None) -> None:
-        """What this connection holds, or all that anybody does."""
+        """Release the records that this connection holds, or all records that are held."""
         for offset, holder in list(self.holders.items()):
             if talk is None or holder is talk:
                 self.states[offset] = AVAILABLE
                 del self.holders[offset]
 
     def move(self, node: int) -> None:
-        """Locks aren't taken along."""
+        """Move the leader to another node. Locks don't survive it."""
         self.leader, self.leader_epoch = node, self.leader_epoch + 1
         self.release()
 
@@ -78,7 +78,7 @@ class Session:
 
 
 class TinyCluster:
-    """`async with cluster.running()`; `requests` has everything that was asked, with the node that was."""
+    """Use `async with cluster.running()`. `requests` has all requests, each with the node that received it."""
 
     def __init__(self, *names: str, nodes: int = 1) -> None:
         self.topics = {name: Topic(name, bytes([65 + n]) * 16) for n, name in enumerate(names)}
@@ -88,20 +88,20 @@ class TinyCluster:
         self.subscribed: list[str] = []
         self.lock_ms = 30000
         self.hidden: set[int] = set()
-        """Nodes that metadata doesn't name."""
+        """Nodes that metadata responses leave out."""
         self.error_next: dict[type[Message], int] = {}
-        """Answer the next request of a kind so."""
+        """The error code for the next request of a kind."""
         self.frozen: set[int] = set()
-        """Nodes that accept connections and answer nothing."""
+        """Nodes that accept connections and answer no requests."""
         self.error_always: dict[type[Message], int] = {}
         self.is_silent = False
-        """Nobody who fetches is answered."""
+        """Whether fetches aren't answered."""
         self.spoil: Callable[[Message, bytearray], bytearray] | None = None
-        """What is sent instead of an answer's frame."""
+        """Returns what is sent instead of a response's frame."""
         self.silent_acks = False
-        """Nor who acknowledges."""
+        """Whether acknowledge requests aren't answered."""
         self.delay_s = 0.0
-        """Every answer of a session takes so long."""
+        """How long every fetch and acknowledge request waits before it is processed."""
         self.talks: list[Conversation] = []
         self.open_connections = 0
 
@@ -122,7 +122,7 @@ class TinyCluster:
         self.talks.clear()
 
     def take_away(self, name: str, offset: int) -> None:
-        """As if the lock of this record had run out."""
+        """As if the lock of this record had expired."""
         topic = self.topics[name]
         topic.states[offset] = AVAILABLE
         del topic.holders[offset]
@@ -294,7 +294,7 @@ class _Node:
         acks = {
             topic_id: row.acknowledgement_batches for topic_id, row in rows if row.acknowledgement_batches
         }
-        assert not (acks and request.share_session_epoch == 0), "rule 1"
+        assert not (acks and request.share_session_epoch == 0), "acknowledgements when a session opens"
         return acks
 
     def _settle(self, talk: Conversation, topic_id: bytes, batches: list[Any]) -> int:
@@ -324,8 +324,8 @@ class _Node:
         if not offsets:
             return None
         while len(offsets) > 1 and sum(len(topic.values[offset]) for offset in offsets) > max_bytes:
-            offsets.pop()  # one comes, however large
-        builder = BatchBuilder(base_offset=offsets[0], leader_epoch=1)  # that under which it was written
+            offsets.pop()  # the first one is returned, however large
+        builder = BatchBuilder(base_offset=offsets[0], leader_epoch=1)  # the epoch when it was written
         ranges: list[fetched.AcquiredRecords] = []
         for offset in offsets:
             builder.append(topic.values[offset], timestamp=0, offset=offset)

@@ -1,4 +1,4 @@
-"""A listener that accepts nothing: its queue is full, so that the system leaves further callers without an answer."""
+"""A listener that accepts no connection: its backlog is full, so the system doesn't answer further connects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PATIENCE_S = 0.3
 
 
 class Wall:
-    """`with Wall() as wall`."""
+    """Use as a context manager: `with Wall() as wall`."""
 
     def __enter__(self) -> Self:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=0)

@@ -1,4 +1,4 @@
-"""`anext` of a stream in every way that coroutines are used: awaited, kept, cancelled, closed, run as tasks."""
+"""`anext` of a stream, used in every way that coroutines are: awaited, kept, cancelled, closed, run as a task."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from tests.fakes.batches import Batches, batch
 pytestmark = pytest.mark.anyio
 
 
-async def test_whether_records_are_there_or_awaited_all_come_in_order() -> None:
+async def test_records_come_in_order_whether_buffered_or_awaited() -> None:
     stream = Batches(batch(0, 3), batch(3, 1), batch(4, 3)).records()
     with anyio.fail_after(5):
         assert [(await anext(stream)).offset for _ in range(7)] == list(range(7))
 
 
-async def test_anext_with_a_default_gives_records_too() -> None:
+async def test_anext_with_a_default_returns_records() -> None:
     stream = Batches(batch(0, 2), batch(2, 2)).records()
     with anyio.fail_after(5):
         found = [await anext(stream, None) for _ in range(4)]
     assert [one and one.offset for one in found] == [0, 1, 2, 3]
 
 
-async def test_nothing_is_taken_or_accepted_before_it_is_awaited() -> None:
+async def test_anext_does_nothing_before_it_is_awaited() -> None:
     source = Batches(batch(0, 3))
     stream = source.records()
     first = await anext(stream)
@@ -47,8 +47,8 @@ async def test_nothing_is_taken_or_accepted_before_it_is_awaited() -> None:
 
 
 @pytest.mark.parametrize("before", [0, 1])
-async def test_it_is_awaited_once(before: int) -> None:
-    """Be it one that waited, or one that didn't."""
+async def test_awaiting_twice_raises(before: int) -> None:
+    """Both if it had to wait, and if it hadn't."""
     stream = Batches(batch(0, 3)).records()
     for _ in range(before):
         await anext(stream)
@@ -59,7 +59,7 @@ async def test_it_is_awaited_once(before: int) -> None:
     assert (await anext(stream)).offset == before + 1
 
 
-async def test_cancelled_while_it_waits_it_takes_nothing_along() -> None:
+async def test_a_cancelled_wait_consumes_no_record() -> None:
     source = Batches(batch(0, 1))
     stream = source.records()
     await anext(stream)
@@ -70,7 +70,7 @@ async def test_cancelled_while_it_waits_it_takes_nothing_along() -> None:
     assert source.states == [ACCEPT, HELD]
 
 
-async def test_an_exception_on_the_way_to_a_batch_is_raised_where_it_is_awaited() -> None:
+async def test_an_exception_of_next_batch_is_raised_to_the_caller() -> None:
     class Broken(Batches):
         async def next_batch(self) -> Any:
             await anyio.lowlevel.checkpoint()
@@ -101,7 +101,7 @@ async def test_many_tasks_share_a_stream() -> None:
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_asyncio_takes_it_for_a_coroutine() -> None:
+async def test_asyncio_accepts_it_as_a_coroutine() -> None:
     def run(stream: RecordStream) -> asyncio.Task[ShareRecord]:
         return asyncio.create_task(cast("Coroutine[Any, Any, ShareRecord]", stream.__anext__()))
 
@@ -118,8 +118,8 @@ async def test_asyncio_takes_it_for_a_coroutine() -> None:
     assert source.states == [ACCEPT, ACCEPT]
 
 
-async def test_it_is_an_iterator_like_any_awaitable() -> None:
-    """Python's own way in, which compiled code spares itself."""
+async def test_it_can_be_driven_with_next() -> None:
+    """Interpreted code drives an awaitable this way; compiled code takes a shortcut."""
     stream = Batches(batch(0, 2)).records()
     await anext(stream)
     with pytest.raises(StopIteration) as end:
@@ -127,8 +127,8 @@ async def test_it_is_an_iterator_like_any_awaitable() -> None:
     assert end.value.value.offset == 1
 
 
-async def test_each_exception_that_is_kept_keeps_its_record() -> None:
-    """Compiled, on Python 3.12 and later, one does for all records that nobody catches."""
+async def test_a_kept_stop_iteration_keeps_its_record() -> None:
+    """Compiled, on Python 3.12 and later, one StopIteration object is reused for all records that nobody catches."""
 
     class Long(Batches):
         def burst_size(self) -> int:
@@ -145,11 +145,11 @@ async def test_each_exception_that_is_kept_keeps_its_record() -> None:
 
 
 class Marked:
-    """Something that a frame holds."""
+    """An object that a frame refers to."""
 
 
-async def test_who_calls_next_is_not_kept_alive_by_the_traceback() -> None:
-    """One StopIteration that is raised again and again would collect the frames of all who met it."""
+async def test_tracebacks_keep_no_caller_alive() -> None:
+    """A StopIteration that is raised repeatedly would otherwise collect the frames of all callers."""
 
     class Long(Batches):
         def burst_size(self) -> int:
@@ -168,7 +168,7 @@ async def test_who_calls_next_is_not_kept_alive_by_the_traceback() -> None:
         except StopIteration as stop:
             depths.append(len(list(traceback.walk_tb(stop.__traceback__))))
             return int(stop.value.offset)
-        raise AssertionError("it waits")
+        raise AssertionError("anext had to wait")
 
     assert [ask() for _ in range(10)] == list(range(1, 11))
     assert len(set(depths)) == 1

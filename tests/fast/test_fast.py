@@ -1,4 +1,4 @@
-"""The table of tricks and the folder agree, and there are no such tricks elsewhere."""
+"""The documented table of tricks matches kshare/fast, and no other module uses such tricks."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ def test_the_table_lists_each_module_once() -> None:
     )
 
 
-def test_each_says_what_it_gains_and_how_to_take_it_out() -> None:
+def test_each_row_is_complete() -> None:
     assert [
         row for row in rows() if len([cell for cell in row.strip("|").split("|") if cell.strip()]) != 4
     ] == []
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_so_does_each_module(name: str) -> None:
+def test_each_module_says_what_it_gains_and_how_to_remove_it(name: str) -> None:
     said = ast.get_docstring(ast.parse((FAST / name).read_text(encoding="utf-8"))) or ""
     assert "\nGains: " in said
     assert "\nTo take it out: " in said
 
 
-def test_there_are_no_such_tricks_elsewhere() -> None:
+def test_no_other_module_uses_tricks() -> None:
     sources = [path for path in (ROOT / "kshare").rglob("*") if path.suffix in (".py", ".pxd")]
     found = {
         str(path.relative_to(ROOT)): [mark for mark in MARKS if mark in path.read_text(encoding="utf-8")]

@@ -1,4 +1,4 @@
-"""KSHARE_FAST=0: nothing of kshare is compiled then, no trick is at work, and the same tests pass."""
+"""KSHARE_FAST=0: no compiled module is loaded, no trick is active, and the same tests pass."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ print(len(files) > 50, *sorted(name for name, file in files.items() if not file.
 
 
 def switched(value: str, *arguments: str, timeout: float = 120) -> str:
-    """What Python prints, with the switch so."""
+    """What Python prints with this value of the switch."""
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=ROOT,
@@ -37,12 +37,12 @@ def switched(value: str, *arguments: str, timeout: float = 120) -> str:
     return done.stdout
 
 
-def test_switched_off_nothing_compiled_is_loaded() -> None:
+def test_with_the_switch_off_nothing_compiled_is_loaded() -> None:
     assert switched("0", "-c", LOADED) == "True\n"
 
 
 @pytest.mark.parametrize("value", ["", "1"])
-def test_otherwise_all_that_is_compiled_is(value: str) -> None:
+def test_otherwise_every_compiled_module_is_loaded(value: str) -> None:
     beside = {
         path.relative_to(ROOT).with_name(path.name.partition(".")[0]).as_posix().replace("/", ".")
         for path in (ROOT / "kshare").rglob("*.so")
@@ -70,12 +70,12 @@ anyio.run(main)
 
 
 @pytest.mark.parametrize("code", [RECYCLED, TAKEN])
-def test_switched_off_nothing_is_used_again(code: str) -> None:
+def test_with_the_switch_off_objects_are_not_reused(code: str) -> None:
     assert [switched(value, "-c", code) for value in ("0", "1")] == ["False\n", "True\n"]
 
 
 @pytest.mark.lengthy
-def test_the_same_tests_pass_switched_off() -> None:
+def test_the_tests_pass_with_the_switch_off() -> None:
     folders = [f"tests/{name}" for name in ("fast", "protocol", "state")]
     client = [
         f"tests/client/test_{name}.py"

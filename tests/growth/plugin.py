@@ -1,6 +1,7 @@
-"""A pytest plugin: in this process kshare's messages are those of the grown schemas, made when it begins.
+"""A pytest plugin that replaces kshare's messages in this process by those of the grown schemas.
 
-With KSHARE_GROWN_COMPILED=1 the largest of those that are compiled in kshare is compiled here too.
+They are generated when the process starts. With KSHARE_GROWN_COMPILED=1, the largest of the messages that are compiled
+in kshare is compiled here too.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _MESSAGES, _TABLES = "kshare.protocol.messages", "kshare.dissect.fields"
 
 
 class GrownMessages(MetaPathFinder):
-    """Finds the generated modules in a folder of their own, and leaves all others to Python."""
+    """Finds the generated modules in a separate folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -53,7 +54,7 @@ class GrownMessages(MetaPathFinder):
             self._files[module] = path
 
     def _compile(self, modules: list[str]) -> None:
-        for module in modules:  # cython asks for the packages that a module is in
+        for module in modules:  # cython needs the packages that a module is in
             for folder in [*self._files[module].relative_to(self._folder).parents][:-1]:
                 (self._folder / folder / "__init__.py").touch()
         cc = (sysconfig.get_config_var("CC") or "cc").split()[0]

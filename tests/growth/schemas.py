@@ -1,4 +1,4 @@
-"""Schemas as a Kafka to come may have them: one version more, with a field of every sort that a version can add."""
+"""Schemas as a future Kafka release may have them: one more version, with every kind of field that it can add."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ APIS = (
     "ShareFetch",
     "ShareGroupHeartbeat",
 )
-"""What a share consumer and a producer say all the time, and every answer that holds addresses."""
+"""What share consumers and producers send most often, and every API whose response contains addresses."""
 GROWN = tuple(api + kind for api in APIS for kind in ("Request", "Response"))
 
 Node = dict[str, Any]
 
 
 def grown_schema(name: str) -> Node:
-    """The schema of one message with its next version."""
+    """The schema of one message, with one more version."""
     document: Node = deepcopy(json.loads((SCHEMAS / f"{name}.json").read_text(encoding="utf-8")))
     first, _, last = document["validVersions"].partition("-")
     new = int(last or first) + 1
@@ -51,7 +51,7 @@ def _grow_arrays(fields: list[Node], new: int) -> None:
 
 
 def _additions(owner: str, beside: list[Node], new: int) -> list[Node]:
-    """Plain fields, tagged fields, and a tagged struct that holds structs."""
+    """Plain fields, tagged fields, and a tagged struct that contains structs."""
     tag = sum("tag" in field for field in beside)
     return [
         _field("GrownShare", "float64", new),
@@ -75,7 +75,7 @@ def _trail(owner: str, new: int) -> list[Node]:
 
 
 def _pair(new: int) -> list[Node]:
-    """Numbers alone: read and written an array at a time."""
+    """Only numbers: such an array is read and written at once."""
     return [_field("Left", "uint32", new), _field("Middle", "float64", new), _field("Right", "uint16", new)]
 
 

@@ -1,4 +1,4 @@
-"""What the rooms make of versions and fields that they never saw: run by test_growth, where messages have grown."""
+"""How each package handles unknown versions and fields. Run by test_growth, with grown messages."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_the_new_version_is_known() -> None:
 
 
 @pytest.mark.parametrize("name", GROWN)
-def test_an_older_version_keeps_what_it_doesnt_know(name: str) -> None:
+def test_an_older_version_keeps_unknown_tags(name: str) -> None:
     cls: Any = by_name.message_class(name)
     version = newest(name) - 1
     new = next(spec.tag[0] for spec in specs_of(cls) if spec.json_name == "grownNote" and spec.tag)
@@ -78,7 +78,7 @@ def passed_on(frame: bytes, answer: Message, version: int) -> bytes:
 
 
 @pytest.mark.parametrize("name", ADDRESSED)
-def test_answers_are_passed_on_complete_with_other_addresses(name: str) -> None:
+def test_responses_are_forwarded_whole_with_rewritten_addresses(name: str) -> None:
     version = newest(name)
 
     @few
@@ -92,7 +92,7 @@ def test_answers_are_passed_on_complete_with_other_addresses(name: str) -> None:
     check()
 
 
-def test_the_end_of_a_large_answer_keeps_every_new_field() -> None:
+def test_the_end_of_a_large_response_keeps_every_new_field() -> None:
     trail = fetched.NodeEndpointTrail(1, [fetched.NodeEndpointStep(2, fetched.NodeEndpointCause(3, b"why"))])
     endpoint = fetched.NodeEndpoint(1, "kafka-1.example.com", 9092, "a", 4, 5, trail)
     own = fetched.ShareFetchResponseTrail(
@@ -127,7 +127,7 @@ def test_the_end_of_a_large_answer_keeps_every_new_field() -> None:
 
 
 @pytest.mark.parametrize("hint", [-1, 1])
-def test_addresses_in_front_of_new_fields_are_found(hint: int) -> None:
+def test_addresses_before_new_fields_are_rewritten(hint: int) -> None:
     endpoint = fetched.NodeEndpoint(1, "kafka-1.example.com", 9092, grown_hint=hint)
     topic = fetched.ShareFetchableTopicResponse(
         bytes(16), [fetched.PartitionData(0, records=bytes(2 * TAIL))]
@@ -139,7 +139,7 @@ def test_addresses_in_front_of_new_fields_are_found(hint: int) -> None:
 
 
 @pytest.mark.parametrize("is_last", [True, False])
-def test_a_large_answer_without_addresses_is_passed_on_as_it_is(is_last: bool) -> None:
+def test_a_large_response_without_addresses_is_forwarded_unchanged(is_last: bool) -> None:
     topic = fetched.ShareFetchableTopicResponse(
         bytes(16), [fetched.PartitionData(0, records=bytes(2 * TAIL))]
     )
@@ -160,7 +160,7 @@ def test_the_version_after_the_newest_is_not_offered() -> None:
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    """Behaves like a release that knows nothing of the new versions."""
+    """Behaves like a release that doesn't support the new versions."""
     with Broker(topics={"t": 1}) as running:
         running.set_group_config("g", {"share.auto.offset.reset": "earliest"})
         running.produce("t", [b"0", b"1", b"2"])
@@ -182,7 +182,7 @@ def address(broker: Broker) -> tuple[str, int]:
     return host, int(port)
 
 
-def test_a_client_agrees_on_a_version_that_the_broker_knows(broker: Broker) -> None:
+def test_a_client_uses_a_version_that_the_broker_supports(broker: Broker) -> None:
     with plain_client(address(broker)) as client:
         assert client.version_of(ShareFetchRequest()) == 2
     grow(broker)
@@ -190,13 +190,13 @@ def test_a_client_agrees_on_a_version_that_the_broker_knows(broker: Broker) -> N
         assert client.version_of(ShareFetchRequest()) == 3
 
 
-def test_a_version_that_the_broker_doesnt_know_ends_the_connection(broker: Broker) -> None:
+def test_a_version_that_the_broker_does_not_support_closes_the_connection(broker: Broker) -> None:
     with socket.create_connection(address(broker), timeout=DEADLINE_S) as connection:
         connection.sendall(encode_request(ShareFetchRequest(), 3, 1, "test"))
         assert connection.recv(1) == b""
 
 
-def test_new_fields_reach_the_broker_and_come_back(broker: Broker) -> None:
+def test_new_fields_are_sent_in_both_directions(broker: Broker) -> None:
     grow(broker)
     seen: list[Any] = []
 
@@ -240,11 +240,11 @@ async def _consume(bootstrap: str) -> list[bytes | None]:
                 record.accept()
                 if len(values) == 3:
                     return values
-    raise AssertionError("it ended early")
+    raise AssertionError("the loop ended early")
 
 
 class Witness:
-    """A watcher of the proxy's: cuts every connection into frames, and dissects them."""
+    """A watcher of the proxy that splits every connection into frames and dissects them."""
 
     def __init__(self) -> None:
         self.versions: dict[int, set[int]] = {}

@@ -1,4 +1,4 @@
-"""Batches by hand, where the builder is too well behaved."""
+"""Hand-made batches, for contents that the builder doesn't write."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _CHECKED_FROM = 21
 
 
 def recheck(data: bytearray) -> None:
-    """Makes the checksum of a tampered batch right again, by another library than the one under test."""
+    """Correct the checksum of a modified batch, with another library than the one under test."""
     data[_CHECKSUM] = google_crc32c.value(bytes(data[_CHECKED_FROM:])).to_bytes(4, "big")
 
 
 def raw_batch(
     payload: bytes, count: int, *, attributes: int = 0, last_delta: int = 9, base_offset: int = 0
 ) -> bytearray:
-    """A batch whose header is sound and whose records are whatever they are."""
+    """A batch with a valid header and any bytes as records."""
     fields = (0, MAGIC, 0, attributes, last_delta, 0, 0, -1, -1, -1, count)
     data = bytearray(HEADER.pack(base_offset, HEADER.size - 12 + len(payload), *fields) + payload)
     recheck(data)

@@ -1,4 +1,4 @@
-"""A consumer of a tiny cluster, and what tests of it wait for."""
+"""A consumer of a tiny cluster, and functions that wait for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames of a stream."""
+"""Builds frames."""
 
 from __future__ import annotations
 

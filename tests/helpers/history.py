@@ -1,11 +1,11 @@
-"""The whole history of a run: what was produced, delivered, accepted and confirmed, by whom and in which order.
+"""The history of a run: what was produced, delivered, accepted and confirmed, by which consumer, in which order.
 
-Consumers and producers tell it what happens; afterwards it judges. What must never happen:
+Consumers and producers report what happens. At the end, the history reports these violations:
 
-- a record that was produced was never delivered, or never accepted;
-- a record was delivered again after its acceptance had been confirmed, to anybody;
-- within a batch, offsets don't ascend, or belong to several partitions;
-- a value changed on its way, or a record came that nobody produced.
+- a record was produced, but never delivered or never accepted;
+- a record was delivered to any consumer after its acceptance had been confirmed;
+- the offsets of a batch don't ascend, or belong to several partitions;
+- a value changed, or a record was delivered that nobody produced.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ _SHOWN = 5
 
 @dataclass
 class History:
-    """Of one topic. `consumer` is any name; a consumer's confirmations concern what it accepted itself."""
+    """The history of one topic. `consumer` is any name. A commit confirms only what that consumer accepted."""
 
     produced: dict[bytes, Place] = field(default_factory=dict)
     attempted: set[bytes] = field(default_factory=set)
-    """Handed to the producer. Without a word from the broker a record may or may not be there."""
+    """Handed to the producer. If the broker didn't respond, the record may have been written or not."""
     delivered: Counter[Place] = field(default_factory=Counter)
     accepted: set[Place] = field(default_factory=set)
     confirmed: set[Place] = field(default_factory=set)
     redelivered: int = 0
     highest_count: int = 0
-    """Beyond the broker's limit a record is given up; a storm must not come near it by itself."""
+    """At the broker's limit a record is archived. A storm must stay well below it."""
     violations: list[str] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
-    """What was done to the cluster meanwhile, in words."""
+    """Descriptions of what was done to the cluster during the run."""
     unconfirmed: dict[tuple[str, int], set[Place]] = field(default_factory=dict)
-    """By consumer and partition: accepted since its last commit."""
+    """By consumer and partition: records accepted since the consumer's last commit."""
     _values: dict[Place, bytes] = field(default_factory=dict)
 
-    # --- what happens
+    # --- reports from producers and consumers
 
     def on_attempt(self, value: bytes) -> None:
         self.attempted.add(value)
@@ -51,7 +51,7 @@ class History:
         self.produced[value] = place
 
     def on_batch(self, batch: ShareBatch, records: Iterable[ShareRecord]) -> None:
-        """Its records, as they were handed out."""
+        """`records` are those of the batch, in the order in which they were returned."""
         places = [(record.partition, record.offset) for record in records]
         if places != sorted(set(places)) or {partition for partition, _ in places} - {batch.partition}:
             self.violations.append(f"{batch!r} isn't in order: {places[:_SHOWN]}")
@@ -74,7 +74,7 @@ class History:
         self.unconfirmed.setdefault((consumer, record.partition), set()).add(place)
 
     def on_committed(self, consumer: str, results: Mapping[tuple[str, int], KshareError | None]) -> None:
-        """What `commit` answered: success speaks for everything of a partition since the commit before."""
+        """`results` is from `commit`. Success confirms everything accepted in a partition since the previous commit."""
         waiting = [key for key in self.unconfirmed if key[0] == consumer]
         said = {number: error for (_, number), error in results.items()}
         for key in waiting:
@@ -82,20 +82,20 @@ class History:
             if key[1] in said and said[key[1]] is None:
                 self.confirmed |= places
 
-    # --- what is to be said of it
+    # --- results
 
     @property
     def settled(self) -> int:
-        """How many of the records that are known to be produced were accepted."""
+        """How many of the records that were certainly produced have been accepted."""
         return sum(place in self.accepted for place in self.produced.values())
 
     @property
     def duplicates(self) -> int:
-        """Deliveries beyond the first that users saw."""
+        """The number of deliveries to users, without the first delivery of each record."""
         return self.delivered.total() - len(self.delivered)
 
     def problems(self) -> list[str]:
-        """Empty when all is well."""
+        """All violations."""
         found = list(self.violations)
         for what, places in (("delivered", self.delivered), ("accepted", self.accepted)):
             missing = sorted(place for place in self.produced.values() if place not in places)
@@ -109,11 +109,11 @@ class History:
         lines = [
             *(f"- {event}" for event in self.events),
             f"produced {len(self.produced)}, delivered {len(self.delivered)} "
-            f"(again: {self.duplicates}; delivery counts up to {self.highest_count}), "
+            f"(duplicates: {self.duplicates}; delivery counts up to {self.highest_count}), "
             f"accepted {len(self.accepted)}, confirmed {len(self.confirmed)}",
             *(
                 self.problems()
-                or ["nothing lost, nothing again after its confirmation, every batch in order"]
+                or ["nothing lost, nothing redelivered after its confirmation, every batch in order"]
             ),
         ]
         return "\n".join(lines)

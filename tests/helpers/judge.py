@@ -1,4 +1,4 @@
-"""Asks Kafka's own classes what bytes a message has and what bytes mean; `tests/java/Judge.java` is the other end."""
+"""Encodes and decodes messages with Kafka's own classes, through `tests/java/Judge.java`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _DEADLINE_S = 120.0
 
 
 class JudgeError(Exception):
-    """Java refuses: it can't write this JSON, or can't read these bytes. Holds its exception's text."""
+    """Java can't write this JSON, or can't read these bytes. Contains the text of Java's exception."""
 
 
 class Case(NamedTuple):
-    """A message in a version, as JSON or as bytes."""
+    """A message in one version, as JSON or as bytes."""
 
     name: str
     version: int
@@ -34,7 +34,7 @@ class Case(NamedTuple):
 
 @contextmanager
 def open_judge() -> Iterator[Judge]:
-    """A Java process that answers until the end of the block."""
+    """Start the Java process. It runs until the end of the block."""
     with tempfile.TemporaryDirectory(prefix="kshare-judge-") as classes:
         jars = class_path(NEWEST_RELEASE)
         compile_java(_SOURCE, NEWEST_RELEASE, Path(classes))
@@ -50,33 +50,33 @@ def open_judge() -> Iterator[Judge]:
 
 
 class Judge:
-    """One question or many at a time; from one thread only."""
+    """Handles one message or many at a time. Must be used from one thread only."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
     def encode(self, name: str, version: int, value: Any) -> bytes:
-        """The bytes that Kafka gives a message it got as JSON."""
+        """Convert a message from JSON to bytes."""
         return self.encode_all([Case(name, version, value)])[0]
 
     def decode(self, name: str, version: int, data: bytes) -> Any:
-        """The JSON that Kafka gives a message it got as bytes."""
+        """Convert a message from bytes to JSON."""
         return self.decode_all([Case(name, version, data)])[0]
 
     def encode_all(self, cases: Sequence[Case]) -> list[bytes]:
-        """JSON to bytes, many at once; JudgeError at the first that Java refuses."""
+        """Convert many messages from JSON to bytes. Raises JudgeError for the first that Java can't write."""
         lines = [f"encode\t{name}\t{version}\t{json.dumps(value)}\n" for name, version, value in cases]
         return [base64.b64decode(answer) for answer in self._ask(lines)]
 
     def decode_all(self, cases: Sequence[Case]) -> list[Any]:
-        """Bytes to JSON, many at once; JudgeError at the first that Java refuses."""
+        """Convert many messages from bytes to JSON. Raises JudgeError for the first that Java can't read."""
         lines = [
             f"decode\t{name}\t{version}\t{base64.b64encode(data).decode()}\n" for name, version, data in cases
         ]
         return [json.loads(answer) for answer in self._ask(lines)]
 
     def close(self) -> None:
-        """The end of its input ends it; what doesn't end is killed."""
+        """Close its input, which ends it. Kill it if it doesn't end."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -94,7 +94,7 @@ class Judge:
     def _exchange(self, lines: Sequence[str]) -> Iterator[tuple[str, str]]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        # A thread writes while this one reads: else both pipes fill and nobody moves.
+        # Another thread writes while this one reads. Otherwise, both pipes fill up, and both processes block.
         writer = threading.Thread(target=self._write, args=("".join(lines),))
         watchdog = threading.Timer(_DEADLINE_S, self._process.kill)
         writer.start()
@@ -103,7 +103,7 @@ class Judge:
             for _ in lines:
                 answer = self._process.stdout.readline()
                 if not answer.endswith("\n"):
-                    raise JudgeError("the judge went away before it answered")
+                    raise JudgeError("the judge ended before it answered")
                 verdict, _, text = answer.rstrip("\n").partition("\t")
                 yield verdict, text
         finally:
@@ -116,4 +116,4 @@ class Judge:
             self._process.stdin.write(text)
             self._process.stdin.flush()
         except BrokenPipeError:
-            return  # The reader sees the end too, and says so.
+            return  # The reader reports it.

@@ -1,4 +1,4 @@
-"""What an editor shows of a Python file: pyright's language server, asked over stdin and stdout."""
+"""Pyright's language server, over stdin and stdout: what an editor shows for a Python file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DEADLINE_S = 60
 
 
 class LanguageServer:
-    """A server for files that import what is in `root`."""
+    """A server for files that import from `root`."""
 
     def __init__(self, root: Path) -> None:
         self._root = root.as_uri()
@@ -47,7 +47,7 @@ class LanguageServer:
         self._send({"method": "textDocument/didOpen", "params": {"textDocument": document}})
 
     def hover(self, path: Path, line: int, column: int) -> str:
-        """What is shown when the mouse is there; both count from 0."""
+        """The text of the hover at this position. Line and column are counted from 0."""
         where = {"textDocument": {"uri": path.as_uri()}, "position": {"line": line, "character": column}}
         shown = self._ask("textDocument/hover", where)
         return "" if shown is None else str(shown["contents"]["value"])
@@ -59,7 +59,7 @@ class LanguageServer:
             message = self._receive()
             if "method" not in message and message.get("id") == self._asked:
                 return message["result"]
-            if "method" in message and "id" in message:  # the server asks, for settings for instance
+            if "method" in message and "id" in message:  # a request of the server, for example for settings
                 items = message.get("params", {}).get("items")
                 self._send({"id": message["id"], "result": None if items is None else [{}] * len(items)})
 

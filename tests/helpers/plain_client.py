@@ -1,4 +1,4 @@
-"""A client of nothing but the codecs and a blocking socket: what the first end-to-end tests stand on."""
+"""A minimal client: only the codecs and a blocking socket."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEADLINE_S = 30.0
 
 
 class PlainClient:
-    """One connection, one request at a time, the highest version that both sides know."""
+    """One connection, one request at a time, in the highest version that both sides support."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection

@@ -1,4 +1,4 @@
-"""A TCP proxy that breaks connections in the middle of an answer. Knows nothing of Kafka."""
+"""A TCP proxy that breaks connections in the middle of a response. Independent of Kafka."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _NOTHING = 0
 
 
 class CuttingProxy:
-    """Forwards from `port` to `target`, until told to cut."""
+    """Forwards from `port` to `target`. `cut_next` breaks a connection."""
 
     def __init__(self, port: int, target: tuple[str, int], marked: bytes) -> None:
-        """Only connections whose first bytes from the client hold `marked` are cut."""
+        """Cuts only connections on which the client has sent `marked`, in one chunk."""
         self.port = port
         self.cuts = 0
         self._target = target
@@ -23,11 +23,11 @@ class CuttingProxy:
         self._at_least = _NOTHING
 
     def cut_next(self, at_least: int) -> None:
-        """Half of the next chunk of at least so many bytes from the broker still passes; then both sides hang up."""
+        """Forward only half of the next chunk of at least this size from the broker, then close both connections."""
         self._at_least = at_least
 
     async def run(self, *, task_status: TaskStatus[None]) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=self.port)
         task_status.started()
         async with listener:
@@ -38,7 +38,7 @@ class CuttingProxy:
             try:
                 server = await anyio.connect_tcp(*self._target)
             except OSError:
-                return  # the broker is down: so are we
+                return  # the broker is down, so close the client's connection too
             async with server:
                 await self._forward_both_ways(client, server)
 

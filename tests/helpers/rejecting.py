@@ -1,4 +1,4 @@
-"""A consumer that wants nothing of what it is given: how dead letters come to be."""
+"""Creates dead letters with a consumer that rejects all records."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kshare import sync
 
 
 def reject(bootstrap: str, group: str, topic: str, count: int) -> None:
-    """So many records, batch by batch."""
+    """Reject `count` records, batch by batch."""
     with sync.ShareConsumer(bootstrap, group=group, topics=[topic], acknowledgement="explicit") as consumer:
         for batch in consumer.batches():
             batch.reject()

@@ -1,4 +1,4 @@
-"""A pytest plugin: in this process all of kshare is loaded from its sources, as where there is no compiler."""
+"""A pytest plugin that loads all of kshare from its sources in this process, as without a compiler."""
 
 from __future__ import annotations
 

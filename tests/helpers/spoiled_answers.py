@@ -1,4 +1,4 @@
-"""Answers to ShareFetch that can't be decoded."""
+"""ShareFetch responses that can't be decoded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def brings_records(answer: Message) -> bool:
 
 
 def cut_in_half(answer: Message, frame: bytearray) -> bytearray:
-    """Whole as a frame, and not as an answer."""
+    """Truncate the response, in a complete frame."""
     if not brings_records(answer):
         return frame
     half = frame[: len(frame) // 2]

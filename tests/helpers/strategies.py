@@ -15,7 +15,7 @@ _BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 
 def all_versions() -> list[tuple[str, int]]:
-    """Every message with every version it has."""
+    """Every message in each of its versions."""
     found = []
     for name in messages.MODULES:
         first, last = by_name.message_class(name).VERSIONS
@@ -25,7 +25,7 @@ def all_versions() -> list[tuple[str, int]]:
 
 @cache
 def messages_of(name: str, version: int) -> st.SearchStrategy[Message]:
-    """Messages that the version can carry: boundary values, nulls, empty and filled arrays, tagged fields."""
+    """Messages that can be encoded in this version: boundary values, nulls, empty and filled arrays, tagged fields."""
     return _struct(by_name.message_class(name), version)
 
 
@@ -43,7 +43,7 @@ def _field(owner: type[Any], spec: Spec, version: int) -> st.SearchStrategy[Any]
     if spec.is_nullable_in(version):
         value = st.none() | value
     if spec.is_tagged_in(version):
-        # at its default a tagged field is left out: both ways must come up
+        # A tagged field that has its default isn't encoded: both cases must occur.
         value = st.just(getattr(owner(), spec.attribute)) | value
     return value
 

@@ -1,7 +1,7 @@
-"""What a message definition means in one version, as plain values that can be compared.
+"""The structure of a message definition in one version, as plain values that can be compared.
 
-Reads Kafka's files and ours alike, from their text alone: the generator's own reading isn't used, so that a
-mistake of the generator can't hide one in a schema.
+Parses both Kafka's files and ours, without the generator's parser, so that a bug in the generator can't hide one in a
+schema.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _ZEROS = {"bool": "false", "float64": "0.0", "uuid": "zero"}
 
 
 def parse(text: str) -> Document:
-    """JSON with comments, as Kafka writes it."""
+    """Parse JSON with comments, as Kafka uses it."""
     document: Document = json.loads(_STRING_OR_COMMENT.sub(lambda found: found[1] or "", text))
     return document
 
 
 def versions(text: str) -> range:
-    """`2-5`, `3`, `1+` or `none`."""
+    """Parse a range of versions: `2-5`, `3`, `1+` or `none`."""
     if text == "none":
         return range(0)
     first, separator, last = text.partition("-")
@@ -35,7 +35,7 @@ def versions(text: str) -> range:
 
 
 def structure(document: Document, version: int) -> Structure:
-    """The message in this version: nothing of other versions, no texts."""
+    """The message in this version, without descriptions."""
     commons = {struct["name"]: struct["fields"] for struct in document.get("commonStructs", [])}
     flexible = versions(document["flexibleVersions"])
     return {
@@ -48,7 +48,7 @@ def structure(document: Document, version: int) -> Structure:
 
 
 def differences(ours: Any, theirs: Any, path: str = "") -> Iterator[str]:
-    """Where two structures part, one line each: path, ours, theirs."""
+    """The differences between two structures, one line each: path, ours, theirs."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         for key in sorted(ours.keys() | theirs.keys()):
             yield from differences(ours.get(key), theirs.get(key), f"{path}.{key}" if path else key)
@@ -83,12 +83,12 @@ def _fields(
 
 
 def _flag(field: Document, key: str) -> bool:
-    """Kafka writes some booleans as text."""
+    """Kafka's files have some booleans as text."""
     return field.get(key) in (True, "true")
 
 
 def _default(field: Document) -> str:
-    """One spelling for each value: Kafka writes numbers as numbers, as text, and in hexadecimal."""
+    """Normalize defaults: Kafka's files have numbers as numbers, as text, and in hexadecimal."""
     kind = field["type"]
     given = field.get("default")
     if given == "null":

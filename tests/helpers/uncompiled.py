@@ -1,7 +1,7 @@
-"""The record decoder, and any other compiled module, twice: as compiled, and as the plain Python it falls back to.
+"""Loads compiled modules, such as the record decoder, a second time as the plain Python that they fall back to.
 
-Where there is a C compiler the compiled one must be there too: tests that ask for it fail, they aren't left out. Where
-there is none, or tricks are switched off, it isn't among `IMPLEMENTATIONS`.
+If there is a C compiler, the compiled modules must exist: tests of them fail otherwise, instead of being left out.
+Without a compiler, or if tricks are switched off, `IMPLEMENTATIONS` doesn't contain them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ROOT = Path(kshare.__path__[0]).parent
 
 @dataclass(frozen=True)
 class Decoder:
-    """One implementation's modules; `Any`, since what they are differs only in how they run."""
+    """The modules of one implementation. `Any`, because both have the same interface."""
 
     records: Any
     record_columns: Any
@@ -61,7 +61,7 @@ def decoder(implementation: str) -> Decoder:
 
 
 def from_source(*names: str) -> dict[str, ModuleType]:
-    """These modules of kshare's from their `.py`, in company: everyone else keeps the ones there were."""
+    """Import these modules from their `.py`, so that they import each other. All other modules keep the old ones."""
     kept = {name: import_module(name) for name in names}
     for name in names:
         del sys.modules[name]
@@ -78,7 +78,7 @@ def from_source(*names: str) -> dict[str, ModuleType]:
 
 
 class SourceFinder(MetaPathFinder):
-    """Finds the `.py` of modules, even with a compiled file beside it."""
+    """Finds the `.py` of modules, even if there is a compiled file beside it."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names

@@ -1,4 +1,4 @@
-"""Real brokers as fixtures. A broker that can't be started is an error of the test, never a skip."""
+"""Real brokers as fixtures. If a broker can't be started, the test fails; it is never skipped."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tools.kafka.jars import TESTED_RELEASES, install
 
 EMBEDDED = "embedded"
 EMBEDDED_TOO = {"test_first_slice", "test_membership", "test_state_command"}
-"""Modules that run on the embedded broker as they are, like the whole behaviour suite."""
+"""Modules that also run on the embedded broker, like all behaviour tests."""
 AS_IN_KAFKA = {"auto.create.topics.enable": "false", "group.share.assignment.interval.ms": "1000"}
-"""What the embedded broker does otherwise, unless it is told to do as our real ones."""
+"""Settings with which the embedded broker behaves as our real brokers, where its defaults differ."""
 _CLUSTERS = pytest.StashKey[list[Cluster]]()
 
 
@@ -28,19 +28,19 @@ class StartCluster(Protocol):
 
 
 class FreshTopic(Protocol):
-    """Creates a topic that no other test uses and gives its name."""
+    """Creates a topic that no other test uses, and returns its name."""
 
     def __call__(self, partitions: int = 1, **settings: str) -> str: ...
 
 
 class FreshGroup(Protocol):
-    """Names a share group that no other test uses, reads from the earliest record, and has these settings."""
+    """Configures a share group that no other test uses and that starts at the earliest record. Returns its name."""
 
     def __call__(self, **settings: str) -> str: ...
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """`kafka` is each release in turn; for the behaviour suite the embedded broker too."""
+    """`kafka` is each release in turn, for the behaviour tests also the embedded broker."""
     if "kafka" in metafunc.fixturenames:
         path = metafunc.definition.path
         is_for_all = "behaviour" in path.parts or path.stem in EMBEDDED_TOO
@@ -52,7 +52,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def kafka(request: pytest.FixtureRequest) -> Iterator[Cluster | Broker]:
-    """A running single broker of each release in turn, shared by all tests: use fresh topics and groups."""
+    """A running broker of each release in turn. It is shared by all tests, so use fresh topics and groups."""
     if request.param != EMBEDDED:
         yield from _run(Cluster(_installed(request.param)), request)
         return
@@ -62,7 +62,7 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[Cluster | Broker]:
 
 @pytest.fixture
 def start_cluster(request: pytest.FixtureRequest) -> Iterator[StartCluster]:
-    """Clusters of a test's own, to be killed and paused at will."""
+    """Starts clusters for a single test, which may kill and pause them."""
     running: list[Generator[Cluster]] = []
 
     def start(release: str, *arguments: Any, **options: Any) -> Cluster:
@@ -100,7 +100,7 @@ def fresh_group(kafka: Cluster) -> FreshGroup:
 def pytest_runtest_makereport(
     item: pytest.Item, call: Any
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Say where the brokers' logs are when a test failed while brokers ran."""
+    """Report where the brokers' logs are if a test fails while brokers run."""
     report = yield
     if report.failed:
         for cluster in item.session.stash.get(_CLUSTERS, []):
@@ -117,7 +117,7 @@ class _EmbeddedNode(NamedTuple):
 
 
 class EmbeddedCluster(Broker):
-    """With what else these tests ask of a cluster."""
+    """The embedded broker, with the rest of the interface that these tests need."""
 
     @property
     def nodes(self) -> list[_EmbeddedNode]:
@@ -133,7 +133,7 @@ def _fresh_name(kind: str) -> str:
 
 
 def _dotted(settings: dict[str, str]) -> dict[str, str]:
-    """Keyword arguments can't hold the dots of Kafka's names."""
+    """Keyword arguments have underscores instead of the dots in Kafka's names."""
     return {name.replace("_", "."): value for name, value in settings.items()}
 
 
@@ -143,8 +143,8 @@ def _installed(release: str) -> str:
 
 
 def _run(cluster: Cluster, request: pytest.FixtureRequest) -> Generator[Cluster]:
-    """Start, hand out, stop. The folder stays, for its logs, when a test failed meanwhile."""
-    cluster.start()  # When this fails its folder stays too, and the error says where.
+    """Start the cluster, yield it, and stop it. The logs are kept if a test failed meanwhile."""
+    cluster.start()  # If this fails, the folder is kept too, and the error contains its path.
     alive = request.session.stash.setdefault(_CLUSTERS, [])
     alive.append(cluster)
     failed_before = request.session.testsfailed

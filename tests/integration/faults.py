@@ -1,4 +1,4 @@
-"""What can be done to a cluster: each fault ends with the cluster whole again."""
+"""Faults of a cluster. After each, the cluster is complete again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tools.kafka.node import Node
 ResponseT = TypeVar("ResponseT", bound=Message)
 
 FREEZE_S = 6.0
-"""Longer than a broker's session with the controller: somebody else leads when it wakes up."""
+"""Longer than a broker's session with the controller: when it resumes, another broker is the leader."""
 _DEADLINE_S = 60.0
 
 
@@ -36,7 +36,7 @@ async def kill(storm: Storm, node: Node, who: str) -> None:
         node.kill()
         storm.cluster.restart(node)
 
-    await storm.note(f"killed node {node.id}, {who}, and started it again", act)
+    await storm.note(f"killed node {node.id}, {who}, and restarted it", act)
 
 
 async def kill_a_leader(storm: Storm, partition: int = 0) -> None:
@@ -48,7 +48,7 @@ async def kill_the_coordinator(storm: Storm) -> None:
 
 
 async def move_leaders(storm: Storm) -> None:
-    """By reassignment: every partition to the next replica."""
+    """Move the leader of every partition to its next replica, by reassignment."""
 
     def act() -> None:
         for number, (_, replicas) in sorted(partitions(storm.cluster).items()):
@@ -69,18 +69,18 @@ async def freeze_a_leader(storm: Storm, partition: int = 0) -> None:
 
 
 async def restart_each(storm: Storm) -> None:
-    """In good order, one after another, as an upgrade does."""
+    """Shut down and restart one node after another, as in a rolling upgrade."""
     for node in storm.cluster.nodes:
 
         def act(node: Node = node) -> None:
             node.stop()
             storm.cluster.restart(node)
 
-        await storm.note(f"stopped node {node.id} in good order and started it again", act)
+        await storm.note(f"shut down node {node.id} and restarted it", act)
         await storm.has_progressed(20)
 
 
-# --- who is who
+# --- leaders and coordinators
 
 
 def leader(cluster: Cluster, partition: int) -> Node:
@@ -88,7 +88,7 @@ def leader(cluster: Cluster, partition: int) -> Node:
 
 
 def partitions(cluster: Cluster) -> dict[int, tuple[int, list[int]]]:
-    """Leader and replicas by partition, once every partition has a leader."""
+    """Leader and replicas of each partition. Waits until every partition has a leader."""
 
     def ask() -> dict[int, tuple[int, list[int]]]:
         (topic,) = _ask(cluster, MetadataRequest([MetadataRequestTopic(name=TOPIC)])).topics

@@ -1,6 +1,6 @@
-"""Load that goes on through everything: a plain producer, so that what it leaves behind and when it gives up is known.
+"""Load that continues through all faults, from a plain producer, whose failures and writes are fully known.
 
-A batch without a good answer isn't sent again: its records may or may not be there.
+A batch without a successful response isn't sent again: its records may have been written or not.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ALL_IN_SYNC = -1
 
 
 class Load:
-    """`rate` records a second at most, each with a value of its own, to the partitions of `topic` in turn."""
+    """Produces at most `rate` records a second, with unique values, to the partitions of `topic` in turn."""
 
     def __init__(
         self, addresses: Iterable[Address], topic: str, history: History, rate: float, size: int = 50
@@ -47,7 +47,7 @@ class Load:
         self._stop.set()
 
     def run(self) -> None:
-        """Until told to stop; blocks, so give it a thread."""
+        """Run until `stop`. Blocks, so it needs a thread."""
         turn = itertools.count()
         try:
             while not self._stop.wait(_PAUSE_S):
@@ -56,7 +56,7 @@ class Load:
                         self._look_for_leaders()
                     if self._leaders:
                         self._send(sorted(self._leaders)[next(turn) % len(self._leaders)])
-                except (OSError, AssertionError):  # a plain client asserts that it wasn't hung up on
+                except (OSError, AssertionError):  # a plain client asserts that the connection wasn't closed
                     self._hang_up()
         finally:
             self._hang_up()
@@ -97,7 +97,7 @@ class Load:
         return self._clients[address][1]
 
     def _hang_up(self) -> None:
-        """Whoever leads is looked up again."""
+        """Close all connections. The leaders are looked up again."""
         for connection, _ in self._clients.values():
             connection.close()
         self._clients.clear()
@@ -105,7 +105,7 @@ class Load:
 
 
 def leaders(answer: MetadataResponse) -> dict[int, Address]:
-    """By partition; those without one are left out."""
+    """The leader of each partition that has one."""
     nodes = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
     rows = answer.topics[0].partitions
     return {row.partition_index: nodes[row.leader_id] for row in rows if row.leader_id in nodes}

@@ -1,4 +1,4 @@
-"""Records that are numbers."""
+"""Produces records whose values are numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DEADLINE_S = 60.0
 
 
 def produce(kafka: Cluster, topic: str, count: int, first: int = 0) -> None:
-    """Records that are numbers, spread over the topic's partitions."""
+    """Produce records whose values are numbers to all partitions of the topic."""
     producer = KafkaProducer(bootstrap_servers=kafka.bootstrap)
     try:
         for number in range(first, first + count):

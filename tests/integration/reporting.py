@@ -1,4 +1,4 @@
-"""What long tests report: to people, and into the documentation."""
+"""Reports of long tests, on the terminal and in the documentation."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ REPORTS = Path(__file__).resolve().parents[2] / "docs" / "reports"
 
 
 def write_report(name: Path, title: str, report: str) -> None:
-    """Kept with the documentation, as it came."""
+    """Write the report to docs/reports."""
     text = f"# {title}\n\nWritten by `tools/test --long`, against Kafka {NEWEST_RELEASE}.\n\n{report}\n"
     REPORTS.mkdir(parents=True, exist_ok=True)
     (REPORTS / name).write_text(text, encoding="utf-8")
 
 
 def say(capsys: pytest.CaptureFixture[str], report: str) -> None:
-    """For people, whether the test passes or not."""
+    """Print the report, whether the test passes or not."""
     with capsys.disabled():
         sys.stdout.write(f"\n{report}\n")

@@ -1,4 +1,4 @@
-"""A storm over a cluster: load, consumers that keep a history, and faults in between, as a test chooses."""
+"""A storm over a cluster: load, consumers that record a history, and the faults that a test chooses."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from tools.kafka.cluster import Cluster
 TOPIC, GROUP = "work", "workers"
 PARTITIONS = 3
 COMMIT_EVERY = 5
-"""Batches between commits: each is a moment from which on what was accepted must not come again."""
+"""Batches between commits. Records that were accepted before a commit must not be delivered after it."""
 WORK_S = 0.0002
-"""With a record in hand, asleep: time in which a session may end."""
+"""How long each record is held, asleep, so that a session may end meanwhile."""
 _QUIET_S = 3.0
 
 
 @dataclass
 class Storm:
-    """Everything that takes part."""
+    """The cluster, its consumers, and their history."""
 
     cluster: Cluster
     history: History = field(default_factory=History)
@@ -36,13 +36,13 @@ class Storm:
     options: dict[str, Any] = field(default_factory=dict)
 
     async def note(self, event: str, act: Callable[[], object]) -> None:
-        """Do it, in a thread, and remember that it was done."""
+        """Run `act` in a thread, and add the event to the history."""
         began = time.monotonic()
         await anyio.to_thread.run_sync(act)
         self.history.events.append(f"{event} ({time.monotonic() - began:.1f} s)")
 
     async def work(self, name: str) -> None:
-        """Accept whatever comes, batch by batch, until cancelled."""
+        """Accept all records, batch by batch, until cancelled."""
         options = {"acknowledgement": "explicit", "max_records": 200, "request_timeout": 5.0, **self.options}
         async with ShareConsumer(self.cluster.bootstrap, group=GROUP, topics=[TOPIC], **options) as consumer:
             self.consumers.append(consumer)
@@ -64,7 +64,7 @@ class Storm:
                         self.history.on_committed(name, {})
 
     async def work_slowly(self, name: str) -> None:
-        """Record by record, each in hand for a moment: what is in hand when a session ends comes again."""
+        """Accept record by record. The record that is held when a session ends is redelivered."""
         options = {"acknowledgement": "explicit", "request_timeout": 5.0, **self.options}
         async with ShareConsumer(self.cluster.bootstrap, group=GROUP, topics=[TOPIC], **options) as consumer:
             self.consumers.append(consumer)
@@ -77,24 +77,24 @@ class Storm:
 
     @property
     def skipped(self) -> int:
-        """Records that came again to a consumer that had accepted them, and were accepted again in silence."""
+        """Redelivered records that their consumer had accepted before, and accepted again without showing them."""
         return sum(one._holdings.skipped for one in self.consumers if one._holdings)
 
     async def has_progressed(self, records: int, deadline_s: float = 90.0) -> None:
-        """Until so many more records were accepted: whatever was done, work goes on."""
+        """Wait until this many more records are accepted."""
         goal = len(self.history.accepted) + records
         with anyio.fail_after(deadline_s):
             while len(self.history.accepted) < goal:
                 await anyio.sleep(0.02)
 
     async def is_finished(self, deadline_s: float = 120.0) -> None:
-        """Until everything that was produced is accepted."""
+        """Wait until everything that was produced is accepted."""
         with anyio.move_on_after(deadline_s):
             while self.history.settled < len(self.history.produced):
                 await anyio.sleep(0.02)
 
     async def leaves_nothing(self) -> bool:
-        """A newcomer finds the queue empty."""
+        """Whether a new consumer receives no record."""
         async with ShareConsumer(self.cluster.bootstrap, group=GROUP, topics=[TOPIC]) as consumer:
             with anyio.move_on_after(_QUIET_S):
                 async for _ in consumer:
@@ -106,7 +106,7 @@ class Storm:
 async def storm_over(
     cluster: Cluster, workers: int, rate: float, *, by_record: bool = False, **options: Any
 ) -> AsyncIterator[Storm]:
-    """Load and workers run within; at the end the load stops, and everything produced is waited for."""
+    """Run load and workers. At the end, stop the load, and wait until everything produced is accepted."""
     storm = Storm(cluster, options=options)
     settings = {"min.insync.replicas": str(min(2, len(cluster.nodes)))}
     cluster.create_topic(TOPIC, PARTITIONS, settings=settings)

@@ -1,4 +1,4 @@
-"""Access rules of a real broker: whoever lacks a right is told which one, and the command that grants it works."""
+"""ACLs of a real broker: errors name the missing permission, and the command in them grants it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 async def root(guarded: Cluster, anyio_backend: str) -> AsyncIterator[AdminClient]:
-    """Everybody who comes by the open door may do everything."""
+    """Clients of the listener without authentication have all permissions."""
     async with AdminClient(guarded.bootstrap) as admin:
         yield admin
 
@@ -82,7 +82,7 @@ def topic(guarded: Cluster) -> str:
 
 @pytest.fixture
 async def group(root: AdminClient, topic: str) -> str:
-    """It has read all that there is of the topic."""
+    """A group with an offset for the topic."""
     name = _fresh_name("group")
     with anyio.fail_after(DEADLINE_S):
         while not await has_offset(root, name, topic):
@@ -101,7 +101,7 @@ def login(cluster: Cluster) -> dict[str, Any]:
 
 
 async def has_offset(root: AdminClient, group: str, topic: str) -> bool:
-    """A topic is there a moment before its leader knows of it."""
+    """Set an offset. Fails for a moment after the topic is created, until the leader knows it."""
     try:
         await root.alter_share_group_offsets(group, {(topic, 0): 0})
     except BrokerError:
@@ -110,7 +110,7 @@ async def has_offset(root: AdminClient, group: str, topic: str) -> bool:
 
 
 async def allow(cluster: Cluster, command: str) -> None:
-    """What Kafka's tool does when it is given this line, without its JVM."""
+    """Do what Kafka's tool does for this command, without starting a JVM."""
     words = shlex.split(command)
     resource, name = (
         (words[-1][2:], "kafka-cluster") if words[-1] == "--cluster" else (words[-2][2:], words[-1])
@@ -130,7 +130,7 @@ async def allow(cluster: Cluster, command: str) -> None:
 
 
 async def rights_needed(cluster: Cluster, attempt: Callable[[], Awaitable[Any]]) -> list[str]:
-    """Tries, grants what the refusal names, and tries again, until nothing is refused any more."""
+    """Try, grant the permission that the error names, and retry until it succeeds. Returns the permissions."""
     granted: list[str] = []
     with anyio.fail_after(DEADLINE_S):
         while True:
@@ -143,7 +143,7 @@ async def rights_needed(cluster: Cluster, attempt: Callable[[], Awaitable[Any]])
                     error
                 )
                 if right in granted:
-                    await anyio.sleep(0.05)  # brokers learn of new rules a moment later
+                    await anyio.sleep(0.05)  # brokers apply new ACLs with a delay
                     continue
                 granted.append(right)
                 await allow(cluster, error.command)
@@ -186,14 +186,16 @@ TASKS: dict[str, tuple[Task, list[str]]] = {
 
 
 @pytest.mark.parametrize("name", TASKS)
-async def test_each_refusal_names_the_right_that_is_missing(
+async def test_each_error_names_the_missing_permission(
     name: str, guarded: Cluster, user: AdminClient, topic: str, group: str
 ) -> None:
     task, rights = TASKS[name]
     assert await rights_needed(guarded, lambda: task(user, group, topic)) == rights
 
 
-async def test_a_consumer_says_what_it_lacks_and_begins_when_it_has_it(guarded: Cluster, topic: str) -> None:
+async def test_a_consumer_names_missing_permissions_and_starts_once_it_has_them(
+    guarded: Cluster, topic: str
+) -> None:
     group = _fresh_name("group")
     guarded.set_group_config(group, {"share.auto.offset.reset": "earliest"})
     producer = KafkaProducer(bootstrap_servers=guarded.bootstrap)
@@ -209,7 +211,7 @@ async def test_a_consumer_says_what_it_lacks_and_begins_when_it_has_it(guarded: 
     assert await rights_needed(guarded, read) == ["Read group", "Describe topic", "Read topic"]
 
 
-async def test_what_may_not_be_seen_is_not_listed(
+async def test_groups_and_topics_without_permission_are_not_listed(
     guarded: Cluster, root: AdminClient, user: AdminClient, topic: str, group: str
 ) -> None:
     assert group not in [one.group for one in await user.list_groups()]
@@ -219,9 +221,7 @@ async def test_what_may_not_be_seen_is_not_listed(
     assert topic in [one.topic for one in await user.list_topics()]
 
 
-async def test_the_command_is_one_that_kafkas_tool_takes(
-    guarded: Cluster, user: AdminClient, group: str
-) -> None:
+async def test_kafkas_tool_accepts_the_command(guarded: Cluster, user: AdminClient, group: str) -> None:
     with pytest.raises(NotAuthorized) as caught:
         await user.describe_share_group(group)
     words = shlex.split(caught.value.command)
@@ -235,7 +235,7 @@ async def test_the_command_is_one_that_kafkas_tool_takes(
 async def test_the_doctor_says_what_to_grant(
     guarded: Cluster, topic: str, group: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As the brokers see it, without trying."""
+    """The doctor asks the brokers which operations are allowed, without trying them."""
     file = tmp_path / "client.properties"
     jaas = f'PlainLoginModule required username="{USER.name}" password="{USER.password}";'
     file.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={jaas}\n")

@@ -1,4 +1,4 @@
-"""The administrator and real brokers: what the embedded one only imitates."""
+"""AdminClient against real brokers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.anyio]
 LOCK = "share.record.lock.duration.ms"
 
 
-async def test_a_group_is_described_and_its_offsets_are_set(
+async def test_a_group_is_described_and_deleted(
     kafka: Cluster, fresh_topic: FreshTopic, fresh_group: FreshGroup
 ) -> None:
     topic, group = fresh_topic(2), fresh_group()
@@ -97,12 +97,12 @@ async def _members(admin: AdminClient, group: str) -> tuple[Member, ...]:
     try:
         return (await admin.describe_share_group(group)).members
     except BrokerError as error:
-        assert error.name == "GROUP_ID_NOT_FOUND", "it has none before its first member joins"
+        assert error.name == "GROUP_ID_NOT_FOUND", "the only error expected before the first member joins"
         return ()
 
 
 async def _until_source(admin: AdminClient, group: str, source: str) -> None:
-    """A broker answers an alteration before it has read it back from the metadata log."""
+    """Wait: a broker confirms a change of a setting before it has read it back from the metadata log."""
     with anyio.fail_after(30):
         while {one.name: one.source for one in await admin.group_config(group)}[LOCK] != source:
             await anyio.sleep(0.1)

@@ -1,4 +1,4 @@
-"""Batches that Apache's own producer wrote and a real broker stored, with every compression there is."""
+"""Batches that Kafka's own producer wrote and a real broker stored, with every compression type."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COUNT, SIZE = 300, 100
 
 
 def stored(kafka: Cluster, topic: str) -> bytes:
-    """The partition's segment, as it lies on the broker's disk."""
+    """The bytes of the partition's segment file."""
     (segment,) = Path(kafka.nodes[0].folder, "data").rglob(f"{topic}-0/*.log")
     return segment.read_bytes()
 
@@ -40,7 +40,7 @@ def fetched(kafka: Cluster, topic: str) -> bytes:
 
 
 @pytest.mark.parametrize("codec", list(Compression), ids=lambda codec: codec.name.lower())
-def test_what_the_java_producer_wrote_is_read(
+def test_batches_of_the_java_producer_are_read(
     kafka: Cluster, fresh_topic: FreshTopic, codec: Compression
 ) -> None:
     topic = fresh_topic()

@@ -1,4 +1,4 @@
-"""`kshare consume` and `produce` beside Kafka's own console tools: same options, same lines."""
+"""`kshare consume` and `produce` compared with Kafka's own console tools: same options, same output."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def said(properties: list[str]) -> list[str]:
     return [word for each in properties for word in ("--formatter-property", each)]
 
 
-def test_the_same_options_give_the_same_lines(
+def test_the_same_options_print_the_same_lines(
     kafka: Cluster, fresh_topic: FreshTopic, fresh_group: FreshGroup
 ) -> None:
     topic = fresh_topic()
@@ -46,7 +46,7 @@ def test_the_same_options_give_the_same_lines(
     assert ours.err == f"kshare: {len(_LINES)} records shown: {len(_LINES)} accepted\n"
 
 
-def test_what_cannot_be_read_is_rejected_likewise(
+def test_unreadable_records_are_rejected_alike(
     kafka: Cluster, fresh_topic: FreshTopic, fresh_group: FreshGroup
 ) -> None:
     topic = fresh_topic()

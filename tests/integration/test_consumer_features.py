@@ -1,4 +1,4 @@
-"""What surrounds the core of the consumer, against real brokers: topics at run time, poison, outcomes, metrics."""
+"""Further features of the consumer against real brokers: subscription changes, poison, outcomes, metrics."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def take(source: ShareConsumer, count: int) -> list[Any]:
     return values
 
 
-async def test_topics_come_and_go_at_run_time(
+async def test_topics_are_subscribed_and_unsubscribed_at_run_time(
     kafka: Cluster, fresh_topic: FreshTopic, fresh_group: FreshGroup
 ) -> None:
     first, second, group = fresh_topic(), fresh_topic(partitions=2), fresh_group()
@@ -49,7 +49,7 @@ async def test_topics_come_and_go_at_run_time(
         assert sorted(await take(source, 5)) == [b"%d" % n for n in range(200, 205)]
 
 
-async def test_poison_is_rejected_alone(
+async def test_only_poison_is_rejected(
     kafka: Cluster, fresh_topic: FreshTopic, fresh_group: FreshGroup
 ) -> None:
     topic, group = fresh_topic(), fresh_group()

@@ -1,7 +1,7 @@
-"""A lone consumer whose broker is restarted and whose connections are cut in the middle of answers.
+"""A single consumer whose broker is restarted, and whose connections are cut in the middle of responses.
 
-With a lost connection the broker releases everything at once, and delivers it again. What had been accepted by then is
-accepted again without reaching the user; twice comes only what was in hand, neither accepted nor given back.
+When a connection is lost, the broker releases all its records at once and redelivers them. Those that had been accepted
+are accepted again without reaching the user. Only the record that the user held undecided is delivered twice.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ RATE = 800.0
 CLIENT = "cut-me"
 IN_BUFFER = 300
 BETWEEN = 2 * IN_BUFFER
-"""Accepted between faults: each costs what waits in the buffer a delivery, and after five the broker gives it up."""
+"""Records accepted between faults. Each fault costs buffered records a delivery, and after five they are archived."""
 DATA_BYTES = 1000
-"""An answer this large carries records."""
+"""Responses at least this large contain records."""
 MOST_DUPLICATES = 0.01
 
 
 @asynccontextmanager
 async def lone_consumer(start_cluster: StartCluster) -> AsyncIterator[tuple[Storm, CuttingProxy]]:
-    """One broker that everybody reaches through a proxy, and one consumer, which is the one that is cut."""
+    """One broker behind a proxy for all clients, and one consumer, whose connections the proxy cuts."""
     broker_port, port = free_ports(2)
     proxy = CuttingProxy(port, ("127.0.0.1", broker_port), marked=CLIENT.encode())
     async with anyio.create_task_group() as tasks:
@@ -59,13 +59,13 @@ async def lone_consumer(start_cluster: StartCluster) -> AsyncIterator[tuple[Stor
 
 
 async def cut(storm: Storm, proxy: CuttingProxy) -> None:
-    """In the middle of the next answer that carries records."""
+    """Cut the connection in the middle of the next response with records."""
     before = proxy.cuts
     proxy.cut_next(DATA_BYTES)
     with anyio.fail_after(60):
         while proxy.cuts == before:
             await anyio.sleep(0.005)
-    storm.history.events.append("cut a connection in the middle of an answer")
+    storm.history.events.append("cut a connection in the middle of a response")
     await storm.has_progressed(BETWEEN)
 
 
@@ -76,12 +76,12 @@ async def restart(storm: Storm) -> None:
         node.kill()
         storm.cluster.restart(node)
 
-    await storm.note("killed the broker and started it again", act)
+    await storm.note("killed the broker and restarted it", act)
     await storm.has_progressed(BETWEEN)
 
 
 @pytest.mark.parametrize("anyio_backend", ["trio"])
-async def test_cut_and_restarted_nothing_is_lost_and_next_to_nothing_comes_twice(
+async def test_cuts_and_a_restart_lose_nothing_and_cause_few_duplicates(
     start_cluster: StartCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with lone_consumer(start_cluster) as (storm, proxy):
@@ -95,7 +95,7 @@ async def test_cut_and_restarted_nothing_is_lost_and_next_to_nothing_comes_twice
 @pytest.mark.long
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_twenty_restarts_and_cuts_bring_at_most_one_duplicate_in_a_hundred_to_the_user(
+async def test_after_twenty_restarts_and_cuts_at_most_1_percent_of_redeliveries_reach_the_user(
     start_cluster: StartCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with lone_consumer(start_cluster) as (storm, proxy):
@@ -105,13 +105,13 @@ async def test_twenty_restarts_and_cuts_bring_at_most_one_duplicate_in_a_hundred
     report = lines(storm)
     say(capsys, report)
     write_report(
-        Path("duplicates.md"), "A lone consumer, 20 restarts of its broker and 20 cut connections", report
+        Path("duplicates.md"), "A single consumer, 20 restarts of its broker and 20 cut connections", report
     )
     assert storm.history.duplicates <= MOST_DUPLICATES * redelivered(storm)
 
 
 def redelivered(storm: Storm) -> int:
-    """By the broker: what reached the user with a delivery count above one, and what was accepted again in silence."""
+    """Records that the broker redelivered: those that reached the user, and those accepted again without it."""
     return storm.history.redelivered + storm.skipped
 
 
@@ -121,7 +121,7 @@ def lines(storm: Storm) -> str:
     return "\n".join(
         [
             storm.history.report(),
-            f"redelivered by the broker {total}: {storm.skipped} had been accepted and were accepted again in silence, "
+            f"redelivered by the broker {total}: {storm.skipped} had been accepted and didn't reach the user again, "
             f"{storm.history.redelivered - seen} had never reached the user, {seen} reached the user twice ({share})",
         ]
     )

@@ -1,4 +1,4 @@
-"""Dead letters of a real 4.4.0 and of the embedded broker: the same letters in the same partitions."""
+"""A real 4.4.0 broker and the embedded one write the same dead letters to the same partitions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def embedded() -> Iterator[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_both_brokers_bury_alike(name: str, real: tuple[str, int], embedded: tuple[str, int]) -> None:
+def test_both_brokers_write_the_same_dead_letters(
+    name: str, real: tuple[str, int], embedded: tuple[str, int]
+) -> None:
     with ThreadPoolExecutor(2) as pool:
         expected, found = pool.map(lambda address: tell(SCRIPTS[name], address), (real, embedded))
     assert found == expected

@@ -1,4 +1,4 @@
-"""`kshare dlq` and real brokers: letters of a 4.4 broker's own, and such as older ones are sent by somebody else."""
+"""`kshare dlq` with real brokers: dead letters written by a 4.4 broker, and by a producer on older releases."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_dead_letters_are_redriven(
     producer.close()
     shown: list[dict[str, Any]] = []
     deadline = time.monotonic() + DEADLINE
-    while len(shown) < COUNT:  # brokers write them when they have said that the rejection is well
+    while len(shown) < COUNT:  # brokers write dead letters after they have confirmed the rejection
         assert time.monotonic() < deadline, shown
         shown = ours("show", grave)
     assert [one["source"]["offset"] for one in shown] == list(range(COUNT))
@@ -64,7 +64,7 @@ def test_dead_letters_are_redriven(
     records = read(kafka, topic, 2 * COUNT)
     assert sorted(one.value for one in records[COUNT:]) == [b"%d" % number for number in range(COUNT)]
     assert {(one.partition, one.key, tuple(one.headers)) for one in records} == {(1, b"k", (("own", b"h"),))}
-    assert ours("show", topic) == [], "none of these is a dead letter"
+    assert ours("show", topic) == [], "the source topic has no dead letters"
     assert ours("redrive", grave)["redriven"] == 0
     if own:
         assert counts(ours, grave) == (0, COUNT)
@@ -84,7 +84,7 @@ def read(kafka: Cluster, topic: str, count: int) -> list[Any]:
 
 
 def counts(ours: Ours, grave: str) -> tuple[int, int]:
-    """Letters that are left, and those that were redriven."""
+    """The numbers of dead letters that are left and that were redriven."""
     (found,) = [one for one in ours("list") if one["topic"] == grave]
     return found["letters"], found["redriven"]
 

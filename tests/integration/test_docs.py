@@ -1,4 +1,4 @@
-"""The examples that need a broker, with a real one in the place of localhost:9092."""
+"""Runs the documented examples that need a broker, with a real one instead of localhost:9092."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools.kafka.cluster import Cluster
 pytestmark = [pytest.mark.kafka, pytest.mark.java]
 
 IN_SPARK = {"spark.md"}
-"""Run by tests/spark, where there is a Spark."""
+"""Run by tests/spark, because they need Spark."""
 WITH_BROKER = [
     path
     for path in DOCUMENTS
@@ -25,13 +25,13 @@ WITH_BROKER = [
 ]
 
 
-def test_there_are_some() -> None:
+def test_these_documents_have_examples() -> None:
     assert {path.name for path in WITH_BROKER} == {"README.md", "consumer.md", "shutdown.md"}
 
 
 @pytest.mark.parametrize("document", WITH_BROKER, ids=lambda path: path.name)
 def test_examples_run_against_a_broker(kafka: Cluster, document: Path) -> None:
-    """All use the topic `orders` and end with the record `last`."""
+    """All examples use the topic `orders`, and end with the record `last`."""
     code = "\n".join(text for language, text in blocks(document) if language == "python" and BROKER in text)
     groups = set(re.findall(r"""group(?:=|": )"(\w+)\"""", code))
     topic = f"orders-{document.stem.lower()}"

@@ -1,4 +1,4 @@
-"""`kshare doctor` finds nothing wrong with real brokers that are well, but for a release with a known deadlock."""
+"""`kshare doctor` reports no problems of healthy real brokers, except for a release with a known deadlock."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tools.kafka.cluster import Cluster
 pytestmark = [pytest.mark.kafka]
 
 
-def test_a_cluster_that_is_well(kafka: Cluster, fresh_topic: FreshTopic, fresh_group: FreshGroup) -> None:
+def test_a_healthy_cluster(kafka: Cluster, fresh_topic: FreshTopic, fresh_group: FreshGroup) -> None:
     topic, group = fresh_topic(), fresh_group()
     done = kshare("doctor", "-b", kafka.bootstrap, "--group", group, "--topic", topic, "--json")
     assert (done.code, done.err) == (0, "")

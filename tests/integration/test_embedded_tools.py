@@ -1,4 +1,4 @@
-"""Apache's own command-line tools against the embedded broker, as against Kafka."""
+"""Kafka's own command-line tools work with the embedded broker."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def broker() -> Iterator[Broker]:
 
 
 def with_bootstrap(broker: Broker, main: str, *arguments: str, given: str = "") -> str:
-    """What the tool says on its standard output."""
+    """The standard output of a tool."""
     return run_tool(main, "--bootstrap-server", broker.bootstrap, *arguments, given=given).stdout
 
 
 def side_by_side(*calls: tuple[Any, ...]) -> list[str]:
-    """What several tools say, on their standard output and of what they fail at: waiting for a JVM is most of it."""
+    """The output of several tools, including errors. They run in parallel, as starting a JVM takes most of the time."""
 
     def run(call: tuple[Any, ...]) -> str:
         broker, main, *arguments = call
@@ -108,7 +108,7 @@ def test_groups_are_configured(broker: Broker) -> None:
     )
 
 
-def test_the_share_console_and_the_groups_whole_life(broker: Broker) -> None:
+def test_the_share_console_and_share_group_commands(broker: Broker) -> None:
     broker.produce("orders", [b"a", b"b", b"c"])
     consumed = with_bootstrap(
         broker,
@@ -138,7 +138,7 @@ def test_the_share_console_and_the_groups_whole_life(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("acknowledgement", ["--release", "--reject"])
-def test_the_share_console_gives_back_or_refuses(broker: Broker, acknowledgement: str) -> None:
+def test_the_share_console_releases_or_rejects(broker: Broker, acknowledgement: str) -> None:
     broker.set_group_config("workers", {"share.delivery.count.limit": "2"})
     broker.produce("orders", [b"a"])
     consumer = f"{_TOOLS}.consumer.ConsoleShareConsumer"
@@ -151,8 +151,8 @@ def test_the_share_console_gives_back_or_refuses(broker: Broker, acknowledgement
     assert found == ([("2", "a"), ("1", "b")] if acknowledgement == "--release" else [("1", "b")])
 
 
-def test_what_is_said_of_a_group_at_work(broker: Broker) -> None:
-    """Its members, states and offsets; and that neither its offsets nor its life may be touched now."""
+def test_commands_on_a_group_with_members(broker: Broker) -> None:
+    """Its members, states and offsets are described. Resetting its offsets and deleting it are refused."""
     broker.produce("orders", [b"a"])
     with kshare.sync.ShareConsumer(
         broker.bootstrap, group="workers", topics=["orders"], client_id="me"
@@ -174,7 +174,7 @@ def test_what_is_said_of_a_group_at_work(broker: Broker) -> None:
     assert "Share group 'workers' is not EMPTY" in deletion
 
 
-def test_the_share_console_shows_what_it_is_told_to(broker: Broker) -> None:
+def test_the_share_console_prints_the_chosen_properties(broker: Broker) -> None:
     broker.produce("orders", [b"value"], key=b"key", headers=[("h", b"v")])
     shown = ("key", "headers", "timestamp", "partition", "offset", "delivery")
     properties = [f"print.{name}=true" for name in shown] + ["key.separator=|"]
@@ -187,8 +187,8 @@ def test_the_share_console_shows_what_it_is_told_to(broker: Broker) -> None:
     assert re.fullmatch(r"CreateTime:\d+\|Partition:0\|Offset:0\|Delivery:1\|h:v\|key\|value\n", consumed)
 
 
-def test_the_newer_protocol_of_consumer_groups_is_refused_with_a_reason(broker: Broker) -> None:
-    """It isn't spoken here; whoever asks for it is told at once, and what to do instead."""
+def test_the_new_consumer_group_protocol_is_refused_with_a_reason(broker: Broker) -> None:
+    """The embedded broker doesn't support it. The client fails at once, with advice what to do instead."""
     said = run_tool(
         f"{_TOOLS}.consumer.ConsoleConsumer",
         *("--bootstrap-server", broker.bootstrap, "--topic", "orders", "--timeout-ms", "60000"),

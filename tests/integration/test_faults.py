@@ -1,4 +1,4 @@
-"""What goes wrong in clusters of three: whatever is done to the brokers, nothing is lost, nothing comes again."""
+"""Faults in clusters of three brokers: no record is lost, and none is delivered again after its confirmation."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def test_three_brokers_in_a_storm(
 async def test_thirty_kills_in_one_run(
     start_cluster: StartCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Leaders and the coordinator killed in turn, leaders moved and frozen in between."""
+    """Kills leaders and the coordinator in turn, and moves and freezes leaders in between."""
     cluster = start_cluster(NEWEST_RELEASE, 3)
     async with storm_over(cluster, 3, 3 * RATE) as storm:
         for number in range(KILLS):

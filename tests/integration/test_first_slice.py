@@ -1,4 +1,4 @@
-"""The first way through: codecs and a socket alone; a member joins, fetches, acknowledges, and the records are gone."""
+"""The whole protocol with only codecs and a socket: a member joins, fetches and acknowledges."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ ACCEPT, RELEASE, RENEW = b"\x01", b"\x02", b"\x04"
 
 
 class Member:
-    """One member of a share group on one partition, speaking the protocol by hand."""
+    """One member of a share group on one partition, with hand-made requests."""
 
     def __init__(self, client: PlainClient, group: str, topic: str) -> None:
         self.client = client
         self.group = group
         self.topic = topic
-        # 4.1 takes no member id but Kafka's own form of a uuid
+        # 4.1 only accepts member ids in Kafka's own form of a UUID
         self.id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         metadata = client.ask(MetadataRequest([MetadataRequestTopic(name=topic)]))
         self.topic_id = metadata.topics[0].topic_id
@@ -62,7 +62,7 @@ class Member:
                 (assigned,) = answer.assignment.topic_partitions
                 assert (assigned.topic_id, assigned.partitions) == (self.topic_id, [0])
                 return
-            assert time.monotonic() < deadline, "no assignment"
+            assert time.monotonic() < deadline, "no assignment in time"
             time.sleep(0.1)
 
     def leave(self) -> None:
@@ -94,7 +94,7 @@ class Member:
             partition = self.fetch(max_wait_ms=500)
             if partition and partition.acquired_records:
                 return partition
-        raise AssertionError("nothing was acquired")
+        raise AssertionError("no records were acquired in time")
 
     def acknowledge(self, ranges: list[AcquiredRecords], kind: bytes, renew: bool = False) -> int:
         batches = [acknowledge.AcknowledgementBatch(r.first_offset, r.last_offset, kind) for r in ranges]
@@ -106,9 +106,9 @@ class Member:
         return answer.responses[0].partitions[0].error_code
 
     def start_offset(self) -> int:
-        """The group's start offset as it was written last; everything before it is settled for good.
+        """The group's start offset, as last persisted. Everything before it is settled.
 
-        The broker moves it after it has written an acknowledgement, so it shows with the next thing written.
+        The broker advances it after it has persisted an acknowledgement, so it shows only after the next write.
         """
         topics = [DescribeShareGroupOffsetsRequestTopic(self.topic, [0])]
         groups = [DescribeShareGroupOffsetsRequestGroup(self.group, topics)]
@@ -130,7 +130,7 @@ def offsets(ranges: list[AcquiredRecords]) -> list[int]:
     return [offset for r in ranges for offset in range(r.first_offset, r.last_offset + 1)]
 
 
-def test_join_fetch_acknowledge_and_the_records_are_gone(
+def test_accepted_records_are_not_delivered_again(
     kafka: Cluster, fresh_topic: FreshTopic, fresh_group: FreshGroup
 ) -> None:
     topic, group = fresh_topic(), fresh_group()
@@ -158,7 +158,7 @@ def test_join_fetch_acknowledge_and_the_records_are_gone(
         member.leave()
 
 
-def test_a_lease_is_renewed_where_the_broker_knows_how(
+def test_a_lease_is_renewed_if_the_broker_supports_it(
     kafka: Cluster, fresh_topic: FreshTopic, fresh_group: FreshGroup
 ) -> None:
     topic, group = fresh_topic(), fresh_group()

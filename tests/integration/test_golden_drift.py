@@ -1,4 +1,4 @@
-"""The committed golden vectors are what `python -m tools.golden` writes today."""
+"""The committed golden vectors are up to date with `python -m tools.golden`."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def test_the_golden_vectors_are_up_to_date() -> None:
     kept = {path.name: path.read_text(encoding="utf-8") for path in golden.GOLDEN.glob("*.json")}
     assert kept.keys() == made.keys()
     assert not [name for name in made if kept[name] != made[name]], (
-        "run `python -m tools.golden`, and look why"
+        "run `python -m tools.golden`, and check why they differ"
     )

@@ -1,7 +1,6 @@
-"""Two groups in the same state: what `kshare groups` does to one, Kafka's own tool does to the other.
+"""Two groups in the same state: `kshare groups` changes one, Kafka's own tool the other.
 
-Both say the same, and leave the same behind. Kafka's tool has no --to-offset; what that does is compared with where it
-should lead.
+Both must print the same, and have the same result. Kafka's tool has no --to-offset, so that isn't compared.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ pytestmark = [pytest.mark.kafka, pytest.mark.java]
 
 _TOOL = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
 _RECORDS = 5
-"""That are older than `_HOUR`, and as many that are newer, in each partition."""
+"""How many records each partition has at `_HOUR`, and how many at `_NOW`."""
 _NOW = int(time.time())
 _HOUR = _NOW - 3600
 
 
 class Twins:
-    """Two groups that have read all of the same two topics. How much of that is stored may differ."""
+    """Two groups that have read all of the same two topics. How much of that is persisted may differ."""
 
     def __init__(self, kafka: Cluster, fresh_topic: FreshTopic, fresh_group: FreshGroup) -> None:
         self.kafka = kafka
@@ -40,26 +39,26 @@ class Twins:
             _read_all(kafka, group, self.topics)
 
     def ours(self, action: str, *words: str) -> Any:
-        """What our command does to our group, as JSON."""
+        """Run our command on our group. Returns its JSON output."""
         done = kshare("groups", action, self.mine, *words, "-b", self.kafka.bootstrap, "--json")
         assert (done.code, done.err) == (0, "")
         return json.loads(done.out)
 
     def other(self, *words: str) -> list[list[str]]:
-        """Rows of the table of what Kafka's tool does to the other."""
+        """Run Kafka's tool on the other group. Returns the rows of its output."""
         done = self.kafka.run_tool(_TOOL, *words, "--group", self.theirs)
         rows = [line.split() for line in done.stdout.splitlines() if line.strip()]
         heads = [index for index, row in enumerate(rows) if row[0] in ("GROUP", "TOPIC")]
         return rows[heads[0] + 1 :] if heads else rows
 
     def offsets(self) -> list[Any]:
-        """Where both stand now; fails where they don't stand together."""
+        """The current offsets of both groups, which must be the same."""
         mine, theirs = (_described(self.kafka, group) for group in (self.mine, self.theirs))
         assert mine == theirs
         return mine
 
     def reset(self, *words: str) -> list[Any]:
-        """Executed; where both stand now."""
+        """Reset the offsets of both groups. Returns the new ones."""
         reset = self.ours("reset-offsets", *words, "--execute")
         assert reset["executed"] is True
         everywhere = () if "--topic" in words else ("--all-topics",)
@@ -82,13 +81,13 @@ def test_offsets_are_reset_alike(twins: Twins) -> None:
     between = datetime.fromtimestamp(_HOUR + 60, UTC).strftime("%Y-%m-%dT%H:%M:%S.000")
     words = ("--to-datetime", between, "--topic", first, "--topic", f"{second}:0")
     assert twins.reset(*words) == [_RECORDS] * 3
-    # With a zone, and later than every record: on with what comes next.
+    # With a time zone, and later than all records: moves to the end.
     assert twins.reset("--to-datetime", "2099-01-31T12:00:00.000+01:00") == [2 * _RECORDS] * 3
 
 
 @pytest.mark.release("4.1.2")
-def test_where_a_broker_does_nothing_we_say_so(twins: Twins) -> None:
-    """Kafka 4.1 takes the request and changes nothing; its tool then shows offsets as if they were set."""
+def test_reset_offsets_fails_on_a_release_that_ignores_it(twins: Twins) -> None:
+    """Kafka 4.1 accepts the request but changes nothing. Its tool then shows offsets as if they had been set."""
     before = [_described(twins.kafka, group) for group in (twins.mine, twins.theirs)]
     words = ("--to-earliest", "--topic", twins.topics[0])
     done = kshare("groups", "reset-offsets", twins.mine, *words, "--execute", "-b", twins.kafka.bootstrap)

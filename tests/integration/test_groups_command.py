@@ -1,4 +1,4 @@
-"""`kshare groups` and Kafka's own tool say the same of the same cluster."""
+"""`kshare groups` and Kafka's own tool show the same for the same cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.java]
 _TOOL = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
 
 
-def test_lists_offsets_members_and_states_are_those_of_kafkas_tool(
+def test_lists_offsets_members_and_states_match_kafkas_tool(
     kafka: Cluster, fresh_topic: FreshTopic, fresh_group: FreshGroup
 ) -> None:
     topic, group = fresh_topic(2), fresh_group()
@@ -53,7 +53,7 @@ def test_lists_offsets_members_and_states_are_those_of_kafkas_tool(
         ]
     listed = {one["group"]: one["state"] for one in ours(kafka, "list")}
     theirs_listed = {str(name): state for name, state in theirs(kafka, "--list", "--state")}
-    # Other tests' groups may lose a killed member in between.
+    # Groups of other tests may lose a killed member in between, so their states may differ.
     assert listed.keys() == theirs_listed.keys()
     assert listed[group] == theirs_listed[group] == "Empty"
     (found,) = ours(kafka, "describe", group)
@@ -67,7 +67,7 @@ def test_lists_offsets_members_and_states_are_those_of_kafkas_tool(
     rows = sorted(theirs(kafka, "--describe", "--group", group, "--offsets", "--verbose"))
     assert [row[:5] for row in rows] == [row[:5] for row in offsets]
     if kafka.release.startswith("4.1"):
-        # Its brokers know no lag, so Kafka's tool shows none; ours works it out from the log.
+        # Its brokers don't report the lag, so Kafka's tool shows none. Ours computes it from the log.
         assert [row[5:] for row in rows] == [["-"]] * 2
     else:
         assert [row[5:] for row in rows] == [row[5:] for row in offsets]
@@ -88,7 +88,7 @@ def ours(kafka: Cluster, *words: str) -> Any:
 
 
 def theirs(kafka: Cluster, *words: str) -> list[list[str]]:
-    """Rows of the table, without its heads."""
+    """The rows of the table, without headers."""
     rows = [line.split() for line in kafka.run_tool(_TOOL, *words).stdout.splitlines() if line.strip()]
     return rows[[row[0] for row in rows].index("GROUP") + 1 :]
 

@@ -1,4 +1,4 @@
-"""Kafka's own classes agree with ours: every message, every version, bytes and JSON, both ways."""
+"""Kafka's own classes agree with ours on every message in every version, as bytes and JSON, in both directions."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def test_java_agrees(judge: Judge, name: str, version: int) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("name", "version"), all_versions())
-def test_java_agrees_on_much_more(judge: Judge, name: str, version: int) -> None:
+def test_java_agrees_on_many_more_examples(judge: Judge, name: str, version: int) -> None:
     _compare(judge, name, version, _THOROUGH)
 
 
 @pytest.mark.parametrize(("name", "version"), all_versions())
-def test_java_agrees_on_what_is_left_at_its_default(judge: Judge, name: str, version: int) -> None:
-    """Tagged fields aren't even mentioned then: both sides know the same defaults."""
+def test_java_agrees_on_default_values(judge: Judge, name: str, version: int) -> None:
+    """Tagged fields aren't encoded then, so both sides must have the same defaults."""
     fresh = by_name.message_class(name)()
     data, form = by_name.encode(fresh, version), by_name.to_json(fresh, version)
     assert judge.encode(name, version, form) == data
@@ -61,8 +61,8 @@ def _compare(judge: Judge, name: str, version: int, how_much: settings) -> None:
     check()
 
 
-def test_many_questions_at_once(judge: Judge) -> None:
-    """More than a pipe holds, in both directions."""
+def test_many_messages_at_once(judge: Judge) -> None:
+    """More than the capacity of a pipe, in both directions."""
     name = "ShareGroupDescribeRequest"
     groups = [f"{number}{'g' * 1000}" for number in range(1000)]
     cases = [Case(name, 1, {"groupIds": [group], "includeAuthorizedOperations": True}) for group in groups]
@@ -79,7 +79,9 @@ def test_many_questions_at_once(judge: Judge) -> None:
         ("ShareFetchRequest", 1, [], "unable to locate field 'groupId'"),
     ],
 )
-def test_a_refusal_is_an_answer(judge: Judge, name: str, version: int, form: object, complaint: str) -> None:
+def test_errors_are_raised_and_the_judge_continues(
+    judge: Judge, name: str, version: int, form: object, complaint: str
+) -> None:
     with pytest.raises(JudgeError, match=complaint):
         judge.encode(name, version, form)
     with pytest.raises(JudgeError):

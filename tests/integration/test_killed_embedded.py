@@ -1,7 +1,7 @@
-"""The embedded broker with a data folder, killed in the middle of load, again and again.
+"""The embedded broker with a data folder, killed repeatedly under load.
 
-What was acknowledged to a producer is never lost, and what was confirmed as accepted is never forgotten. The kills come
-when they come: while batches are written, fetches are parked and acceptances are on their way.
+Records whose write was confirmed are never lost, and records whose acceptance was confirmed are never redelivered. The
+kills happen at random times: while batches are written, fetches are parked and acknowledgements are in flight.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _STOP_S = 30.0
 
 
 class Killable:
-    """What a storm asks of a cluster, of `kshare broker` in a process of its own."""
+    """`kshare broker` in a separate process, with the interface of a cluster that a storm needs."""
 
     def __init__(self, folder: Path) -> None:
         self._address = ("127.0.0.1", free_ports(1)[0])
@@ -80,7 +80,7 @@ def killable(folder: Path) -> Iterator[Killable]:
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("kills", [3, pytest.param(50, marks=[pytest.mark.long, pytest.mark.timeout(1800)])])
-async def test_killed_in_the_middle_of_everything(
+async def test_kills_under_load_lose_nothing(
     tmp_path: Path, kills: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     random = Random(kills)
@@ -88,20 +88,20 @@ async def test_killed_in_the_middle_of_everything(
         async with storm_over(cast("Cluster", program), WORKERS, RATE) as storm:
             for number in range(kills):
                 before = len(storm.history.attempted)
-                await storm.note(f"kill {number + 1}, and started again", program.kill_and_start)
+                await storm.note(f"kill {number + 1}, and restarted", program.kill_and_start)
                 await _goes_on(storm, before, random.random() / 5)
         assert await storm.leaves_nothing()
         history = storm.history
         report = history.report()
         say(capsys, report)
         assert history.problems() == []
-        assert history.highest_count < 5, "no record came near to being given up"
+        assert history.highest_count < 5, "a record reached the delivery limit"
         if kills >= 50:
             _write(report, kills)
 
 
 async def _goes_on(storm: Storm, before: int, pause: float) -> None:
-    """Until both sides work again, and then for a moment more: the next kill hits in the middle."""
+    """Wait until producers and consumers work again, and a little longer, so that the next kill hits running work."""
     await storm.has_progressed(40)
     with anyio.fail_after(_STOP_S):
         while len(storm.history.attempted) < before + 40:
@@ -110,5 +110,5 @@ async def _goes_on(storm: Storm, before: int, pause: float) -> None:
 
 
 def _write(report: str, kills: int) -> None:
-    title = f"The embedded broker with a data folder, {kills} kills in {RATE:,.0f} records a second"
+    title = f"The embedded broker with a data folder, {kills} kills at {RATE:,.0f} records a second"
     REPORT.write_text(f"# {title}\n\nWritten by `tools/test --long`.\n\n{report}\n", encoding="utf-8")

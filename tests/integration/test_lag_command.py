@@ -1,4 +1,4 @@
-"""`kshare lag` on real brokers: the same figures as `kshare groups describe`, on every release."""
+"""`kshare lag` shows the same numbers as `kshare groups describe`, on real brokers of every release."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools.kafka.cluster import Cluster
 pytestmark = [pytest.mark.kafka]
 
 
-def test_lag_is_what_was_not_accepted(
+def test_lag_counts_records_that_are_not_accepted(
     kafka: Cluster, fresh_topic: FreshTopic, fresh_group: FreshGroup, capsys: pytest.CaptureFixture[str]
 ) -> None:
     topic, group = fresh_topic(2), fresh_group()
@@ -51,6 +51,8 @@ def test_lag_is_what_was_not_accepted(
     assert group in [one["group"] for one in shown("lag", "-t", topic)]
 
 
-def test_a_group_that_does_not_exist_is_named(kafka: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_error_names_a_group_that_does_not_exist(
+    kafka: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["lag", "-g", "nobody-at-all", "-b", kafka.bootstrap]) == 1
     assert "group nobody-at-all: " in capsys.readouterr().err

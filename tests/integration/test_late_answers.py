@@ -1,4 +1,4 @@
-"""An event loop that was blocked reads answers late: what they brought isn't ours any more, and nobody is given it."""
+"""A blocked event loop reads responses late: records whose lock has expired by then aren't handed out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEADLINE_S = 30.0
 LOCK_S = 1.0
 
 
-async def test_what_a_blocked_loop_reads_too_late_is_not_handed_out() -> None:
+async def test_records_that_a_blocked_loop_reads_too_late_are_not_handed_out() -> None:
     with Broker(topics={"orders": 1}) as broker:
         broker.set_group_config(
             "g",
@@ -30,7 +30,7 @@ async def test_what_a_blocked_loop_reads_too_late_is_not_handed_out() -> None:
             with anyio.fail_after(DEADLINE_S):
                 (await consumer.next_batch()).accept()
                 assert await consumer.commit() == {("orders", 0): None}
-                await anyio.sleep(0.05)  # a fetch waits at the broker by now
+                await anyio.sleep(0.05)  # by now, a fetch waits on the broker
                 broker.produce("orders", [b"second"])
                 time.sleep(1.5 * LOCK_S)  # noqa: ASYNC251
                 batch = await consumer.next_batch()
@@ -43,7 +43,7 @@ async def test_what_a_blocked_loop_reads_too_late_is_not_handed_out() -> None:
 async def test_records_that_expired_while_the_handler_blocked_the_loop_are_not_handed_out(
     acknowledgement: Literal["implicit", "explicit"],
 ) -> None:
-    """Not even the rest of those that a loop may take without letting others run."""
+    """Not even the rest of those that a loop may take without yielding to other tasks."""
     count, blocks_at = 3000, {500, 1500}
     with Broker(topics={"orders": 1}) as broker:
         broker.set_group_config(
@@ -71,8 +71,8 @@ async def test_records_that_expired_while_the_handler_blocked_the_loop_are_not_h
                         break
 
 
-async def test_loops_that_share_a_consumer_are_not_handed_what_another_one_let_expire() -> None:
-    """One waits for a batch, is woken, and comes to it after another has blocked the loop."""
+async def test_records_that_expire_while_one_loop_blocks_are_not_handed_to_another() -> None:
+    """One loop waits for a batch, and is woken, but runs only after another one has blocked the event loop."""
     settings = {
         "share.auto.offset.reset": "earliest",
         "share.record.lock.duration.ms": str(int(1000 * LOCK_S)),

@@ -1,6 +1,6 @@
-"""Membership against real coordinators: joins, shares, is dropped, leaves; asks no more than it must.
+"""Membership with real coordinators: joining, sharing, being removed, leaving, without unnecessary heartbeats.
 
-Waiting for a broker takes real time; what would take a member minutes of quiet is told to it by a clock put forward.
+Waiting for a broker takes real time. For minutes in which nothing happens, the member's clock is put forward.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from tools.kafka.cluster import Cluster
 pytestmark = [pytest.mark.kafka, pytest.mark.java]
 
 SOON = 20
-"""More heartbeats than this before an assignment means that it came with a regular one, seconds later."""
+"""More heartbeats than this before an assignment mean that it came with a regular heartbeat, seconds later."""
 MINUTE = 60.0
 BEATS_A_MINUTE = 12
-"""At the brokers' own interval of five seconds."""
+"""With the brokers' default interval of five seconds."""
 
 
 class Driven:
-    """A member whose requests go to a real broker; counts its heartbeats and keeps its events."""
+    """A member whose requests are sent to a real broker. Counts its heartbeats and keeps its events."""
 
     def __init__(
         self, client: PlainClient, group: str, topics: list[str], member_id: str | None = None
@@ -59,7 +59,7 @@ class Driven:
         return {topic_id: set(partitions) for topic_id, partitions in self.member.assignment.items()}
 
     def step(self) -> None:
-        """Whatever is due now."""
+        """Send what is due now."""
         finding = self.member.find_coordinator(self.now)
         if finding:
             self.events += self.member.on_coordinator(finding, self.client.ask(finding), self.now)
@@ -70,12 +70,12 @@ class Driven:
         self.states.add(self.member.state)
 
     def hurry(self) -> None:
-        """Let what is due next be due now."""
+        """Put the clock forward to when something is due next."""
         assert self.member.wake_at is not None
         self.put_forward += max(0.0, self.member.wake_at - self.now)
 
     def beats_in(self, seconds: float) -> int:
-        """How many heartbeats a stretch of time brings, with the clock put forward from one to the next."""
+        """How many heartbeats are sent in this time, with the clock put forward from one to the next."""
         end, before = self.now + seconds, self.beats
         while self.member.wake_at is not None and self.member.wake_at < end:
             self.hurry()
@@ -88,7 +88,7 @@ Join = Callable[..., Driven]
 
 @pytest.fixture
 def join(kafka: Cluster) -> Iterator[Join]:
-    """A new member on a connection of its own; whoever is still in its group at the end leaves."""
+    """Creates members, each with its own connection. At the end, all leave their groups."""
     with ExitStack() as connections:
         members: list[Driven] = []
 
@@ -104,7 +104,7 @@ def join(kafka: Cluster) -> Iterator[Join]:
 
 
 def until(is_reached: Callable[[], bool], *members: Driven) -> None:
-    """Let the members do what is due, in real time, until it is so."""
+    """Let the members send what is due, in real time, until the condition holds."""
     deadline = time.monotonic() + DEADLINE_S
     while not is_reached():
         assert time.monotonic() < deadline, [(m.member.state, m.member.last_error, m.events) for m in members]
@@ -118,7 +118,7 @@ def id_of(driven: Driven, topic: str) -> bytes:
     return found.topic_id
 
 
-def test_the_assignment_comes_soon_and_then_the_member_is_quiet(
+def test_the_assignment_arrives_soon_and_heartbeats_become_regular(
     join: Join, fresh_topic: FreshTopic, fresh_group: FreshGroup
 ) -> None:
     topic = fresh_topic(partitions=3)
@@ -131,7 +131,7 @@ def test_the_assignment_comes_soon_and_then_the_member_is_quiet(
     assert driven.assigned == whole
 
 
-def test_another_subscription_brings_another_assignment_soon(
+def test_a_changed_subscription_soon_changes_the_assignment(
     join: Join, fresh_topic: FreshTopic, fresh_group: FreshGroup
 ) -> None:
     first, second = fresh_topic(partitions=2), fresh_topic()
@@ -143,11 +143,11 @@ def test_another_subscription_brings_another_assignment_soon(
         driven.member.subscribe(topics, driven.now)
         until(lambda wanted=wanted: driven.assigned == wanted, driven)  # type: ignore[misc]
         assert driven.beats - beats <= SOON
-    driven.beats_in(10.0)  # what is left of the time in which more might have come
+    driven.beats_in(10.0)  # the rest of the time of frequent heartbeats
     assert driven.beats_in(MINUTE) == pytest.approx(BEATS_A_MINUTE, abs=1)
 
 
-def test_a_topic_that_is_not_there_is_waited_for_quietly(join: Join, fresh_group: FreshGroup) -> None:
+def test_a_missing_topic_causes_no_additional_heartbeats(join: Join, fresh_group: FreshGroup) -> None:
     driven = join(fresh_group(), "no-such-topic")
     until(lambda: driven.member.state is MembershipState.STABLE, driven)
     assert driven.beats_in(10.0) <= SOON + 2
@@ -155,7 +155,7 @@ def test_a_topic_that_is_not_there_is_waited_for_quietly(join: Join, fresh_group
     assert driven.events == [Joined(False)]
 
 
-def test_two_members_share_and_the_one_that_stays_gets_it_all(
+def test_two_members_share_and_the_remaining_one_is_assigned_everything(
     join: Join, fresh_topic: FreshTopic, fresh_group: FreshGroup
 ) -> None:
     topic, group = fresh_topic(partitions=2), fresh_group()
@@ -182,7 +182,7 @@ def test_two_members_share_and_the_one_that_stays_gets_it_all(
     until(stays, first)
 
 
-def test_a_member_that_was_dropped_comes_back_under_its_id(
+def test_a_removed_member_joins_again_under_its_id(
     join: Join, fresh_topic: FreshTopic, fresh_group: FreshGroup
 ) -> None:
     driven = join(fresh_group(), fresh_topic())
@@ -201,7 +201,7 @@ def test_a_member_that_was_dropped_comes_back_under_its_id(
     assert driven.assigned == before
 
 
-def test_an_assignment_lost_with_its_answer_is_made_good_by_the_next(
+def test_an_assignment_in_a_lost_response_is_sent_again(
     join: Join, fresh_topic: FreshTopic, fresh_group: FreshGroup
 ) -> None:
     driven = join(fresh_group(), fresh_topic())
@@ -214,7 +214,7 @@ def test_an_assignment_lost_with_its_answer_is_made_good_by_the_next(
         assert request is not None
         answer = driven.client.ask(request)
         if answer.assignment and answer.assignment.topic_partitions:
-            break  # the member never hears of this one
+            break  # the member doesn't receive this response
         driven.member.on_response(request, answer, driven.now)
     assert not driven.assigned
     driven.member.on_no_answer(driven.now)

@@ -1,4 +1,4 @@
-"""The pool against real brokers of every release: versions, any node and this one, connections that the broker ends."""
+"""The connection pool with real brokers of every release: versions, choice of node, connections that brokers close."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def test_every_release(kafka: Cluster) -> None:
 
 
 async def test_a_request_too_large_for_the_broker(kafka: Cluster) -> None:
-    """It hangs up on one; the next request gets a new connection."""
+    """The broker closes the connection. The next request uses a new one."""
     async with Pool(NetSettings.parse(kafka.bootstrap)) as pool:
         large = FindCoordinatorRequest(coordinator_keys=["x" * 32_000] * 4_000)
         with pytest.raises(ConnectionLost):

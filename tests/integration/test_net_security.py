@@ -1,4 +1,4 @@
-"""TLS and SASL against a real broker: who gets in by which door, and what those hear who don't."""
+"""TLS and SASL with a real broker: which clients can connect to which listener, and the errors of the others."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def believed(cluster: Cluster) -> dict[str, Any]:
 
 
 def unsecured_token(name: str, seconds: float = 60) -> str:
-    """A JWT that nobody signed, which Kafka takes where it is told to."""
+    """An unsigned JWT, which Kafka accepts if configured so."""
     now = time.time()
     parts = ({"alg": "none"}, {"sub": name, "iat": now, "exp": now + seconds})
     return (
@@ -108,8 +108,8 @@ async def test_tokens(secure: Cluster) -> None:
     assert "invalid_token" in text
 
 
-async def test_sessions_outlive_their_lifetime(secure: Cluster) -> None:
-    """The broker ends a connection that asks anything after its session has run out; ours stays, and gets answers."""
+async def test_connections_stay_open_beyond_the_session_lifetime(secure: Cluster) -> None:
+    """The broker closes connections whose session has expired. We re-authenticate, so ours stay open."""
     tokens: list[str] = []
 
     def token() -> str:
@@ -161,7 +161,7 @@ async def test_mutual_tls(secure: Cluster, tmp_path: Path) -> None:
     assert "cert_file" in await refusal(settings(secure, Listener.MUTUAL_TLS, **believed(secure)))
 
 
-async def test_wrong_doors(secure: Cluster) -> None:
+async def test_wrong_listeners(secure: Cluster) -> None:
     text = await refusal(settings(secure, Listener.SASL_PLAINTEXT), ConnectionLost)
     assert "if its listener requires SASL, set sasl_mechanism" in text
     text = await refusal(settings(secure, Listener.PLAINTEXT, **user("PLAIN")))
@@ -201,8 +201,8 @@ async def test_share_groups_switched_off(secure: Cluster) -> None:
                 await anyio.sleep(0.05)
 
 
-def test_the_console_tools_come_in(secure: Cluster, tmp_path: Path) -> None:
-    """By TLS and SASL, as a properties file of Kafka's says it; and with a password that isn't right, they don't."""
+def test_the_console_tools_authenticate(secure: Cluster, tmp_path: Path) -> None:
+    """With TLS and SASL from a Kafka properties file. With a wrong password, they fail."""
     secure.create_topic("console")
     secure.set_group_config("console", {"share.auto.offset.reset": "earliest"})
     file = tmp_path / "client.properties"

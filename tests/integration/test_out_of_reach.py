@@ -1,4 +1,4 @@
-"""A broker that freezes for good, among real ones: the others go on, and lead what it led."""
+"""One of three real brokers freezes permanently: the others take over its partitions."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.anyio]
 
 
 @pytest.mark.parametrize("anyio_backend", ["trio"])
-async def test_records_go_on_when_a_broker_freezes_for_good(start_cluster: StartCluster) -> None:
+async def test_consuming_continues_when_a_broker_freezes_permanently(start_cluster: StartCluster) -> None:
     cluster = await in_thread(start_cluster, NEWEST_RELEASE, 3)
     queue = WorkQueue(cluster, "work", "workers")
     await queue.create_topic(partitions=3)
     await queue.configure_group({"share.auto.offset.reset": "earliest"})
     await queue.produce(30)
-    # What follows is bounded by these two, and by how long the controller waits for a broker that is gone (4 s).
+    # The rest is bounded by these two, and by how long the controller waits for a missing broker (4 s).
     short = {"request_timeout": 3.0, "connect_timeout": 1.0}
     async with queue.consumer(close_timeout=5.0, **short) as source:
         assert {record.partition for record in await take(source, 30)} == {0, 1, 2}
@@ -30,10 +30,10 @@ async def test_records_go_on_when_a_broker_freezes_for_good(start_cluster: Start
         with anyio.fail_after(DEADLINE_S):
             while frozen.id in await in_thread(requests.known_nodes, awake.address()):
                 await anyio.sleep(0.1)
-        cluster.nodes.remove(frozen)  # so that whoever writes isn't sent there
+        cluster.nodes.remove(frozen)  # so that producers don't bootstrap from it
         try:
             await queue.produce(30)
         finally:
             cluster.nodes.insert(0, frozen)
         again = {record.partition for record in await take(source, 30)}
-        assert again == {0, 1, 2}, "its partitions are led, and fetched, elsewhere"
+        assert again == {0, 1, 2}, "not all partitions of the frozen broker are fetched from another one"

@@ -1,4 +1,4 @@
-"""The rig itself: brokers that start, crash, freeze, come back, let the right clients in, and leave nothing behind."""
+"""The test rig: brokers start, crash, freeze, restart, authenticate clients, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.usefixtures("swep
 
 _ROOT = Path(__file__).resolve().parents[2]
 _DEADLINE_S = 60.0
-# kafka-python knocks again until then, even when its password was wrong.
+# kafka-python retries until then, even with a wrong password.
 _REFUSAL_MS = 2000
 
 
 def _wait_until(is_so: Callable[[], bool]) -> None:
     deadline = time.monotonic() + _DEADLINE_S
     while not is_so():
-        assert time.monotonic() < deadline, "it never came true"
+        assert time.monotonic() < deadline, "the condition never held"
         time.sleep(0.05)
 
 
@@ -67,10 +67,10 @@ class TestOneBroker:
         _produce(kafka, topic, b"hello")
         assert _consume(kafka, topic) == b"hello"
 
-    def test_share_groups_are_usable_from_the_first_moment(
+    def test_share_groups_are_usable_at_once(
         self, kafka: Cluster, fresh_topic: FreshTopic, fresh_group: FreshGroup
     ) -> None:
-        """Kafka's own share consumer gets a record that was there before it came."""
+        """Kafka's own share consumer receives a record that was produced before it started."""
         topic, group = fresh_topic(partitions=2), fresh_group(share_record_lock_duration_ms="1000")
         _produce(kafka, topic, b"shared")
         done = kafka.run_tool(
@@ -79,17 +79,17 @@ class TestOneBroker:
         )
         assert done.stdout.splitlines() == ["shared"]
 
-    def test_a_tool_that_fails_says_so(self, kafka: Cluster) -> None:
+    def test_a_failing_tool_raises(self, kafka: Cluster) -> None:
         with pytest.raises(subprocess.CalledProcessError):
             kafka.run_tool("org.apache.kafka.tools.TopicCommand", "--describe", "--topic", "no-such-topic")
 
-    def test_a_refusal_is_an_error(self, kafka: Cluster, fresh_topic: FreshTopic) -> None:
+    def test_a_refused_request_raises(self, kafka: Cluster, fresh_topic: FreshTopic) -> None:
         with pytest.raises(requests.RefusedError, match="error 36"):
             kafka.create_topic(fresh_topic())
 
 
 class TestCrash:
-    def test_a_restart_finds_ports_and_data_again(self, start_cluster: StartCluster) -> None:
+    def test_a_restart_keeps_ports_and_data(self, start_cluster: StartCluster) -> None:
         cluster = start_cluster(NEWEST_RELEASE)
         address = cluster.bootstrap
         cluster.create_topic("kept")
@@ -116,7 +116,7 @@ class TestCrash:
         cluster.wait_until_ready()
         assert requests.known_nodes(node.address()) == {1: node.address()}
 
-    def test_a_broker_that_cannot_start_tells_why(self) -> None:
+    def test_the_error_of_a_broker_that_cannot_start_has_the_reason(self) -> None:
         cluster = Cluster(NEWEST_RELEASE, settings={"log.retention.ms": "nonsense"})
         with pytest.raises(RuntimeError, match="nonsense"):
             cluster.start()
@@ -145,7 +145,7 @@ def locked() -> Iterator[Cluster]:
 
 
 def _nodes(cluster: Cluster, listener: Listener, **how: Any) -> list[int]:
-    """Who is there, seen by somebody else's client through this listener."""
+    """The ids of all nodes, as another client sees them through this listener."""
     admin = KafkaAdminClient(
         bootstrap_servers=cluster.bootstrap_of(listener),
         security_protocol=listener.kafka_protocol,
@@ -159,7 +159,7 @@ def _nodes(cluster: Cluster, listener: Listener, **how: Any) -> list[int]:
 
 
 def _shake_hands(cluster: Cluster, listener: Listener, context: ssl.SSLContext) -> None:
-    """A bare TLS handshake, and a first read: with TLS 1.3 that is when a refused client hears of it."""
+    """A bare TLS handshake and a first read: with TLS 1.3, a refused client only learns of it then."""
     address = cluster.nodes[0].address(listener)
     with (
         socket.create_connection(address, timeout=_DEADLINE_S) as plain,
@@ -169,14 +169,14 @@ def _shake_hands(cluster: Cluster, listener: Listener, context: ssl.SSLContext) 
 
 
 class TestTls:
-    def test_it_lets_in_who_knows_the_authority(self, locked: Cluster) -> None:
+    def test_a_client_that_trusts_the_authority_connects(self, locked: Cluster) -> None:
         assert _nodes(locked, Listener.TLS, ssl_context=locked.authority.client_context()) == [1]
 
-    def test_a_stranger_does_not_believe_it(self, locked: Cluster, tmp_path: Path) -> None:
+    def test_a_client_that_trusts_another_authority_refuses(self, locked: Cluster, tmp_path: Path) -> None:
         with pytest.raises(ssl.SSLCertVerificationError):
             _shake_hands(locked, Listener.TLS, Authority(tmp_path).client_context())
 
-    def test_mutual_tls_lets_in_who_shows_a_certificate(self, locked: Cluster) -> None:
+    def test_mutual_tls_accepts_a_client_certificate(self, locked: Cluster) -> None:
         context = locked.authority.client_context(locked.authority.client("alice"))
         assert _nodes(locked, Listener.MUTUAL_TLS, ssl_context=context) == [1]
 
@@ -194,7 +194,7 @@ class TestSasl:
     @pytest.mark.parametrize("user", USERS, ids=lambda user: user.name)
     @pytest.mark.parametrize("mechanism", SASL_MECHANISMS)
     @pytest.mark.parametrize("listener", [Listener.SASL_PLAINTEXT, Listener.SASL_TLS])
-    def test_it_lets_in_known_users(
+    def test_known_users_connect(
         self, locked: Cluster, listener: Listener, mechanism: str, user: User
     ) -> None:
         nodes = _nodes(
@@ -208,7 +208,7 @@ class TestSasl:
         assert nodes == [1]
 
     @pytest.mark.parametrize("mechanism", SASL_MECHANISMS)
-    def test_it_refuses_a_wrong_password(self, locked: Cluster, mechanism: str) -> None:
+    def test_a_wrong_password_is_refused(self, locked: Cluster, mechanism: str) -> None:
         with pytest.raises(KafkaError):
             _nodes(
                 locked,
@@ -220,7 +220,7 @@ class TestSasl:
 
 
 def test_a_run_replaces_a_broker_that_stops_answering(tmp_path: Path) -> None:
-    """Frozen behind the rig's back, as one whose threads wait for each other looks from outside."""
+    """The broker is frozen without the rig knowing, which looks like a deadlock from outside."""
     done = small_run(tmp_path, _FREEZING, "-rA", conftest=_WATCHED)
     told = " ".join(done.stdout.split())
     assert done.returncode == 0, done.stdout
@@ -263,7 +263,7 @@ class TestNothingIsLeft:
         "sent", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda sent: sent.name
     )
     def test_after_the_shell_command_is_ended(self, sent: signal.Signals, tmp_path: Path) -> None:
-        """Even when it is killed outright and can't clean up."""
+        """Even if it is killed and can't clean up."""
         port = free_ports(1)[0]
         with subprocess.Popen(
             [sys.executable, "-m", "tools.kafka", "start", "--port", str(port)],

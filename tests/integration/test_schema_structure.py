@@ -1,4 +1,4 @@
-"""Our schemas say what Kafka's own message definitions say, release by release, version by version."""
+"""Our schemas match Kafka's own message definitions, for every release and every version."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ _SCHEMAS = Path(__file__).resolve().parents[2] / "schemas"
 _ARTIFACTS = ("kafka-clients", "kafka-share-coordinator", "kafka-group-coordinator")
 _FOLDER = "common/message/"
 
-# Where a release says something else than 4.4.0 about the same version of a message. None of it changes what is on
-# the wire for a client: names and flags of Kafka's own code, or tagged fields, which older brokers leave out and skip.
-_MAP_KEY = "Kafka 4.4 keeps these topics in a map; on the wire an array is an array"
-_IGNORABLE = "Kafka 4.4 lets topic names go unsaid where there are topic ids, as of a version that came later"
-_TAGGED = "a tagged field that came with a later release"
+# Where a release differs from 4.4.0 in the same version of a message. None of this changes the wire format for a
+# client: names and flags of Kafka's own code, or tagged fields, which older brokers leave out and skip.
+_MAP_KEY = "Kafka 4.4 keeps these topics in a map; the wire format is the same array"
+_IGNORABLE = (
+    "Kafka 4.4 allows leaving out topic names if there are topic ids, as of a version that was added later"
+)
+_TAGGED = "a tagged field that was added in a later release"
 _BEFORE_4_4 = {
     ("DescribeProducersRequest", "fields.Topics.fields.Name.mapKey"): _MAP_KEY,
     ("TxnOffsetCommitRequest", "fields.Topics.fields.Name.ignorable"): _IGNORABLE,
@@ -41,16 +43,16 @@ _KNOWN: dict[str, dict[tuple[str, str], str]] = {
     "4.4.0": {},
 }
 
-# Fields that 4.4.0 calls by a new name: same place, same type.
+# Fields that were renamed in 4.4.0: same position, same type.
 _RENAMED = {"TxnOffsetCommitRequest": {"GenerationId": "GenerationIdOrMemberEpoch"}}
 
-# Definitions that came with a later release.
+# Definitions that were added in a later release.
 _ABSENT = {"4.1.2": {"ControlRecordTypeSchema"}, "4.2.1": {"ControlRecordTypeSchema"}}
 
 
 @cache
 def _theirs(release: str) -> dict[str, Document]:
-    """Every definition in the jars of a release."""
+    """All definitions in the jars of a release."""
     found = {}
     for artifact in _ARTIFACTS:
         with zipfile.ZipFile(jar(release, artifact)) as archive:
@@ -63,7 +65,7 @@ def _theirs(release: str) -> dict[str, Document]:
 
 @cache
 def _ours() -> dict[str, Document]:
-    """Every schema of ours."""
+    """All our schemas."""
     return {path.stem: parse(path.read_text(encoding="utf-8")) for path in _SCHEMAS.glob("[A-Z]*.json")}
 
 
@@ -82,7 +84,7 @@ def _renamed(document: Document) -> Document:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_every_schema_of_ours_is_a_message_of_the_release(release: str) -> None:
+def test_all_our_schemas_are_messages_of_the_release(release: str) -> None:
     assert _ours().keys() - _theirs(release).keys() == _ABSENT.get(release, set())
 
 
@@ -97,7 +99,7 @@ def test_the_structure_is_the_same_in_every_version(release: str, name: str) -> 
     known = {path for message, path in _KNOWN[release] if message == name}
     assert not [difference for difference in found if difference.partition(": ")[0] not in known]
     assert {difference.partition(": ")[0] for difference in found} == known, (
-        "an exception isn't needed any more"
+        "a known difference doesn't exist any more"
     )
 
 

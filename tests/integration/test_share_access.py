@@ -1,4 +1,4 @@
-"""A real 4.3.1 with access rules, and an embedded broker with the same: what each says to somebody without rights."""
+"""A real 4.3.1 broker and an embedded one with the same ACLs answer clients without permissions alike."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def embedded() -> Iterator[tuple[str, int]]:
 
 @pytest.fixture(scope="module")
 def told() -> list[Entry]:
-    """Everything that was answered in this module."""
+    """All responses in this module."""
     return []
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_both_brokers_refuse_alike(
+def test_both_brokers_refuse_the_same_requests(
     name: str, real: tuple[str, int], embedded: tuple[str, int], told: list[Entry]
 ) -> None:
     with ThreadPoolExecutor(2) as pool:
@@ -55,8 +55,8 @@ def test_both_brokers_refuse_alike(
     told += expected
 
 
-def test_all_three_refusals_were_heard(told: list[Entry]) -> None:
-    """Belongs behind all of the above."""
+def test_all_three_authorization_errors_occurred(told: list[Entry]) -> None:
+    """Must run after all of the above."""
     assert codes([answer for _, answer in told]) >= {
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         ErrorCode.GROUP_AUTHORIZATION_FAILED,

@@ -1,8 +1,8 @@
-"""The same script of requests told to a real 4.3.1 and to the embedded broker: the answers must not differ.
+"""A real 4.3.1 broker and the embedded one give the same responses to the same scripts of requests.
 
-Left out, for there they are meant to differ:
-- after offsets were set anew a real leader goes on with the old state until its next write; the embedded one is told
-- asked for the offsets of a partition that isn't there, a real broker doesn't answer at all
+Left out, because they differ intentionally:
+- After offsets are reset, a real leader uses the old state until its next write; the embedded one is notified.
+- A real broker doesn't respond at all if asked for the offsets of a partition that doesn't exist.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.kafka]
 
 RELEASE = "4.3.1"
 REQUESTS = 500
-"""So many are told at least, in all."""
+"""All scripts together send at least this many."""
 CODES = {
     ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -43,14 +43,14 @@ CODES = {
     ErrorCode.FENCED_STATE_EPOCH,
     ErrorCode.SHARE_SESSION_LIMIT_REACHED,
 }
-"""What one broker can be made to answer through the share APIs.
+"""All error codes that one broker can be made to return through the share APIs.
 
-Told elsewhere: wrong leaders and coordinators (test_share_nodes), missing rights (test_share_access). Told nowhere, for
-no request makes a broker say them: COORDINATOR_LOAD_IN_PROGRESS and COORDINATOR_NOT_AVAILABLE are over in a moment, and
-KAFKA_STORAGE_ERROR and CORRUPT_MESSAGE take a broken disk. The embedded broker says them where a fault makes it.
+Tested elsewhere: wrong leaders and coordinators (test_share_nodes), missing permissions (test_share_access). Not
+tested, because no request provokes them: COORDINATOR_LOAD_IN_PROGRESS and COORDINATOR_NOT_AVAILABLE only last a moment,
+and KAFKA_STORAGE_ERROR and CORRUPT_MESSAGE need a broken disk. The embedded broker returns them for injected faults.
 """
 TRIES = 3
-"""A busy real broker may do in two steps what it usually does in one, such as adopting a topic: then a script is
+"""A busy real broker may need two steps for what it usually does in one, such as learning of a topic: then a script is
 repeated. A real difference fails every time."""
 SMALL = {"group.share.max.size": "3", "group.share.max.share.sessions": "8"}
 
@@ -70,7 +70,7 @@ def embedded() -> Iterator[tuple[str, int]]:
 
 @pytest.fixture(scope="module")
 def told() -> list[Entry]:
-    """Everything that was answered in this module, to be counted at its end."""
+    """All responses in this module, to be counted at its end."""
     return []
 
 
@@ -87,7 +87,7 @@ def test_both_brokers_answer_alike(
     told += expected
 
 
-def test_enough_was_said(told: list[Entry]) -> None:
-    """Of every code that one broker can give. Belongs behind all of the above."""
+def test_all_error_codes_occurred(told: list[Entry]) -> None:
+    """Every error code occurred, and enough requests were sent. Must run after all of the above."""
     assert len(told) >= REQUESTS
     assert codes([answer for _, answer in told]) - {0} == set(map(int, CODES))

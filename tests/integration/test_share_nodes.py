@@ -1,4 +1,4 @@
-"""Three real nodes of 4.3.1 and three embedded ones, asked by somebody who has the wrong address."""
+"""Three real nodes of 4.3.1 and three embedded ones respond alike to requests for another node."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def embedded() -> Iterator[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_the_wrong_nodes_answer_alike(name: str, real: tuple[str, int], embedded: tuple[str, int]) -> None:
+def test_the_wrong_nodes_of_both_clusters_answer_alike(
+    name: str, real: tuple[str, int], embedded: tuple[str, int]
+) -> None:
     with ThreadPoolExecutor(2) as pool:
         expected, found = pool.map(lambda address: tell(SCRIPTS[name], address), (real, embedded))
     assert found == expected

@@ -1,6 +1,6 @@
-"""A stream on brokers that renew no locks: micro-batches become as large as fits into half of a lock, and none is lost.
+"""A stream on brokers that can't renew: micro-batches fit into half of the lock duration, and no lock is lost.
 
-Driven as Spark drives it, without Spark; the sink takes its time for each record.
+The query is driven as Spark drives it, but without Spark. The sink needs a fixed time per record.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.release("4.1.2")]
 
 LOCK_S = 6.0
 A_RECORD_S = 0.004
-"""So 750 of them take half a lock; 2,000, with which a stream begins, would take more than a whole one."""
+"""750 records take half the lock duration; 2,000, with which a stream starts, would take more than all of it."""
 FEW, MANY = 400, 3_000
 A_SEND = 50
-"""Records in a producer's batch; brokers give whole ones."""
+"""Records in a producer's batch. Brokers only deliver whole batches."""
 
 
 def test_micro_batches_fit_the_lock(kafka: Cluster) -> None:
-    query = DrivenQuery(cast(Broker, kafka))  # what is asked of it, real ones can do as well
+    query = DrivenQuery(cast(Broker, kafka))  # it only uses methods that real clusters have too
     lock = {"share.record.lock.duration.ms": str(int(LOCK_S * 1000))}
     kafka.set_group_config(query.group, {"share.auto.offset.reset": "earliest", **lock})
     sizes: list[int] = []

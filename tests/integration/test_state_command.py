@@ -1,4 +1,4 @@
-"""`kshare state`, DescribeShareGroupOffsets and our own books agree, after all four kinds of acknowledgement."""
+"""`kshare state`, DescribeShareGroupOffsets and the test's own records agree, after all acknowledgement types."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _READ = 45
 _WORDS = ("accept", "accept", "reject", "release", "accept")
 
 
-def test_what_is_stored_is_what_was_acknowledged(
+def test_the_stored_state_matches_the_acknowledgements(
     kafka: Cluster | Broker, fresh_topic: FreshTopic, fresh_group: FreshGroup
 ) -> None:
     topic, group = fresh_topic(2), fresh_group()
@@ -39,7 +39,7 @@ def test_what_is_stored_is_what_was_acknowledged(
 
 
 def settle(kafka: Cluster | Broker, topic: str, group: str) -> dict[int, dict[int, str]]:
-    """Words by offset and partition. Of what was released some comes again and is accepted, some is left so."""
+    """Acknowledge. Returns types by partition and offset. Some released records are accepted later, some are not."""
     partition_acks: dict[int, dict[int, str]] = {0: {}, 1: {}}
     options: dict[str, Any] = {"acknowledgement": "explicit", "acquire": "records", "max_records": 40}
     can_renew = not kafka.release.startswith("4.1")
@@ -52,7 +52,7 @@ def settle(kafka: Cluster | Broker, topic: str, group: str) -> dict[int, dict[in
             word = _WORDS[record.offset % 5] if not record.redelivered else "accept"
             partition_acks[record.partition][record.offset] = word
             if word == "release" and record.offset > _READ // 2:
-                last.append(record)  # it would come again at once
+                last.append(record)  # it would be redelivered at once
             else:
                 getattr(record, word)()
             if sum(map(len, partition_acks.values())) >= 2 * _READ:
@@ -79,7 +79,7 @@ def check(form: dict[str, Any], described: dict[str, Any], words: dict[int, str]
     assert {stored[offset]["state"] for offset in unread} <= {"available"}
     opened = [offset for offset, one in stored.items() if one["state"] == "available"]
     assert form["lag"] == len(opened)
-    # Kafka 4.1 knows no lag.
+    # Kafka 4.1 doesn't report the lag.
     assert described["lag"] in (None, form["lag"])
 
 

@@ -1,4 +1,4 @@
-"""The consumer without an event loop, against real brokers."""
+"""The synchronous consumer with real brokers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_every_record_once(kafka: Cluster, fresh_topic: FreshTopic, fresh_group:
     assert seen == Counter(b"%d" % n for n in range(3000))
 
 
-def test_handlers_in_threads_settle_what_one_thread_takes(
+def test_handlers_in_threads_accept_records_that_another_thread_received(
     kafka: Cluster, fresh_topic: FreshTopic, fresh_group: FreshGroup
 ) -> None:
     topic, group = fresh_topic(), fresh_group()
@@ -58,7 +58,7 @@ def test_handlers_in_threads_settle_what_one_thread_takes(
     assert threads
 
 
-def test_what_a_body_that_raised_had_in_hand_comes_again(
+def test_records_held_when_the_body_raises_are_redelivered(
     kafka: Cluster, fresh_topic: FreshTopic, fresh_group: FreshGroup
 ) -> None:
     topic, group = fresh_topic(), fresh_group()

@@ -1,4 +1,4 @@
-"""`kshare top` on real brokers: lag, what waits for its next delivery, and the age of the oldest, on every release."""
+"""`kshare top` on real brokers of every release: lag, records that wait for redelivery, age of the oldest record."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools.kafka.cluster import Cluster
 pytestmark = [pytest.mark.kafka]
 
 
-def test_figures_are_those_of_what_was_done(
+def test_the_numbers_match_what_was_acknowledged(
     kafka: Cluster, fresh_topic: FreshTopic, fresh_group: FreshGroup, capsys: pytest.CaptureFixture[str]
 ) -> None:
     topic, group = fresh_topic(1), fresh_group()

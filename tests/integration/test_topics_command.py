@@ -1,4 +1,4 @@
-"""`kshare topics` and real brokers, and `kshare consume` of what was just created and of what was misspelt."""
+"""`kshare topics` with real brokers, and `kshare consume` of a new topic and of a misspelt one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Real clients against a real broker through `kshare trace`: all of it is decoded, and nobody is blamed.
+"""Real clients with a real broker through `kshare trace`: everything is decoded, and there are no findings.
 
-The clients are Apache's (Java), confluent-kafka (C) and ours; one release is looked at closely, others in short.
-confluent-kafka 2.16 can't be clean on 4.1.2, where half of its member ids are refused, as the linter says.
+The clients are Kafka's own (Java), confluent-kafka (C) and ours. One release is tested in detail, others briefly.
+confluent-kafka 2.16 isn't tested on 4.1.2, which refuses half of its member ids: the linter reports that.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def confluent(address: str, topic: str, group: str) -> None:
     deadline = time.monotonic() + DEADLINE_S
     while seen < RECORDS and time.monotonic() < deadline:
         seen += sum(1 for message in consumer.poll(timeout=0.5) if not message.error())
-    consumer.poll(timeout=0.5)  # says that the last ones are accepted
+    consumer.poll(timeout=0.5)  # acknowledges the last ones
     consumer.close()
     assert seen >= RECORDS
 
@@ -60,7 +60,7 @@ def ours(address: str, topic: str, group: str) -> None:
 
 @pytest.mark.release("4.3.1")
 @pytest.mark.parametrize("client", [java, confluent, ours], ids=lambda one: one.__name__)
-def test_all_is_decoded_and_clean_runs_are_left_in_peace(
+def test_everything_is_decoded_without_findings(
     kafka: Cluster,
     fresh_topic: FreshTopic,
     fresh_group: FreshGroup,
@@ -82,19 +82,19 @@ def test_all_is_decoded_and_clean_runs_are_left_in_peace(
     assert member["acquired"] >= RECORDS
     assert (
         member["acknowledged"]["accept"] >= RECORDS - 1
-    )  # ours asks for the next before it accepts the last
+    )  # our loop doesn't ask for a next record, which would accept the last one
     assert all_exchanges_are_through_the_proxy(trace, kafka)
     assert the_capture_says_the_same(trace.capture, trace)["exchanges"] == trace.summary["exchanges"]
-    # What libpcap saw of the broker, brokers' own requests among it.
+    # libpcap also captured the broker's own requests.
     if may_capture():
         assert the_capture_says_the_same(loopback, trace)["exchanges"] > trace.summary["exchanges"]
 
 
 @pytest.mark.release("4.1.2", "4.4.0")
-def test_other_releases_give_no_cause_for_blame_either(
+def test_other_releases_cause_no_findings_either(
     kafka: Cluster, fresh_topic: FreshTopic, fresh_group: FreshGroup, tmp_path: Path
 ) -> None:
-    """One client after the other."""
+    """All clients, one after the other."""
     clients = [java, ours] if kafka.release == "4.1.2" else [java, confluent, ours]
     topic = fresh_topic(2)
     with tracing(kafka.bootstrap, tmp_path) as trace:
@@ -115,13 +115,13 @@ def produce(address: str, topic: str) -> None:
 
 
 def all_exchanges_are_through_the_proxy(trace: Trace, kafka: Cluster) -> bool:
-    """Bootstrap and the broker's own address are different listeners; sessions are opened on the latter only."""
+    """The proxy has one listener for bootstrap, another for the broker. Sessions are only opened on the latter."""
     shared = {one["server"] for one in trace.of_type("exchange") if one["api"] == "ShareFetch"}
     return shared == {kafka.bootstrap}
 
 
 def the_capture_says_the_same(capture: Path, trace: Trace) -> Any:
-    """Gives its summary."""
+    """Compare with the trace. Returns the summary of the capture."""
     done = kshare("pcap", str(capture), "--json")
     assert (done.code, done.err) == (0, "")
     (summary,) = [one for one in map(json.loads, done.out.splitlines()) if one["type"] == "summary"]

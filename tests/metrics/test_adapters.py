@@ -1,4 +1,4 @@
-"""The same events through the real packages: what is scraped and what is exported."""
+"""Metrics from the same events in the real Prometheus and OpenTelemetry packages."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ EVENTS: list[Event] = [
 ]
 
 
-def test_every_event_moves_a_number_and_every_number_is_moved() -> None:
+def test_every_event_changes_a_metric_and_every_metric_has_an_event() -> None:
     assert {type(event) for event in EVENTS} == set(get_args(Event))
     moved = {reading.metric for event in EVENTS for reading in readings(event)}
     assert moved == set(METRICS)
@@ -64,7 +64,7 @@ def test_every_event_moves_a_number_and_every_number_is_moved() -> None:
             assert set(reading.labels) == set(reading.metric.labels)
 
 
-def test_what_prometheus_scrapes() -> None:
+def test_prometheus_metrics() -> None:
     registry = CollectorRegistry()
     observer = PrometheusObserver(registry)
     for event in EVENTS:
@@ -90,14 +90,14 @@ def test_what_prometheus_scrapes() -> None:
     assert b"# HELP kshare_requests_total Requests to brokers, by outcome." in generate_latest(registry)
 
 
-def test_one_observer_serves_many_consumers_and_a_second_one_says_why_not() -> None:
+def test_second_observer_with_the_same_registry_is_refused() -> None:
     registry = CollectorRegistry()
     PrometheusObserver(registry)
     with pytest.raises(ValueError, match="Duplicated timeseries"):
         PrometheusObserver(registry)
 
 
-def test_what_opentelemetry_exports() -> None:
+def test_opentelemetry_metrics() -> None:
     reader = InMemoryMetricReader()
     provider = MeterProvider([reader])
     observer = OpenTelemetryObserver(provider.get_meter("kshare"))

@@ -1,4 +1,4 @@
-"""Cancels work at each of its awaits, one after the other, until it gets through."""
+"""Cancels a function at each of its awaits, one after the other, until it completes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from anyio.lowlevel import checkpoint
 
 
 async def cancelled_at_each_await(work: Callable[[], Awaitable[None]], *, leap: int | None = None) -> None:
-    """After so many steps of the loop's, one more each time; with `leap`, also an n-th of them more."""
+    """The number of event-loop steps before cancelling grows by one each time; with `leap`, also by 1/leap of it."""
     done = anyio.Event()
 
     async def work_through() -> None:

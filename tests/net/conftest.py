@@ -1,4 +1,4 @@
-"""Every test of this room runs on both event loops."""
+"""Every test in this directory runs on asyncio and on trio."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def pair() -> Iterator[tuple[TcpStream, socket.socket]]:
-    """A stream of ours and the socket at its other end, over TCP: sockets of one machine ignore SO_RCVLOWAT."""
+    """A stream of ours and the socket at its other end. A TCP connection, because Unix sockets ignore SO_RCVLOWAT."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         ours = socket.create_connection(listener.getsockname())
         theirs, _ = listener.accept()

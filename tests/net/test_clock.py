@@ -1,4 +1,4 @@
-"""One clock for all: deadlines of ours are slept for with anyio."""
+"""The event loop's clock, and the time that the machine was suspended."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def test_it_is_the_event_loops_clock() -> None:
     assert before <= loop_clock()() <= anyio.current_time()
 
 
-def test_trio_as_a_guest_of_asyncio_keeps_its_own_clock() -> None:
+def test_trio_as_a_guest_of_asyncio_uses_trios_clock() -> None:
     async def guest() -> tuple[float, float, float]:
         return anyio.current_time(), loop_clock()(), anyio.current_time()
 
@@ -47,7 +47,7 @@ def test_trio_as_a_guest_of_asyncio_keeps_its_own_clock() -> None:
     asyncio.run(host())
 
 
-def test_suspension_is_what_the_systems_clock_counts_and_the_loops_does_not(
+def test_suspension_is_the_difference_between_two_system_clocks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     readings = {7: 1000.0}
@@ -59,12 +59,12 @@ def test_suspension_is_what_the_systems_clock_counts_and_the_loops_does_not(
     assert suspended_s() - before == 60.0
 
 
-def test_no_suspension_is_seen_while_there_is_none() -> None:
-    # Whatever comes between the two readings makes a single result smaller.
+def test_no_suspension_is_measured_while_awake() -> None:
+    # Any delay between the two readings makes a single result smaller.
     before, after = (max(suspended_s() for _ in range(100)) for _ in range(2))
     assert abs(after - before) < 0.01
 
 
-def test_where_the_system_cannot_tell_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_suspension_is_zero_on_systems_without_such_a_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock, "_THROUGH_SUSPENSION", None)
     assert suspended_s() == 0.0

@@ -1,4 +1,4 @@
-"""One connection: answers reach their askers however the bytes come, and every bad peer ends it with a reason."""
+"""One connection: each response reaches its caller however the bytes arrive; errors close it with a reason."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def echo(talk: Conversation) -> None:
         await answer_metadata(talk)
 
 
-async def test_asks_in_the_highest_common_version() -> None:
+async def test_requests_use_the_highest_common_version() -> None:
     ranges = RANGES | {MetadataRequest.API_KEY: (2, 9), FindCoordinatorRequest.API_KEY: (90, 99)}
     asked: list[int] = []
 
@@ -73,7 +73,7 @@ async def test_asks_in_the_highest_common_version() -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-async def test_one_byte_at_a_time(host: str) -> None:
+async def test_response_arriving_one_byte_at_a_time(host: str) -> None:
     async def script(talk: Conversation) -> None:
         await talk.greet()
         await answer_metadata(talk, "slow", piece=1)
@@ -82,8 +82,8 @@ async def test_one_byte_at_a_time(host: str) -> None:
         assert (await connection.ask(MetadataRequest([]))).cluster_id == "slow"
 
 
-async def test_cut_at_every_boundary() -> None:
-    """Two answers in one stream of bytes, cut in two at each place in turn."""
+async def test_responses_split_at_every_byte() -> None:
+    """Two responses in one stream of bytes, split at each position in turn."""
     length = 2 * len(encode_response(MetadataResponse(cluster_id="x"), METADATA, 1))
 
     async def script(talk: Conversation) -> None:
@@ -105,7 +105,7 @@ async def test_cut_at_every_boundary() -> None:
                     tasks.start_soon(connection.ask, MetadataRequest([]))
 
 
-async def test_each_asker_gets_its_own_answer() -> None:
+async def test_each_caller_gets_its_own_response() -> None:
     async def script(talk: Conversation) -> None:
         await talk.greet()
         requests = [await talk.request(FindCoordinatorRequest) for _ in range(20)]
@@ -137,7 +137,7 @@ async def test_each_asker_gets_its_own_answer() -> None:
         (struct.pack(">ii", 4, -5), "-5 belongs to no request under way"),
     ],
 )
-async def test_garbage_ends_it_with_the_reason(bad: bytes, says: str) -> None:
+async def test_invalid_data_closes_the_connection_with_a_reason(bad: bytes, says: str) -> None:
     async def script(talk: Conversation) -> None:
         await talk.greet()
         await talk.request(MetadataRequest)
@@ -162,7 +162,7 @@ async def test_garbage_ends_it_with_the_reason(bad: bytes, says: str) -> None:
             await connection.ask(MetadataRequest([]))
 
 
-async def test_a_large_answer_up_to_the_limit() -> None:
+async def test_responses_up_to_the_size_limit_are_received() -> None:
     async def script(talk: Conversation) -> None:
         await talk.greet()
         for size in (5_000_000, 5_000_001):
@@ -179,7 +179,7 @@ async def test_a_large_answer_up_to_the_limit() -> None:
             await connection.ask(SaslAuthenticateRequest())
 
 
-async def test_an_answer_that_cannot_be_decoded_concerns_its_asker_only() -> None:
+async def test_undecodable_response_only_fails_its_own_request() -> None:
     async def script(talk: Conversation) -> None:
         await talk.greet()
         header, _ = await talk.request(MetadataRequest)
@@ -192,7 +192,7 @@ async def test_an_answer_that_cannot_be_decoded_concerns_its_asker_only() -> Non
         assert (await connection.ask(MetadataRequest([]))).cluster_id == "fine"
 
 
-async def test_the_end_of_the_stream_fails_every_ask_and_is_told_once() -> None:
+async def test_end_of_stream_fails_every_request_and_is_reported_once() -> None:
     async def script(talk: Conversation) -> None:
         await talk.greet()
         await answer_metadata(talk)
@@ -213,7 +213,7 @@ async def test_the_end_of_the_stream_fails_every_ask_and_is_told_once() -> None:
         assert told == [connection.close_reason] * 2
 
 
-async def test_hung_up_on_at_the_first_request() -> None:
+async def test_connection_closed_at_the_first_request_hints_at_sasl() -> None:
     async def script(talk: Conversation) -> None:
         await talk.greet()
         await talk.request(MetadataRequest)
@@ -223,7 +223,7 @@ async def test_hung_up_on_at_the_first_request() -> None:
             await connection.ask(MetadataRequest([]))
 
 
-async def test_a_late_answer_is_dropped() -> None:
+async def test_late_response_is_dropped() -> None:
     asked_twice = anyio.Event()
 
     async def script(talk: Conversation) -> None:
@@ -249,7 +249,7 @@ async def test_a_late_answer_is_dropped() -> None:
         assert (await connection.ask(MetadataRequest([]))).cluster_id == "here"
 
 
-async def test_long_silence_ends_it() -> None:
+async def test_long_silence_closes_the_connection() -> None:
     async def script(talk: Conversation) -> None:
         await talk.greet()
         await talk.silence()
@@ -264,7 +264,7 @@ async def test_long_silence_ends_it() -> None:
             await connection.ask(MetadataRequest([]))
 
 
-async def test_no_time_at_all() -> None:
+async def test_zero_timeout() -> None:
     async with peer(echo) as address, connected(settings(address)) as connection:
         with pytest.raises(RequestTimedOut):
             await connection.ask(MetadataRequest([]), timeout=0)
@@ -273,7 +273,7 @@ async def test_no_time_at_all() -> None:
         assert (await connection.ask(MetadataRequest([]))).cluster_id == "here"
 
 
-async def test_cancelled_at_each_await_it_stays_of_use() -> None:
+async def test_connection_stays_usable_after_cancelled_requests() -> None:
     async with peer(echo) as address, connected(settings(address)) as connection:
         for steps in range(12):
             async with anyio.create_task_group() as tasks:
@@ -284,8 +284,8 @@ async def test_cancelled_at_each_await_it_stays_of_use() -> None:
             assert (await connection.ask(MetadataRequest([]))).cluster_id == "here"
 
 
-async def test_a_peer_that_stops_reading() -> None:
-    """Nothing of a request that is stuck half-way may be followed by another: the connection is over."""
+async def test_peer_that_stops_reading_closes_the_connection() -> None:
+    """A partly sent request can't be followed by another one, so the connection is closed."""
 
     async def script(talk: Conversation) -> None:
         await talk.greet()
@@ -298,7 +298,7 @@ async def test_a_peer_that_stops_reading() -> None:
         assert not connection.is_open
 
 
-async def test_given_up_before_its_turn_it_is_not_sent_and_harms_nobody() -> None:
+async def test_request_abandoned_before_it_is_sent_is_not_sent() -> None:
     seen: list[int] = []
     go = anyio.Event()
 
@@ -326,7 +326,7 @@ async def test_given_up_before_its_turn_it_is_not_sent_and_harms_nobody() -> Non
         assert connection.is_free
 
 
-async def test_closing_waits_for_nobody() -> None:
+async def test_closing_does_not_wait_for_responses() -> None:
     async def script(talk: Conversation) -> None:
         await talk.greet()
         await anyio.sleep_forever()
@@ -345,8 +345,8 @@ async def test_closing_waits_for_nobody() -> None:
         assert "closed" in repr(connection)
 
 
-async def test_alone_on_the_connection() -> None:
-    """Those already sent are answered first, those that come meanwhile wait."""
+async def test_exclusive_use_of_a_connection() -> None:
+    """Requests sent before are answered first; later ones wait."""
     seen: list[str] = []
 
     async def script(talk: Conversation) -> None:
@@ -383,7 +383,7 @@ async def test_alone_on_the_connection() -> None:
     assert seen == ["before", "0", "1", "2", "meanwhile"]
 
 
-async def test_correlation_ids_begin_anew_before_they_overflow() -> None:
+async def test_correlation_ids_restart_before_they_overflow() -> None:
     async with peer(echo) as address, connected(settings(address)) as connection:
         connection._last_id = 2**31 - 3
         for _ in range(5):
@@ -402,7 +402,7 @@ OLD_COORDINATORS = RANGES | {FindCoordinatorRequest.API_KEY: (1, 3)}
 async def talking(
     script: Callable[[Conversation], Awaitable[None]], **options: object
 ) -> AsyncIterator[Connection]:
-    """To a peer that knows coordinators by one key each."""
+    """A connection to a peer whose coordinator requests have one key each."""
 
     async def greeting(talk: Conversation) -> None:
         await talk.greet(versions_answer(OLD_COORDINATORS))
@@ -440,7 +440,7 @@ def send(connection: Connection, request: Request[Any], following: Following) ->
     return connection.send(request, on_reply=lambda _, answer: following(answer))
 
 
-async def test_a_conversation_goes_on_until_nothing_more_is_asked() -> None:
+async def test_request_chain_continues_until_the_callback_returns_none() -> None:
     heard: list[str] = []
     async with talking(say_keys) as connection:
         await converse(connection, coordinator("0"), until(9, heard))
@@ -448,7 +448,7 @@ async def test_a_conversation_goes_on_until_nothing_more_is_asked() -> None:
         assert (await connection.ask(coordinator("on"))).host == "on"
 
 
-async def test_a_conversation_that_is_begun_leaves_before_it_is_awaited() -> None:
+async def test_sent_request_leaves_before_it_is_awaited() -> None:
     seen = anyio.Event()
 
     async def script(talk: Conversation) -> None:
@@ -465,7 +465,7 @@ async def test_a_conversation_that_is_begun_leaves_before_it_is_awaited() -> Non
         await connection.wait_for_reply(waiting)
 
 
-async def test_why_a_conversation_could_not_begin_is_told_to_who_hears_it_out() -> None:
+async def test_wait_for_reply_raises_why_a_request_was_not_sent() -> None:
     async with talking(say_keys) as connection:
         unfit = send(connection, FindCoordinatorRequest(key=7), until(0, []))  # type: ignore[arg-type]
         with pytest.raises(EncodeError):
@@ -480,7 +480,7 @@ async def test_why_a_conversation_could_not_begin_is_told_to_who_hears_it_out() 
             await connection.wait_for_reply(late)
 
 
-async def test_a_conversation_begun_while_somebody_is_alone_leaves_afterwards() -> None:
+async def test_request_sent_during_exclusive_use_leaves_afterwards() -> None:
     heard: list[str] = []
     async with talking(say_keys) as connection:
         async with connection.exclusive() as exclusive:
@@ -492,7 +492,7 @@ async def test_a_conversation_begun_while_somebody_is_alone_leaves_afterwards() 
     assert heard == ["0", "1", "2", "3"]
 
 
-async def test_who_asks_in_between_gets_an_answer() -> None:
+async def test_other_requests_are_answered_during_a_chain() -> None:
     heard: list[str] = []
     async with talking(say_keys) as connection, anyio.create_task_group() as tasks:
         tasks.start_soon(converse, connection, coordinator("0"), until(200, heard))
@@ -500,7 +500,7 @@ async def test_who_asks_in_between_gets_an_answer() -> None:
             assert (await connection.ask(coordinator("me"))).host == "me"
 
 
-async def test_a_conversation_waits_while_somebody_is_alone_on_the_connection() -> None:
+async def test_request_chain_waits_during_exclusive_use() -> None:
     seen: list[str] = []
 
     async def script(talk: Conversation) -> None:
@@ -521,7 +521,7 @@ async def test_a_conversation_waits_while_somebody_is_alone_on_the_connection() 
     assert seen == ["0", "exclusive", "1"]
 
 
-async def test_what_is_raised_at_an_answer_reaches_the_asker() -> None:
+async def test_exceptions_of_the_callback_reach_the_caller() -> None:
     def fail(_: FindCoordinatorResponse) -> None:
         raise LookupError("nothing to go on with")
 
@@ -535,7 +535,7 @@ async def test_what_is_raised_at_an_answer_reaches_the_asker() -> None:
         assert (await connection.ask(coordinator("on"))).host == "on"
 
 
-async def test_each_answer_of_a_conversation_has_its_time() -> None:
+async def test_each_response_of_a_chain_has_its_own_timeout() -> None:
     heard: list[str] = []
 
     async def script(talk: Conversation) -> None:
@@ -550,11 +550,11 @@ async def test_each_answer_of_a_conversation_has_its_time() -> None:
         with pytest.raises(RequestTimedOut, match=r"didn't answer FindCoordinatorRequest within 2 s"):
             await converse(connection, coordinator("0"), until(100, heard), timeout=2.0)
         assert len(heard) == 5
-        assert anyio.current_time() - begun > 2.0 + 2.4, "the time began anew with each request"
+        assert anyio.current_time() - begun > 2.0 + 2.4, "the timeout restarts with each request"
         assert connection.is_suspect
 
 
-async def test_a_conversation_that_is_cut_off() -> None:
+async def test_request_chain_ends_when_the_connection_closes() -> None:
     async def script(talk: Conversation) -> None:
         header, request = await talk.request(FindCoordinatorRequest)
         await talk.answer(header, FindCoordinatorResponse(host=request.key))
@@ -565,7 +565,7 @@ async def test_a_conversation_that_is_cut_off() -> None:
             await converse(connection, coordinator("0"), until(100, []))
 
 
-async def test_a_conversation_cancelled_at_each_await_leaves_the_connection_of_use() -> None:
+async def test_cancelled_chain_leaves_the_connection_usable() -> None:
     async with talking(say_keys) as connection:
         for steps in range(12):
             async with anyio.create_task_group() as tasks:
@@ -576,7 +576,7 @@ async def test_a_conversation_cancelled_at_each_await_leaves_the_connection_of_u
             assert (await connection.ask(coordinator("on"))).host == "on"
 
 
-async def test_a_large_request_within_a_conversation_leaves_whole() -> None:
+async def test_large_request_of_a_chain_is_sent_whole() -> None:
     parts = FindCoordinatorRequest(coordinator_keys=["x" * 30_000] * 300)
     sizes: list[int] = []
 
@@ -597,7 +597,7 @@ async def test_a_large_request_within_a_conversation_leaves_whole() -> None:
         assert sorted(sizes) == [1, 1, 2, 9_000_000]
 
 
-async def test_a_peer_that_goes_in_the_middle_of_a_conversations_request() -> None:
+async def test_peer_that_disconnects_during_a_request_of_a_chain() -> None:
     parts = FindCoordinatorRequest(coordinator_keys=["x" * 30_000] * 300)
 
     async def script(talk: Conversation) -> None:

@@ -1,4 +1,4 @@
-"""Listeners that accept nothing, or accept and never answer: waits that end, errors that name it, no busy loop."""
+"""Listeners that accept no connection or never answer: bounded waits, errors that name the listener, no busy loop."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ async def why_not(chosen: NetSettings) -> str:
     return str(caught.value)
 
 
-async def test_nothing_is_accepted(wall: Wall) -> None:
+async def test_listener_that_accepts_nothing(wall: Wall) -> None:
     text = await why_not(settings(wall.address, connect_timeout=0.3))
     assert text == f"can't reach {wall.text}: no TCP connection within 0.3 s"
 
 
-async def test_the_request_timeout_bounds_connecting_too_and_the_step_is_named(wall: Wall) -> None:
+async def test_request_timeout_also_limits_connecting(wall: Wall) -> None:
     text = await why_not(settings(wall.address, connect_timeout=20.0, request_timeout=0.3))
     assert text == f"can't reach {wall.text}: not connected within 0.3 s (no TCP connection)"
 
 
-async def test_accepted_and_never_answered() -> None:
+async def test_listener_that_never_answers() -> None:
     async with peer(mute) as address:
         where = "{}:{}".format(*address)
         text = await why_not(settings(address, connect_timeout=0.3))
@@ -60,15 +60,15 @@ async def test_accepted_and_never_answered() -> None:
         assert text == f"can't reach {where}: no TLS handshake within 0.3 s"
 
 
-async def test_each_bootstrap_address_has_its_share_of_the_time(wall: Wall) -> None:
+async def test_bootstrap_addresses_share_the_time(wall: Wall) -> None:
     async with peer(mute) as second:
         text = await why_not(many(wall.address, second, connect_timeout=20.0, request_timeout=0.6))
     assert wall.text in text
     assert "{}:{}".format(*second) in text
 
 
-async def test_a_broker_that_answers_versions_only_is_left_for_the_next() -> None:
-    """With every order of addresses, for they are tried by chance."""
+async def test_broker_that_only_answers_api_versions_is_skipped() -> None:
+    """Repeated, because the order of addresses is random."""
     async with peer(silent) as first, peer(naming("lively")) as second:
         for _ in range(8):
             with anyio.fail_after(DEADLINE_S):
@@ -77,7 +77,7 @@ async def test_a_broker_that_answers_versions_only_is_left_for_the_next() -> Non
                     assert connection.peer == "{}:{}".format(*second)
 
 
-async def test_brokers_that_all_answer_versions_only() -> None:
+async def test_all_brokers_only_answer_api_versions() -> None:
     async with peer(silent) as first, peer(silent) as second:
         with anyio.fail_after(DEADLINE_S):
             async with Pool(many(first, second, request_timeout=1.0)) as pool:
@@ -87,7 +87,7 @@ async def test_brokers_that_all_answer_versions_only() -> None:
         assert f"{host}:{port} didn't answer MetadataRequest within" in str(caught.value)
 
 
-async def test_who_waits_behind_another_attempt_waits_no_longer_than_it_may(wall: Wall) -> None:
+async def test_waiting_for_another_attempt_ends_at_the_own_deadline(wall: Wall) -> None:
     async with Pool(settings(wall.address)) as pool, anyio.create_task_group() as tasks:
         pool.learn({1: (*wall.address, None)})
         tasks.start_soon(pool.connection, 1)
@@ -99,8 +99,8 @@ async def test_who_waits_behind_another_attempt_waits_no_longer_than_it_may(wall
         tasks.cancel_scope.cancel()
 
 
-async def test_a_broker_that_owes_an_answer_elsewhere_is_passed_over() -> None:
-    """Its connection for fetches timed out: what any broker can answer is asked of another."""
+async def test_broker_with_an_overdue_response_is_skipped() -> None:
+    """Its fetch connection timed out, so a request that any broker can answer is sent to another."""
 
     async def answers_no_second_question(talk: Conversation) -> None:
         await naming("first")(talk)
@@ -121,7 +121,7 @@ async def test_a_broker_that_owes_an_answer_elsewhere_is_passed_over() -> None:
 
 _QUICK = {"connect_timeout": 0.2, "request_timeout": 0.5, "backoff_min": 0.05, "backoff_max": 0.4}
 _MOST_TRIES = 12
-"""Within two seconds: pauses of 0.05, 0.1, 0.2, 0.4, 0.4, ... seconds, each a fifth shorter at most."""
+"""Within two seconds: pauses of 0.05, 0.1, 0.2, 0.4, 0.4, ... seconds, each up to a fifth shorter."""
 
 
 async def _try_for_two_seconds(pool: Pool) -> int:
@@ -145,7 +145,7 @@ async def _is_back(pool: Pool) -> None:
 
 
 @pytest.mark.parametrize("down", [hanging_up, mute, silent], ids=["hangs up", "mute", "versions only"])
-async def test_no_busy_loop_and_on_again(down: Script) -> None:
+async def test_failing_broker_is_retried_without_a_busy_loop_and_used_again(down: Script) -> None:
     greeted = 0
     up: Script | None = None
 
@@ -161,7 +161,9 @@ async def test_no_busy_loop_and_on_again(down: Script) -> None:
         await _is_back(pool)
 
 
-async def test_no_busy_loop_at_a_listener_that_accepts_nothing_and_on_again(wall: Wall) -> None:
+async def test_listener_that_accepts_nothing_is_retried_without_a_busy_loop_and_used_again(
+    wall: Wall,
+) -> None:
     async def serve(stream: ByteStream) -> None:
         async with stream:
             with suppress(HungUpError):
@@ -180,11 +182,11 @@ async def test_no_busy_loop_at_a_listener_that_accepts_nothing_and_on_again(wall
             tasks.cancel_scope.cancel()
 
 
-def test_an_outage_is_told_once_in_a_while() -> None:
+def test_outage_is_reported_at_intervals() -> None:
     outage = Outage("broker:9092")
     assert outage.on_success(0.0) is None
     assert outage.on_failure("refused", 1.0) is None
-    assert outage.on_success(2.0) is None, "nothing was told, so nothing is over"
+    assert outage.on_success(2.0) is None, "the outage was never reported, so its end isn't either"
     assert outage.on_failure("refused", 10.0) is None
     assert outage.on_failure("refused", 10.0 + AFTER_S) == (
         "broker:9092 has been unreachable for 3 s, after 2 attempts: refused; trying again"
@@ -198,9 +200,7 @@ def test_an_outage_is_told_once_in_a_while() -> None:
     assert outage.on_success(51.0) is None
 
 
-async def test_an_outage_is_in_the_log(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_outage_is_logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kshare.net.outage_log.AFTER_S", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as once:
         port = once.getsockname()[1]

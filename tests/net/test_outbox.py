@@ -1,4 +1,4 @@
-"""The order in which frames leave: whole, whatever the system takes at once."""
+"""The outbox: frames are sent whole and in order, however many bytes the system accepts at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kshare.net.tcp import TcpStream
 
 
 class Narrow:
-    """Takes so many bytes at once, and all of them from who waits."""
+    """A stream that accepts a limited number of bytes immediately, and all bytes from callers that wait."""
 
     def __init__(self, buffer: int) -> None:
         self.buffer = buffer
@@ -45,7 +45,7 @@ async def finish(outbox: Outbox) -> None:
 
 
 @pytest.mark.anyio
-async def test_what_does_not_leave_at_once_leaves_behind_what_was_put_before() -> None:
+async def test_rest_of_a_frame_is_sent_before_later_frames() -> None:
     stream, outbox = made(5)
     outbox.put(b"abc")
     assert outbox.is_free
@@ -54,7 +54,7 @@ async def test_what_does_not_leave_at_once_leaves_behind_what_was_put_before() -
     assert not outbox.is_free
     stream.buffer = 100
     outbox.put(b"ghi")
-    assert stream.sent == b"abcde", "not into the middle of another"
+    assert stream.sent == b"abcde", "a frame must not be sent in the middle of another"
     await finish(outbox)
     assert stream.sent == b"abcdefghi"
     assert outbox.is_free
@@ -63,7 +63,7 @@ async def test_what_does_not_leave_at_once_leaves_behind_what_was_put_before() -
 
 
 @pytest.mark.anyio
-async def test_only_what_has_not_begun_to_leave_can_be_taken_back() -> None:
+async def test_only_unsent_frames_can_be_withdrawn() -> None:
     stream, outbox = made(1)
     outbox.put(b"abc")
     outbox.put(b"def")
@@ -77,7 +77,7 @@ async def test_only_what_has_not_begun_to_leave_can_be_taken_back() -> None:
     assert not outbox.is_partly_sent(b"abc")
 
 
-def test_while_it_is_reserved_others_wait() -> None:
+def test_other_frames_wait_while_it_is_reserved() -> None:
     stream, outbox = made(100)
     outbox.reserve()
     assert not outbox.is_free
@@ -94,7 +94,7 @@ def test_while_it_is_reserved_others_wait() -> None:
 @pytest.mark.anyio
 @settings(max_examples=50, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 40), st.lists(st.tuples(st.booleans(), st.booleans()), max_size=8))
-async def test_every_frame_leaves_whole_and_in_order(buffer: int, frames: list[tuple[bool, bool]]) -> None:
+async def test_frames_are_sent_whole_and_in_order(buffer: int, frames: list[tuple[bool, bool]]) -> None:
     stream, outbox = made(buffer)
     left = b""
     for number, (is_taken_back, pauses) in enumerate(frames):

@@ -1,4 +1,4 @@
-"""What is said to somebody who may not."""
+"""Error messages for missing permissions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ READ_GROUP = Right("Read", "group", "my orders")
 BOB: dict[str, Any] = {"sasl_mechanism": "PLAIN", "username": "bob", "password": "secret"}
 
 
-def test_the_right_is_the_one_that_the_refusal_is_about() -> None:
+def test_missing_right_matches_the_error_code() -> None:
     needed = [READ_GROUP, Right("Read", "topic", "orders")]
     assert missing_right(ErrorCode.GROUP_AUTHORIZATION_FAILED, needed) == READ_GROUP
     assert missing_right(ErrorCode.TOPIC_AUTHORIZATION_FAILED, needed) == needed[1]
@@ -22,7 +22,7 @@ def test_the_right_is_the_one_that_the_refusal_is_about() -> None:
     assert missing_right(ErrorCode.NOT_COORDINATOR, needed) is None
 
 
-def test_the_command_can_be_pasted_into_a_shell() -> None:
+def test_command_is_quoted_for_the_shell() -> None:
     settings = NetSettings.parse("[::1]:9092", **BOB)
     assert grant(READ_GROUP, settings) == (
         "kafka-acls.sh --bootstrap-server '[::1]:9092' --add --allow-principal User:bob --operation Read "
@@ -31,7 +31,7 @@ def test_the_command_can_be_pasted_into_a_shell() -> None:
     assert grant(Right("Describe", "cluster"), settings).endswith("--operation Describe --cluster")
 
 
-def test_the_text_says_who_lacks_what() -> None:
+def test_message_says_which_principal_lacks_which_right() -> None:
     settings = NetSettings.parse("localhost:9092", **BOB)
     error = refusal(ErrorCode.GROUP_AUTHORIZATION_FAILED, "joining", READ_GROUP, settings)
     assert str(error).startswith(
@@ -51,5 +51,7 @@ def test_the_text_says_who_lacks_what() -> None:
         ({"sasl_mechanism": "OAUTHBEARER", "token": lambda: "t"}, None),
     ],
 )
-def test_who_we_are_is_known_where_it_can_be(options: dict[str, Any], name: str | None) -> None:
+def test_principal_is_derived_from_the_settings_if_possible(
+    options: dict[str, Any], name: str | None
+) -> None:
     assert principal(NetSettings.parse("localhost:9092", **options)) == name

@@ -1,4 +1,4 @@
-"""The pool: who shares a connection, what happens when nodes fail and come back, and that it ends whatever happens."""
+"""The pool: shared connections, failing and returning nodes, closing and cancellation."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ pytestmark = pytest.mark.anyio
 
 
 async def free_address() -> Address:
-    """Where nobody listens."""
+    """An address where nothing listens."""
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
         return "127.0.0.1", listener.extra(anyio.abc.SocketAttribute.local_port)
 
 
-async def test_one_connection_a_node_and_purpose() -> None:
+async def test_one_connection_per_node_and_purpose() -> None:
     greeted: list[str] = []
     async with (
         peer(naming("one", greeted)) as one,
@@ -55,7 +55,7 @@ async def test_one_connection_a_node_and_purpose() -> None:
     assert not other.is_open
 
 
-async def test_a_fetch_that_waits_holds_up_nobody() -> None:
+async def test_waiting_fetch_does_not_block_other_purposes() -> None:
     async with peer(silent) as one, Pool(settings(one)) as pool:
         pool.learn({1: (*one, None)})
         async with anyio.create_task_group() as tasks:
@@ -66,13 +66,13 @@ async def test_a_fetch_that_waits_holds_up_nobody() -> None:
             tasks.cancel_scope.cancel()
 
 
-async def test_a_node_nobody_knows() -> None:
+async def test_unknown_node_is_an_error() -> None:
     async with Pool(settings(await free_address())) as pool:
         with pytest.raises(ConnectionLost, match="address of node 7 isn't known"):
             await name_of(pool, 7)
 
 
-async def test_the_first_bootstrap_address_that_works() -> None:
+async def test_first_working_bootstrap_address_is_used() -> None:
     async def mute(talk: Conversation) -> None:
         await talk.silence()
 
@@ -83,7 +83,7 @@ async def test_the_first_bootstrap_address_that_works() -> None:
                 assert await name_of(pool, None) == "alive"
 
 
-async def test_none_of_the_addresses_works() -> None:
+async def test_error_names_all_bootstrap_addresses() -> None:
     one, two = await free_address(), await free_address()
     async with Pool(many(one, two)) as pool:
         with pytest.raises(ConnectionLost) as caught:
@@ -92,7 +92,7 @@ async def test_none_of_the_addresses_works() -> None:
             assert f"can't reach 127.0.0.1:{port}: connection refused" in str(caught.value)
 
 
-async def test_a_refused_login_is_not_tried_elsewhere() -> None:
+async def test_refused_login_is_not_retried_at_other_addresses() -> None:
     async def script(talk: Conversation) -> None:
         await talk.greet()
         header, _ = await talk.request(SaslHandshakeRequest)
@@ -104,7 +104,7 @@ async def test_a_refused_login_is_not_tried_elsewhere() -> None:
             await name_of(pool, None)
 
 
-async def test_a_connection_that_broke_is_made_again() -> None:
+async def test_broken_connection_is_replaced() -> None:
     greeted: list[str] = []
 
     async def script(talk: Conversation) -> None:
@@ -119,7 +119,7 @@ async def test_a_connection_that_broke_is_made_again() -> None:
         assert len(greeted) == 3
 
 
-async def test_after_a_failure_it_pauses_or_fails_at_once() -> None:
+async def test_retry_waits_for_the_pause_or_fails_if_it_exceeds_the_deadline() -> None:
     nobody = await free_address()
     async with Pool(settings(nobody, backoff_min=5.0, backoff_max=5.0)) as pool:
         pool.learn({1: (*nobody, None)})
@@ -132,10 +132,10 @@ async def test_after_a_failure_it_pauses_or_fails_at_once() -> None:
             await name_of(pool, 1, timeout=3.0)
         with anyio.move_on_after(0.1) as waiting:
             await name_of(pool, 1)
-        assert waiting.cancelled_caught, "a try that would come in time is waited for"
+        assert waiting.cancelled_caught, "an attempt before the deadline is waited for"
 
 
-async def test_the_pause_is_waited_for() -> None:
+async def test_pauses_are_waited_for() -> None:
     nobody = await free_address()
     async with Pool(settings(nobody, backoff_min=0.05, backoff_max=0.05)) as pool:
         for _ in range(3):
@@ -143,7 +143,7 @@ async def test_the_pause_is_waited_for() -> None:
                 await name_of(pool, None)
 
 
-async def test_a_node_that_moved() -> None:
+async def test_node_with_a_new_address() -> None:
     async with peer(naming("old")) as old, peer(naming("new")) as new, Pool(settings(old)) as pool:
         pool.learn({1: (*old, None)})
         assert await name_of(pool, 1) == "old"
@@ -151,7 +151,7 @@ async def test_a_node_that_moved() -> None:
         assert await name_of(pool, 1) == "new"
 
 
-async def test_a_silent_node_is_passed_over_when_any_will_do() -> None:
+async def test_silent_node_is_skipped_when_any_node_will_do() -> None:
     async with peer(silent) as mute, peer(naming("lively")) as lively, Pool(settings(mute)) as pool:
         with pytest.raises(RequestTimedOut):
             await name_of(pool, None, timeout=1.0)
@@ -160,7 +160,7 @@ async def test_a_silent_node_is_passed_over_when_any_will_do() -> None:
             assert await name_of(pool, None) == "lively"
 
 
-async def test_time_for_connecting_is_part_of_the_time() -> None:
+async def test_timeout_includes_connecting() -> None:
     async def mute(talk: Conversation) -> None:
         await talk.silence()
 
@@ -171,8 +171,8 @@ async def test_time_for_connecting_is_part_of_the_time() -> None:
                 await name_of(pool, node, timeout=0.1)
 
 
-async def test_closing_ends_everything_that_waits() -> None:
-    """Whoever waits for an answer, for a connection or for a pause learns that the pool is closed."""
+async def test_closing_ends_all_waiting_requests() -> None:
+    """Whether they wait for a response, a connection or a pause."""
 
     async def mute(talk: Conversation) -> None:
         await talk.silence()
@@ -201,7 +201,7 @@ async def test_closing_ends_everything_that_waits() -> None:
     assert all("closed on this side" in text for text in ended)
 
 
-async def test_what_the_body_raises_comes_out_as_it_is() -> None:
+async def test_exception_of_the_block_is_raised_unchanged() -> None:
     async with peer(naming("one")) as one:
         with pytest.raises(ZeroDivisionError):  # noqa: PT012
             async with Pool(settings(one)) as pool:
@@ -209,7 +209,7 @@ async def test_what_the_body_raises_comes_out_as_it_is() -> None:
                 raise ZeroDivisionError
 
 
-async def test_cancelled_at_each_await_nothing_is_left() -> None:
+async def test_nothing_is_left_when_cancelled_at_any_await() -> None:
     async with peer(naming("one")) as one:
 
         async def work() -> None:
@@ -219,7 +219,7 @@ async def test_cancelled_at_each_await_nothing_is_left() -> None:
         await cancelled_at_each_await(work)
 
 
-async def test_one_who_gives_up_leaves_the_others_their_connection() -> None:
+async def test_cancelled_caller_leaves_the_connection_to_others() -> None:
     async with peer(naming("one")) as one, Pool(settings(one)) as pool:
         for steps in range(8):
             async with anyio.create_task_group() as tasks:
@@ -245,7 +245,7 @@ def test_backoff_grows_and_is_bounded() -> None:
     assert backoff.until <= 0.06
 
 
-async def test_disowned_addresses_are_left_for_those_that_the_user_gave() -> None:
+async def test_rebootstrap_uses_the_bootstrap_servers_again() -> None:
     async with (
         peer(naming("first")) as first,
         peer(naming("second")) as second,

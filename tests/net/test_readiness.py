@@ -1,4 +1,4 @@
-"""Whoever wants to know that something has come is told at once, on every loop, until it is over."""
+"""`call_when_readable`: calls a function whenever data arrives, on both event loops, until the end of the stream."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Reader:
         if count is not None:
             self.got += buffer[:count]
             self.has_come.set()
-            self.has_come = anyio.Event()  # what is called may use anyio as tasks do
+            self.has_come = anyio.Event()  # the callback may use anyio as tasks do
             assert anyio.current_time() > 0
 
     async def until(self, expected: bytes) -> None:
@@ -42,7 +42,7 @@ class Reader:
 
 @asynccontextmanager
 async def reading(stream: TcpStream) -> AsyncIterator[Reader]:
-    """Called whenever something comes, as long as this lasts."""
+    """Call the reader whenever data arrives, for as long as the block lasts."""
     reader = Reader(stream)
     with anyio.fail_after(DEADLINE_S):
         async with anyio.create_task_group() as tasks:
@@ -51,7 +51,7 @@ async def reading(stream: TcpStream) -> AsyncIterator[Reader]:
             tasks.cancel_scope.cancel()
 
 
-async def test_called_for_all_that_comes_until_the_end(pair: tuple[TcpStream, socket.socket]) -> None:
+async def test_called_for_all_data_until_the_end(pair: tuple[TcpStream, socket.socket]) -> None:
     stream, peer = pair
     reader = Reader(stream)
     peer.sendall(b"before anybody listened")
@@ -69,7 +69,7 @@ async def test_called_for_all_that_comes_until_the_end(pair: tuple[TcpStream, so
                 await call_when_readable(stream, reader.read)
 
 
-async def test_given_up_it_calls_no_more_and_leaves_the_stream_to_others(
+async def test_cancelled_call_leaves_the_stream_to_others(
     pair: tuple[TcpStream, socket.socket],
 ) -> None:
     stream, peer = pair
@@ -88,7 +88,7 @@ async def test_given_up_it_calls_no_more_and_leaves_the_stream_to_others(
         await anyio.wait_readable(stream.socket)
 
 
-async def test_what_is_raised_while_it_is_given_up_is_nobodys(
+async def test_exception_during_cancellation_is_dropped(
     pair: tuple[TcpStream, socket.socket], anyio_backend: str
 ) -> None:
     stream, peer = pair
@@ -103,7 +103,7 @@ async def test_what_is_raised_while_it_is_given_up_is_nobodys(
                 raise ValueError("too late")
 
             async def listen() -> None:
-                with suppress(ValueError):  # who isn't cancelled yet may hear of it
+                with suppress(ValueError):  # raised if the cancellation isn't delivered yet
                     await call_when_readable(stream, read)
 
             tasks.start_soon(listen)
@@ -113,7 +113,7 @@ async def test_what_is_raised_while_it_is_given_up_is_nobodys(
 
 
 class Hoard(TcpStream):
-    """As TLS does: takes all from the socket, and hands out a part."""
+    """Like TLS: takes everything from the socket, and hands out parts."""
 
     held = b""
 
@@ -133,7 +133,7 @@ class Hoard(TcpStream):
         return bool(self.held)
 
 
-async def test_called_again_for_what_the_socket_does_not_tell_of(
+async def test_called_again_for_buffered_bytes(
     pair: tuple[TcpStream, socket.socket],
 ) -> None:
     plain, peer = pair
@@ -142,7 +142,7 @@ async def test_called_again_for_what_the_socket_does_not_tell_of(
         await reader.until(b"in one piece")
 
 
-async def test_a_loop_that_calls_nobody(
+async def test_event_loop_without_add_reader(
     pair: tuple[TcpStream, socket.socket], monkeypatch: pytest.MonkeyPatch, anyio_backend: str
 ) -> None:
     stream, peer = pair

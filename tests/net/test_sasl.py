@@ -1,4 +1,4 @@
-"""SASL against scripted peers: tokens, re-authenticating in time, refusals, and that secrets stay secret."""
+"""SASL with scripted peers: mechanisms, tokens, re-authentication, refusals, and secrets that stay secret."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ async def test_plain() -> None:
     assert heard == [b"alice\0alice\0hush"]
 
 
-async def test_the_name_in_scram_is_escaped() -> None:
+async def test_username_is_escaped_in_scram() -> None:
     heard: list[bytes] = []
     async with peer(letting_in(SaslAuthenticateResponse(REFUSED), heard=heard)) as address:
         await refusal(settings(address, **SCRAM | {"username": "a=b,c"}))
@@ -106,7 +106,7 @@ async def test_tokens_from_plain_and_async_functions() -> None:
         assert heard == [b"n,,\x01auth=Bearer tok\x01\x01"]
 
 
-async def test_a_token_that_is_refused() -> None:
+async def test_refused_token() -> None:
     heard: list[bytes] = []
     script = letting_in(
         SaslAuthenticateResponse(auth_bytes=b'{"status":"invalid_token"}'),
@@ -122,7 +122,7 @@ async def test_a_token_that_is_refused() -> None:
 
 
 @pytest.mark.parametrize("wrong", [lambda: "", lambda: None, lambda: b"tok", lambda: "a\x01b", lambda: 1 / 0])
-async def test_a_token_function_that_gives_none(wrong: Callable[[], Any]) -> None:
+async def test_token_function_that_returns_no_token(wrong: Callable[[], Any]) -> None:
     async with peer(lambda talk: talk.greet()) as address:
         problem = await refusal(settings(address, **bearer(wrong)))
     assert isinstance(problem, AuthenticationFailed)
@@ -138,7 +138,7 @@ async def test_a_token_function_that_gives_none(wrong: Callable[[], Any]) -> Non
         (SaslHandshakeResponse(42), "INVALID_REQUEST"),
     ],
 )
-async def test_a_mechanism_that_is_refused(answer: SaslHandshakeResponse, says: str) -> None:
+async def test_refused_mechanism(answer: SaslHandshakeResponse, says: str) -> None:
     async def script(talk: Conversation) -> None:
         await talk.greet()
         await choose(talk, answer)
@@ -163,7 +163,7 @@ async def test_a_mechanism_that_is_refused(answer: SaslHandshakeResponse, says: 
         (bearer(lambda: "hush"), [SaslAuthenticateResponse(auth_bytes=b"{}")] * 20, "did not complete"),
     ],
 )
-async def test_a_refusal_and_nonsense(
+async def test_refused_and_invalid_exchanges(
     options: dict[str, Any], answers: list[SaslAuthenticateResponse], says: str
 ) -> None:
     async with peer(letting_in(*answers, heard=[])) as address:
@@ -173,7 +173,7 @@ async def test_a_refusal_and_nonsense(
     assert "hush" not in str(problem)
 
 
-async def test_a_broker_without_the_requests_of_sasl() -> None:
+async def test_broker_without_sasl_authenticate() -> None:
     async def script(talk: Conversation) -> None:
         ranges = {key: rest for key, rest in RANGES.items() if key != SaslAuthenticateRequest.API_KEY}
         await talk.greet(versions_answer(ranges))
@@ -184,21 +184,21 @@ async def test_a_broker_without_the_requests_of_sasl() -> None:
         assert isinstance(await refusal(settings(address, **PLAIN)), Unsupported)
 
 
-async def test_silence_in_the_middle() -> None:
+async def test_silence_during_authentication() -> None:
     async def script(talk: Conversation) -> None:
         await talk.greet()
         await choose(talk)
         await talk.silence()
 
     async with peer(script) as address:
-        # Long enough to load kafka-python, which the first test that comes here does.
+        # long enough to import kafka-python, which the first of these tests does
         problem = await refusal(settings(address, connect_timeout=1.0, **PLAIN))
     assert isinstance(problem, ConnectionLost)
     assert "no SASL authentication within 1 s" in str(problem)
 
 
 def renewing(lifetime_ms: int, log: list[str], *, refuse_second: bool = False) -> Script:
-    """A broker whose sessions last so long; writes down what it is asked."""
+    """A broker with sessions of this lifetime, which logs its requests."""
 
     async def script(talk: Conversation) -> None:
         await talk.greet()
@@ -218,7 +218,7 @@ def renewing(lifetime_ms: int, log: list[str], *, refuse_second: bool = False) -
     return script
 
 
-async def test_authenticates_anew_in_time_while_others_wait() -> None:
+async def test_reauthentication_in_time_during_requests() -> None:
     asked: list[str] = []
     tokens: list[str] = []
 
@@ -238,7 +238,7 @@ async def test_authenticates_anew_in_time_while_others_wait() -> None:
     assert text.count("SaslHandshake SaslAuthenticate") == text.count("SaslHandshake") >= 3
 
 
-async def test_refused_anew() -> None:
+async def test_refused_reauthentication_closes_the_connection() -> None:
     async with (
         peer(renewing(100, [], refuse_second=True)) as address,
         connected(settings(address, **PLAIN)) as connection,
@@ -249,7 +249,7 @@ async def test_refused_anew() -> None:
             await connection.ask(MetadataRequest([]))
 
 
-async def test_silent_anew() -> None:
+async def test_unanswered_reauthentication_closes_the_connection() -> None:
     async def script(talk: Conversation) -> None:
         await talk.greet()
         await choose(talk)
@@ -265,7 +265,7 @@ async def test_silent_anew() -> None:
         assert "timed out" in str(connection.close_reason)
 
 
-async def test_cancelled_at_each_await_nothing_is_left() -> None:
+async def test_nothing_is_left_when_cancelled_at_any_await() -> None:
     async with peer(letting_in(SaslAuthenticateResponse(), heard=[])) as address:
 
         async def connect() -> None:
@@ -275,7 +275,7 @@ async def test_cancelled_at_each_await_nothing_is_left() -> None:
         await cancelled_at_each_await(connect, leap=4)
 
 
-async def test_secrets_reach_no_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_secrets_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     for options in (PLAIN, bearer(lambda: "hush")):
         async with (
@@ -288,7 +288,7 @@ async def test_secrets_reach_no_log(caplog: pytest.LogCaptureFixture) -> None:
     assert "hush" not in caplog.text
 
 
-async def test_kerberos_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_gssapi_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gssapi", None)
     async with peer(lambda talk: talk.greet()) as address:
         problem = await refusal(settings(address, sasl_mechanism="GSSAPI"))
@@ -296,8 +296,8 @@ async def test_kerberos_without_its_package(monkeypatch: pytest.MonkeyPatch) -> 
     assert "pip install gssapi" in str(problem)
 
 
-async def test_kerberos(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a stand-in for the package: the order of the tokens, and that the last one is sent though all is done."""
+async def test_gssapi(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a stub of the package: the order of tokens, and that the last one is sent though the context is complete."""
     monkeypatch.setitem(sys.modules, "gssapi", kerberos())
     heard: list[bytes] = []
     answers = [b"more", b"\x07\x00\x10\x00", b""]
@@ -340,20 +340,20 @@ def kerberos() -> types.ModuleType:
     return module  # type: ignore[no-any-return]
 
 
-def test_nothing_of_sasl_is_loaded_before_it_is_asked_for() -> None:
-    """kafka-python takes a tenth of a second to load."""
+def test_sasl_modules_are_imported_on_demand() -> None:
+    """Importing kafka-python takes a tenth of a second."""
     check = "import sys, kshare.net.pool; sys.exit('kafka' in sys.modules)"
     subprocess.run([sys.executable, "-c", check], check=True, timeout=60)
 
 
-def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "kafka", None)
     with pytest.raises(ConfigError, match=re.escape("pip install 'kshare[sasl]'")):
         NetSettings.parse("localhost:9092", **PLAIN)
 
 
-async def test_another_kafka_python_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Releases before 3.0 have its mechanisms elsewhere, and later ones may."""
+async def test_unsupported_release_of_kafka_python_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before 3.0 its mechanisms were in other modules, and they may move again."""
     monkeypatch.setitem(sys.modules, "kafka.net.sasl", None)
     async with peer(lambda talk: talk.greet()) as address:
         problem = await refusal(settings(address, **PLAIN))
@@ -361,8 +361,8 @@ async def test_another_kafka_python_is_refused_by_name(monkeypatch: pytest.Monke
     assert "SASL needs kafka-python 3.0" in str(problem)
 
 
-def test_what_is_relied_on_in_kafka_python() -> None:
-    """Its mechanisms are internal to it. Whoever raises the bound in pyproject.toml runs this on the new release."""
+def test_kafka_python_has_what_we_use() -> None:
+    """Its mechanisms are internal. Run this with a new release before raising the limit in pyproject.toml."""
     from kafka.net.sasl import get_sasl_mechanism
     from kafka.net.sasl.oauth import AbstractTokenProvider
 

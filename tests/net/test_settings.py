@@ -1,4 +1,4 @@
-"""Settings: what is understood, and what every refusal says to write instead."""
+"""Settings: valid and invalid values, and error messages that say what to write."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kshare.net.settings import NetSettings, Security
         ("under_score.example.:9092", (("under_score.example.", 9092),)),
     ],
 )
-def test_addresses(text: str | list[str], expected: tuple[tuple[str, int], ...]) -> None:
+def test_valid_addresses(text: str | list[str], expected: tuple[tuple[str, int], ...]) -> None:
     assert parse_addresses(text) == expected
     assert parse_addresses(",".join(map(format_address, expected))) == expected
 
@@ -53,7 +53,7 @@ def test_addresses(text: str | list[str], expected: tuple[tuple[str, int], ...])
         ([9092], "host:port"),
     ],
 )
-def test_addresses_that_are_none(text: Any, says: str) -> None:
+def test_invalid_addresses(text: Any, says: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_addresses(text)
     assert says in str(caught.value)
@@ -89,7 +89,7 @@ def test_addresses_that_are_none(text: Any, says: str) -> None:
         ),
     ],
 )
-def test_security_that_contradicts_itself(options: dict[str, Any], says: str) -> None:
+def test_contradictory_security_options(options: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError) as caught:
         Security(**options)
     assert says in str(caught.value)
@@ -115,12 +115,12 @@ def test_settings_out_of_range(options: dict[str, Any], says: str) -> None:
     assert says in str(caught.value)
 
 
-def test_no_bootstrap_at_all() -> None:
+def test_missing_bootstrap() -> None:
     with pytest.raises(ConfigError, match="host:port"):
         NetSettings(bootstrap=())
 
 
-def test_secrets_are_in_no_repr() -> None:
+def test_repr_has_no_secrets() -> None:
     settings = NetSettings.parse(
         "a:1",
         tls=True,

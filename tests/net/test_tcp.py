@@ -1,4 +1,4 @@
-"""Plain TCP: which address is taken, frames of any size whole, nothing left when it is given up."""
+"""Plain TCP: choice of address, frames of any size, cancellation and closing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def resolving_to(*addresses: tuple[str, int]) -> object:
     return getaddrinfo
 
 
-async def test_the_address_that_answers_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_address_that_accepts_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     with listening() as open_one, listening() as closed_one:
         gone = closed_one.getsockname()
         closed_one.close()
@@ -52,8 +52,8 @@ async def test_the_address_that_answers_is_taken(monkeypatch: pytest.MonkeyPatch
             await stream.aclose()
 
 
-async def test_a_silent_address_does_not_hold_up_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    # 192.0.2.0/24 is for documentation: nobody is there to refuse.
+async def test_silent_address_does_not_delay_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    # 192.0.2.0/24 is reserved for documentation: nothing answers there.
     with listening() as open_one:
         monkeypatch.setattr(anyio, "getaddrinfo", resolving_to(("192.0.2.1", 9), open_one.getsockname()))
         with anyio.fail_after(DEADLINE_S):
@@ -61,7 +61,7 @@ async def test_a_silent_address_does_not_hold_up_the_next(monkeypatch: pytest.Mo
             await stream.aclose()
 
 
-async def test_when_all_refuse_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_all_addresses_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
     with listening() as closed_one:
         gone = closed_one.getsockname()
     monkeypatch.setattr(anyio, "getaddrinfo", resolving_to(gone, gone))
@@ -69,7 +69,7 @@ async def test_when_all_refuse_it_says_so(monkeypatch: pytest.MonkeyPatch) -> No
         await tcp.connect("any", 1)
 
 
-async def test_frames_of_all_sizes_come_whole(pair: tuple[TcpStream, socket.socket]) -> None:
+async def test_frames_of_all_sizes_are_received_whole(pair: tuple[TcpStream, socket.socket]) -> None:
     stream, peer = pair
     random = Random(4)
     sizes = [0, 1, 3, CHUNK - 4, CHUNK, CHUNK + 1, 16 * 1024, 1_000_000, 7, 300_000, 5, 0]
@@ -95,10 +95,10 @@ async def test_frames_of_all_sizes_come_whole(pair: tuple[TcpStream, socket.sock
     assert heard == data
 
 
-async def test_a_small_frame_behind_a_large_one_wakes_whoever_waits(
+async def test_small_frame_after_a_large_one_wakes_the_reader(
     pair: tuple[TcpStream, socket.socket],
 ) -> None:
-    """Nobody reads between the two: what was said about the large one must not outlive it."""
+    """Nothing is read in between: the read threshold for the large frame must not outlive it."""
     stream, peer = pair
     large = b"l" * 300_000
     half = len(large) // 2
@@ -114,7 +114,7 @@ async def test_a_small_frame_behind_a_large_one_wakes_whoever_waits(
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(read_large)
                 peer.sendall(len(large).to_bytes(4, "big") + large[:half])
-                # Only who has to wait for the rest says for how much.
+                # The threshold is only set when the reader has to wait for the rest.
                 while len(heard) < half:
                     await anyio.lowlevel.checkpoint()
                 peer.sendall(large[half:])
@@ -123,7 +123,7 @@ async def test_a_small_frame_behind_a_large_one_wakes_whoever_waits(
             assert [bytes(frame) for frame in reader.read()] == [b"small"]
 
 
-async def test_a_frame_that_is_too_large_is_refused_before_it_is_read(
+async def test_too_large_frame_is_refused_before_it_is_read(
     pair: tuple[TcpStream, socket.socket],
 ) -> None:
     stream, peer = pair
@@ -132,7 +132,7 @@ async def test_a_frame_that_is_too_large_is_refused_before_it_is_read(
         await next_frames(stream, FrameReader(stream, LIMIT, lambda _: None))
 
 
-async def test_the_end_in_the_middle_of_a_frame_is_the_end(pair: tuple[TcpStream, socket.socket]) -> None:
+async def test_stream_that_ends_within_a_frame(pair: tuple[TcpStream, socket.socket]) -> None:
     stream, peer = pair
     peer.sendall((100_000).to_bytes(4, "big") + b"x" * 50_000)
     peer.close()
@@ -141,10 +141,10 @@ async def test_the_end_in_the_middle_of_a_frame_is_the_end(pair: tuple[TcpStream
 
 
 @pytest.mark.parametrize("is_begun", [False, True])
-async def test_more_is_sent_than_the_system_takes_at_once(
+async def test_more_is_sent_than_the_system_accepts_at_once(
     pair: tuple[TcpStream, socket.socket], is_begun: bool
 ) -> None:
-    """Be it begun by somebody who can't wait."""
+    """Also if a caller that can't wait has sent the first part."""
     stream, peer = pair
     data = Random(1).randbytes(5_000_000)
     received = bytearray()
@@ -165,7 +165,7 @@ async def test_more_is_sent_than_the_system_takes_at_once(
     assert not stream.send_now(b"")
 
 
-async def test_closing_wakes_whoever_waits(pair: tuple[TcpStream, socket.socket]) -> None:
+async def test_closing_wakes_waiting_readers(pair: tuple[TcpStream, socket.socket]) -> None:
     stream, _ = pair
     failures: list[Exception] = []
 
@@ -185,10 +185,10 @@ async def test_closing_wakes_whoever_waits(pair: tuple[TcpStream, socket.socket]
     await stream.aclose()
 
 
-async def test_who_waits_for_much_is_woken_by_all_of_it_and_by_little_afterwards(
+async def test_read_threshold_wakes_once_and_is_lowered_afterwards(
     pair: tuple[TcpStream, socket.socket],
 ) -> None:
-    """What has been said about how much to wait for must not outlive the wait."""
+    """The threshold for one wait must not outlive it."""
     stream, peer = pair
     buffer = memoryview(bytearray(60_000))
     part = len(buffer) // 3
@@ -201,7 +201,7 @@ async def test_who_waits_for_much_is_woken_by_all_of_it_and_by_little_afterwards
             await anyio.wait_readable(stream.socket)
             wakes += 1
             at += stream.receive_now(buffer[at:]) or 0
-        assert wakes == 1 or sys.platform != "linux", "elsewhere every part wakes"
+        assert wakes == 1 or sys.platform != "linux", "on other systems each part wakes the reader"
 
     async def woken_by_little() -> None:
         stream.set_read_threshold(1)

@@ -1,4 +1,4 @@
-"""TLS: who is believed, who isn't, and wrong doors; by the real library on both sides."""
+"""TLS: trusted and untrusted certificates, client certificates, and mismatched listeners; with the real library."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Authority:
-    """Certificates for a test, as files and as contexts of the peer."""
+    """A CA for a test: certificates as files, and TLS contexts for the peer."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -66,7 +66,7 @@ async def polite(talk: Conversation) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-async def test_an_authority_that_is_believed(authority: Authority, host: str) -> None:
+async def test_trusted_authority(authority: Authority, host: str) -> None:
     async with peer(polite, host=host, context=authority.context(host)) as address:
         for options in (
             {"tls": True, "ca_file": authority.ca_file},
@@ -76,7 +76,7 @@ async def test_an_authority_that_is_believed(authority: Authority, host: str) ->
                 assert (await connection.ask(MetadataRequest([]))).cluster_id == "safe"
 
 
-async def test_an_authority_that_is_not(authority: Authority) -> None:
+async def test_untrusted_authority(authority: Authority) -> None:
     async with peer(polite, context=authority.context("127.0.0.1")) as address:
         problem = await refusal(settings(address, tls=True))
         assert isinstance(problem, AuthenticationFailed)
@@ -84,7 +84,7 @@ async def test_an_authority_that_is_not(authority: Authority) -> None:
         assert "ca_file" in str(problem)
 
 
-async def test_another_name(authority: Authority) -> None:
+async def test_certificate_for_another_name(authority: Authority) -> None:
     async with peer(polite, context=authority.context("elsewhere.test")) as address:
         problem = await refusal(settings(address, tls=True, ca_file=authority.ca_file))
         assert isinstance(problem, AuthenticationFailed)
@@ -98,7 +98,7 @@ async def test_another_name(authority: Authority) -> None:
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
-async def test_our_own_certificate(authority: Authority, encrypted: bool) -> None:
+async def test_client_certificate(authority: Authority, encrypted: bool) -> None:
     cert, key = authority.own(encrypted)
     options = {"tls": True, "ca_file": authority.ca_file, "cert_file": cert, "key_file": key}
     options |= {"key_password": "hush"} if encrypted else {}
@@ -109,7 +109,7 @@ async def test_our_own_certificate(authority: Authority, encrypted: bool) -> Non
         assert "cert_file" in str(await refusal(settings(address, tls=True, ca_file=authority.ca_file)))
 
 
-async def test_files_that_are_of_no_use(authority: Authority, tmp_path: Path) -> None:
+async def test_unusable_certificate_files(authority: Authority, tmp_path: Path) -> None:
     cert, key = authority.own(encrypted=True)
     junk = tmp_path / "junk"
     junk.write_text("no certificate")
@@ -128,7 +128,7 @@ async def test_files_that_are_of_no_use(authority: Authority, tmp_path: Path) ->
         assert "quiet" not in str(problem)
 
 
-async def test_tls_at_a_plaintext_door() -> None:
+async def test_tls_with_a_plaintext_listener() -> None:
     async def at_once(talk: Conversation) -> None:
         await talk.stream.receive(5)
 
@@ -143,7 +143,7 @@ async def test_tls_at_a_plaintext_door() -> None:
             assert "TLS" in str(problem)
 
 
-async def test_plaintext_at_a_tls_door(authority: Authority) -> None:
+async def test_plaintext_with_a_tls_listener(authority: Authority) -> None:
     async def script(talk: Conversation) -> None:
         await talk.send(b"\x15\x03\x03\x00\x02\x02\x50")
         await talk.silence()
@@ -154,7 +154,7 @@ async def test_plaintext_at_a_tls_door(authority: Authority) -> None:
         assert "it looks like TLS: add tls=True" in str(problem)
 
 
-async def test_a_silent_tls_door() -> None:
+async def test_silent_tls_listener() -> None:
     async def script(talk: Conversation) -> None:
         await talk.stream.receive()
         await anyio.sleep_forever()
@@ -165,8 +165,8 @@ async def test_a_silent_tls_door() -> None:
         assert "no TLS handshake within 1 s" in str(problem)
 
 
-async def test_slow_tls(authority: Authority) -> None:
-    """Through a wire that carries one byte at a time."""
+async def test_slow_tls_connection(authority: Authority) -> None:
+    """Over a connection that transmits one byte at a time."""
     async with peer(polite, context=authority.context("127.0.0.1")) as hidden:
 
         async def wire(talk: Conversation) -> None:
@@ -190,8 +190,8 @@ async def test_slow_tls(authority: Authority) -> None:
                 assert (await connection.ask(MetadataRequest([]))).cluster_id == "safe"
 
 
-async def test_cancelled_at_each_await_nothing_is_left(authority: Authority) -> None:
-    """Left sockets would show as ResourceWarnings, which are errors; left tasks would keep the group from ending."""
+async def test_nothing_is_left_when_cancelled_at_any_await(authority: Authority) -> None:
+    """Open sockets would cause ResourceWarnings, which are errors; running tasks would keep the task group open."""
     async with peer(polite, context=authority.context("127.0.0.1")) as address:
         chosen = settings(address, tls=True, ca_file=authority.ca_file)
 

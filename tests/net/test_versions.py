@@ -1,4 +1,4 @@
-"""Finding out what a broker speaks, and saying what is missing for share groups."""
+"""Negotiating API versions, and errors that say what is missing for share groups."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ UNSUPPORTED_VERSION = 35
     ("listed", "second"),
     [([], 0), ([ApiVersion(18, 0, 2)], 2), ([ApiVersion(3, 0, 1), ApiVersion(18, 0, 3)], 3)],
 )
-async def test_a_broker_that_knows_older_questions_only(listed: list[ApiVersion], second: int) -> None:
-    """It refuses in version 0, whatever it was asked; the oldest ones don't even say what they would understand."""
+async def test_broker_that_only_knows_older_versions_of_api_versions(
+    listed: list[ApiVersion], second: int
+) -> None:
+    """It responds in version 0 to any version. The oldest brokers don't even list the versions that they support."""
     asked: list[int] = []
 
     async def script(talk: Conversation) -> None:
-        # By hand: an old broker can't decode what is newer than itself.
+        # Decoded by hand: an old broker can't decode versions newer than itself.
         frame = memoryview(await talk.stream.receive())
         _, key, version, correlation_id = struct.unpack_from(">ihhi", frame)
         assert key == ApiVersionsRequest.API_KEY
@@ -49,7 +51,7 @@ async def test_a_broker_that_knows_older_questions_only(listed: list[ApiVersion]
     assert asked == [4, second]
 
 
-async def test_a_broker_that_refuses_its_own_offer() -> None:
+async def test_broker_that_refuses_the_version_it_offers() -> None:
     async def script(talk: Conversation) -> None:
         while True:
             header, _ = await talk.request(ApiVersionsRequest)
@@ -61,14 +63,14 @@ async def test_a_broker_that_refuses_its_own_offer() -> None:
         assert "refuses the version of ApiVersions that it offers itself" in str(problem)
 
 
-async def test_a_broker_that_refuses_otherwise() -> None:
+async def test_broker_that_returns_another_error() -> None:
     async with peer(lambda talk: talk.greet(ApiVersionsResponse(42))) as address:
         problem = await refusal(settings(address))
         assert isinstance(problem, Unsupported)
         assert "INVALID_REQUEST" in str(problem)
 
 
-async def test_an_answer_that_is_none() -> None:
+async def test_undecodable_response() -> None:
     async def script(talk: Conversation) -> None:
         header, _ = await talk.request(ApiVersionsRequest)
         await talk.send(struct.pack(">iih", 6, header.correlation_id, 0))
@@ -80,7 +82,7 @@ async def test_an_answer_that_is_none() -> None:
         assert "its response can't be decoded" in str(problem)
 
 
-async def test_a_peer_that_never_answers() -> None:
+async def test_peer_that_never_answers() -> None:
     async with peer(lambda talk: talk.silence()) as address:
         for options in ({"connect_timeout": 1.0}, {"request_timeout": 0.1}):
             problem = await refusal(settings(address, **options))
@@ -89,7 +91,7 @@ async def test_a_peer_that_never_answers() -> None:
 
 
 async def told(answer: ApiVersionsResponse) -> str:
-    """What `require_share_groups` says about a broker that answers so."""
+    """The error of `require_share_groups` for a broker with this response."""
 
     async def script(talk: Conversation) -> None:
         await talk.greet(answer)
@@ -103,19 +105,19 @@ async def told(answer: ApiVersionsResponse) -> str:
         return ""
 
 
-async def test_a_broker_with_share_groups() -> None:
+async def test_broker_with_share_groups() -> None:
     assert await told(versions_answer()) == ""
     assert await told(versions_answer(features={"share.version": 2})) == ""
 
 
 @pytest.mark.parametrize("missing", [ShareGroupHeartbeatRequest, ShareFetchRequest, ShareAcknowledgeRequest])
-async def test_a_broker_without_share_groups(missing: type[ShareFetchRequest]) -> None:
+async def test_broker_without_share_groups(missing: type[ShareFetchRequest]) -> None:
     text = await told(versions_answer({key: rest for key, rest in RANGES.items() if key != missing.API_KEY}))
     assert missing.NAME.removesuffix("Request") in text
     assert "Kafka 4.1 or newer" in text
 
 
-async def test_a_broker_with_another_version_of_share_groups() -> None:
+async def test_broker_with_other_versions_of_the_share_apis() -> None:
     text = await told(versions_answer(RANGES | {ShareFetchRequest.API_KEY: (0, 0)}))
     assert "supports ShareFetch v0, kshare v1 to v2" in text
     assert "upgrade the broker" in text
@@ -124,14 +126,14 @@ async def test_a_broker_with_another_version_of_share_groups() -> None:
     assert "upgrade kshare" in text
 
 
-async def test_a_cluster_with_share_groups_switched_off() -> None:
+async def test_share_groups_switched_off() -> None:
     for features in ({"share.version": 0}, {"metadata.version": 27}):
         text = await told(versions_answer(features=features))
         assert "kafka-features.sh" in text
         assert "upgrade --feature share.version=1" in text
 
 
-async def test_a_cluster_that_cannot_switch_them_on() -> None:
+async def test_share_groups_cannot_be_switched_on() -> None:
     answer = versions_answer(features={"metadata.version": 25})
     answer.supported_features = [SupportedFeatureKey("share.version", 0, 0)]
     assert "can't run share.version=1" in await told(answer)

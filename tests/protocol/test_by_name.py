@@ -1,4 +1,4 @@
-"""The generic door and the JSON form."""
+"""Encoding and decoding by message name, and the JSON form."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ACKNOWLEDGE: dict[str, Any] = {
 }
 
 
-def test_json_is_in_the_form_of_kafkas_converters() -> None:
+def test_json_has_the_form_of_kafkas_converters() -> None:
     message = by_name.from_json("ShareAcknowledgeRequest", 2, ACKNOWLEDGE)
     assert isinstance(message, ShareAcknowledgeRequest)
     assert message.topics[0].topic_id == bytes(range(16))
@@ -42,17 +42,17 @@ def test_json_is_in_the_form_of_kafkas_converters() -> None:
     assert by_name.decode("ShareAcknowledgeRequest", 2, by_name.encode(message, 2)) == message
 
 
-def test_json_holds_only_the_fields_of_the_version() -> None:
+def test_json_has_only_the_fields_of_the_version() -> None:
     message = by_name.from_json("ShareAcknowledgeRequest", 2, ACKNOWLEDGE)
     assert "isRenewAck" not in by_name.to_json(message, 1)
 
 
-def test_tagged_fields_are_left_out_while_they_hold_their_default() -> None:
+def test_tagged_fields_with_defaults_are_omitted() -> None:
     assert "clusterId" not in by_name.to_json(FetchRequest(), 17)
     assert by_name.to_json(FetchRequest(cluster_id="c"), 17)["clusterId"] == "c"
 
 
-def test_what_is_left_out_takes_its_default() -> None:
+def test_missing_fields_get_their_defaults() -> None:
     assert by_name.from_json("ShareGroupHeartbeatRequest", 1, {"groupId": "g"}) == ShareGroupHeartbeatRequest(
         "g"
     )
@@ -74,12 +74,12 @@ def test_what_is_left_out_takes_its_default() -> None:
         ([], "ShareAcknowledgeRequest: must be an object, not list"),
     ],
 )
-def test_json_that_does_not_fit_is_refused_by_its_path(form: Any, message: str) -> None:
+def test_invalid_json_is_refused_with_its_path(form: Any, message: str) -> None:
     with pytest.raises(EncodeError, match=f"^{message}"):
         by_name.from_json("ShareAcknowledgeRequest", 1, form)
 
 
-def test_json_refuses_what_the_version_cannot_carry() -> None:
+def test_values_that_the_version_cannot_contain_are_refused() -> None:
     message = ShareAcknowledgeRequest(is_renew_ack=True)
     with pytest.raises(EncodeError, match="isRenewAck: version 1 can't carry it"):
         by_name.to_json(message, 1)
@@ -89,7 +89,7 @@ def test_json_refuses_what_the_version_cannot_carry() -> None:
         by_name.from_json("ShareAcknowledgeRequest", 9, {})
 
 
-def test_an_unknown_message_suggests_the_nearest() -> None:
+def test_unknown_message_suggests_the_most_similar() -> None:
     with pytest.raises(
         UnknownMessageError, match="no message is called 'ShareFetchReqest'; did you mean ShareFetchRequest"
     ):
@@ -98,7 +98,7 @@ def test_an_unknown_message_suggests_the_nearest() -> None:
         _ = messages.Nope
 
 
-def test_error_codes_have_names_and_advice() -> None:
+def test_error_codes_have_names_and_are_retriable_or_not() -> None:
     assert error_name(122) == "SHARE_SESSION_NOT_FOUND"
     assert error_name(4711) == "UNKNOWN_CODE_4711"
     assert ErrorCode.NOT_COORDINATOR.is_retriable

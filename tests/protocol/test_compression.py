@@ -1,4 +1,4 @@
-"""The five codecs, Java's framings, and sections that would like to be large."""
+"""The codecs, Java's framings, and decompression limits."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def test_unknown_codecs(codec: int) -> None:
         decompress(codec, b"")
 
 
-def test_uncompressed_sections_have_the_limit_too() -> None:
+def test_limit_applies_without_compression_too() -> None:
     with pytest.raises(DecodeError, match="limit of 2 bytes"):
         decompress(Compression.NONE, b"abc", 2)
 
 
 @packing
 @given(data=st.binary(max_size=200))
-def test_noise(codec: Compression, data: bytes) -> None:
+def test_random_bytes(codec: Compression, data: bytes) -> None:
     try:
         decompress(codec, data, 1_000_000)
     except DecodeError as broken:
@@ -59,7 +59,7 @@ def test_noise(codec: Compression, data: bytes) -> None:
 
 @packing
 @given(data=blocks, place=st.integers(0), byte=st.integers(0, 255))
-def test_tampering(codec: Compression, data: bytes, place: int, byte: int) -> None:
+def test_damaged_bytes(codec: Compression, data: bytes, place: int, byte: int) -> None:
     packed = bytearray(compress(codec, data))
     packed[place % len(packed)] = byte
     try:
@@ -69,9 +69,9 @@ def test_tampering(codec: Compression, data: bytes, place: int, byte: int) -> No
 
 
 @packing
-def test_cut_at_every_byte(codec: Compression) -> None:
+def test_truncation_at_every_byte(codec: Compression) -> None:
     packed = compress(codec, b"some text, some text, some text" * 3)
-    # Two cuts leave valid streams of nothing: of xerial's header alone, and of no frame at all.
+    # Two truncations leave valid empty streams: xerial's header alone, and no frame at all.
     empty = {Compression.SNAPPY: {16}, Compression.LZ4: {0}, Compression.ZSTD: {0}, Compression.GZIP: set()}
     for stop in range(len(packed)):
         if stop not in empty[codec]:
@@ -79,7 +79,7 @@ def test_cut_at_every_byte(codec: Compression) -> None:
                 decompress(codec, packed[:stop])
 
 
-def test_gzip_ends_where_its_stream_ends() -> None:
+def test_bytes_after_a_gzip_stream_are_refused() -> None:
     with pytest.raises(DecodeError, match="3 bytes after its end"):
         decompress(Compression.GZIP, gzip.compress(b"x") + b"abc")
 
@@ -95,7 +95,7 @@ def raw_snappy(data: bytes) -> bytes:
     return bytes(cramjam.snappy.compress_raw(data))
 
 
-def test_snappy_is_written_as_java_writes_it() -> None:
+def test_snappy_is_written_in_javas_framing() -> None:
     packed = compress(Compression.SNAPPY, bytes(40_000))
     assert packed == xerial(raw_snappy(bytes(32_768)), raw_snappy(bytes(40_000 - 32_768)))
 
@@ -123,7 +123,7 @@ def test_xerial_with_other_block_sizes_versions_and_joined_streams() -> None:
         b"\x80\x80\x80\x20" + b"a" * 100,
     ],
 )
-def test_broken_snappy(stream: bytes) -> None:
+def test_invalid_snappy(stream: bytes) -> None:
     with pytest.raises(DecodeError, match="not valid snappy"):
         decompress(Compression.SNAPPY, stream)
 
@@ -135,10 +135,10 @@ def test_snappy_blocks_share_one_limit() -> None:
         decompress(Compression.SNAPPY, stream, 9_999)
 
 
-# --- lz4 and zstd: what Java and others write
+# --- lz4 and zstd: as written by Java and others
 
 
-def test_lz4_is_written_in_blocks_that_java_can_read() -> None:
+def test_lz4_blocks_are_readable_by_java() -> None:
     packed = compress(Compression.LZ4, bytes(100_000))
     assert packed[:7].hex() == "04224d18604082"  # independent blocks, 64 KiB, no checksums
     assert bytes(cramjam.lz4.decompress(packed)) == bytes(100_000)
@@ -155,7 +155,7 @@ def test_frames_of_other_writers(size: int, module: Any) -> None:
     assert decompress(codec, frame + skippable + frame, 2 * size) == data + data
 
 
-def test_zstd_frames_that_do_not_state_their_size() -> None:
+def test_zstd_frames_without_content_size() -> None:
     streaming = cramjam.zstd.Compressor()
     streaming.compress(b"0123456789" * 50_000)
     frame = bytes(streaming.finish())
@@ -164,7 +164,7 @@ def test_zstd_frames_that_do_not_state_their_size() -> None:
         decompress(Compression.ZSTD, frame, 499_999)
 
 
-def test_headers_that_lie_cost_nothing() -> None:
+def test_false_sizes_allocate_no_memory() -> None:
     liars = [
         (Compression.SNAPPY, b"\xff\xff\xff\x3f" + b"a" * 20),
         (Compression.LZ4, bytes.fromhex("04224d18687000") + struct.pack("<Q", 2**60) + bytes(20)),
@@ -181,7 +181,7 @@ def test_headers_that_lie_cost_nothing() -> None:
 
 
 @packing
-def test_a_bomb_costs_no_more_than_the_limit(codec: Compression) -> None:
+def test_decompression_bomb_uses_no_more_memory_than_the_limit(codec: Compression) -> None:
     bomb = compress(codec, bytes(50_000_000))
     tracemalloc.start()
     try:

@@ -1,4 +1,4 @@
-"""Frames out of a byte stream, however it is cut; headers where they belong."""
+"""Splitting a byte stream into frames, and request and response headers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.helpers.framing import framed
 
 
 @given(st.lists(st.binary(max_size=40), max_size=5), st.lists(st.integers(1, 30), min_size=1, max_size=60))
-def test_frames_come_out_whole_however_the_stream_is_cut(bodies: list[bytes], cuts: list[int]) -> None:
+def test_frames_are_split_however_the_stream_is_chunked(bodies: list[bytes], cuts: list[int]) -> None:
     stream, splitter, out, at = framed(*bodies), FrameSplitter(), [], 0
     for size in cuts:
         out += [bytes(frame) for frame in splitter.feed(stream[at : at + size])]
@@ -34,34 +34,34 @@ def test_frames_come_out_whole_however_the_stream_is_cut(bodies: list[bytes], cu
     assert splitter.is_between_frames
 
 
-def test_one_byte_at_a_time() -> None:
+def test_frames_arriving_one_byte_at_a_time() -> None:
     splitter = FrameSplitter()
     out = [bytes(frame) for byte in framed(b"one", b"", b"two") for frame in splitter.feed(bytes([byte]))]
     assert out == [b"one", b"", b"two"]
 
 
 @pytest.mark.parametrize("cut", range(1, 7))
-def test_a_cut_frame_is_known(cut: int) -> None:
+def test_incomplete_frame_is_noticed(cut: int) -> None:
     splitter = FrameSplitter()
     assert list(splitter.feed(framed(b"abc")[:cut])) == []
     assert not splitter.is_between_frames
 
 
-def test_a_frame_in_one_chunk_is_not_copied() -> None:
+def test_frame_in_one_chunk_is_not_copied() -> None:
     stream = framed(b"abc")
     (frame,) = FrameSplitter().feed(stream)
     assert frame.obj is stream
 
 
 @pytest.mark.parametrize("size", [b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x00\x00\x04\x01"])
-def test_a_size_beyond_the_limit_is_refused_at_once(size: bytes) -> None:
+def test_size_above_the_limit_is_refused_at_once(size: bytes) -> None:
     splitter = FrameSplitter(limit=1024)
     assert [bytes(frame) for frame in splitter.feed(framed(b"x"))] == [b"x"]
     with pytest.raises(DecodeError, match=r"size at byte 5: a frame of .* announced, 1024 are allowed"):
         list(splitter.feed(size))
 
 
-def test_an_announced_size_takes_no_memory() -> None:
+def test_announced_size_allocates_no_memory() -> None:
     splitter = FrameSplitter()
     tracemalloc.start()
     try:
@@ -81,7 +81,7 @@ def test_an_announced_size_takes_no_memory() -> None:
         (SaslHandshakeRequest("PLAIN"), 1, b"\x00\x11\x00\x01\x00\x00\x00\x07\x00\x02me"),
     ],
 )
-def test_a_request_carries_the_header_of_its_version(
+def test_request_has_the_header_of_its_version(
     request_: ShareFetchRequest, version: int, header: bytes
 ) -> None:
     frame = encode_request(request_, version, 7, "me")
@@ -93,7 +93,7 @@ def test_a_request_carries_the_header_of_its_version(
     assert message == request_
 
 
-def test_a_response_comes_back_with_its_records_uncopied() -> None:
+def test_decoded_records_are_not_copied() -> None:
     response = ShareFetchResponse(
         responses=[ShareFetchableTopicResponse(partitions=[PartitionData(records=b"records")])]
     )
@@ -107,7 +107,7 @@ def test_a_response_comes_back_with_its_records_uncopied() -> None:
     assert records.obj is frame
 
 
-def test_api_versions_answers_with_the_oldest_header() -> None:
+def test_api_versions_response_has_the_oldest_header() -> None:
     frame = encode_response(ApiVersionsResponse(), 3, 9)
     assert frame[4:] == b"\x00\x00\x00\x09" + ApiVersionsResponse().encode(3)
     assert decode_response(ApiVersionsResponse, 3, frame[4:]) == (9, ApiVersionsResponse())
@@ -128,12 +128,12 @@ def test_api_versions_answers_with_the_oldest_header() -> None:
         (b"\x00\x4e\x00\x01\x00\x00", "correlationId at byte 4: 4 bytes needed, 2 are left"),
     ],
 )
-def test_a_broken_request_says_why(frame: bytes, message: str) -> None:
+def test_invalid_request_says_why(frame: bytes, message: str) -> None:
     with pytest.raises(DecodeError, match=f"^{message}"):
         decode_request(frame)
 
 
-def test_bytes_behind_a_message_are_refused() -> None:
+def test_bytes_after_a_message_are_refused() -> None:
     frame = encode_request(ShareFetchRequest(), 1, 7, None)
     with pytest.raises(DecodeError, match="1 bytes are left over after the message"):
         decode_request(frame[4:] + b"!")

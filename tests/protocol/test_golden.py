@@ -1,4 +1,4 @@
-"""Our codecs against the golden vectors, whose bytes Kafka's own classes wrote: the judge's verdict without a JVM."""
+"""Our codecs with the golden vectors, which Kafka's own classes wrote: a comparison with Kafka without a JVM."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_every_message_in_every_version_has_vectors() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(messages.MODULES))
-def test_bytes_and_json_are_those_of_kafka(name: str) -> None:
+def test_bytes_and_json_equal_kafkas(name: str) -> None:
     for vector in _vectors(name):
         version, form, data = vector["version"], vector["json"], bytes.fromhex(vector["hex"])
         decoded = by_name.decode(name, version, data)

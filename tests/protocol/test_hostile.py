@@ -1,4 +1,4 @@
-"""Hostile bytes: whatever comes, a DecodeError with path and offset, in bounded time and memory."""
+"""Hostile bytes: any input raises a DecodeError with path and offset, in bounded time and memory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from kshare.protocol.messages.share_fetch_response import (
 from tests.helpers.strategies import all_versions, messages_of
 
 quick = settings(max_examples=3, suppress_health_check=list(HealthCheck), database=None)
-# Shown with every failure and always present in these: a name of a field, then the offset.
+# Part of every error message: a field's path, then the offset.
 LOCATED = r"^.+ at byte \d+: ."
 
 
@@ -54,7 +54,7 @@ def test_truncation_at_every_byte(name: str, version: int) -> None:
 
 @pytest.mark.lengthy
 @pytest.mark.parametrize(("name", "version"), all_versions())
-def test_random_mutation_decodes_or_says_where_it_broke(name: str, version: int) -> None:
+def test_random_damage_is_decoded_or_located(name: str, version: int) -> None:
     @quick
     @seed(11)
     @given(messages_of(name, version), st.randoms(use_true_random=False))
@@ -87,7 +87,7 @@ def _decode_mutant(name: str, version: int, mutant: bytes) -> None:
         assert error.path, error
         assert 0 <= error.offset <= len(mutant), error
     else:
-        # what decodes is a message like any other: it can be written and comes back (as bytes: a NaN equals nothing)
+        # A decoded message can be encoded and decoded again. Compared as bytes, because NaN doesn't equal itself.
         data = message.encode(version)
         assert by_name.decode(name, version, data).encode(version) == data
 
@@ -123,7 +123,7 @@ def _decode_mutant(name: str, version: int, mutant: bytes) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_named_with_its_place(
+def test_error_has_path_and_offset(
     cls: type[Any], version: int, data: bytes, path: str, offset: int, reason: str
 ) -> None:
     with pytest.raises(DecodeError) as caught:
@@ -144,7 +144,7 @@ def test_tags_out_of_order_are_refused() -> None:
         ShareFetchRequest.decode(data + b"\x02\x05\x00\x05\x00", 1)
 
 
-def test_a_place_deep_inside_is_named_in_full() -> None:
+def test_path_of_a_nested_field_is_complete() -> None:
     rows = [AcquiredRecords(n, n, 1) for n in range(3)]
     partitions = [PartitionData(partition_index=n, acquired_records=rows) for n in range(2)]
     message = ShareFetchResponse(responses=[ShareFetchableTopicResponse(partitions=partitions)])
@@ -166,10 +166,12 @@ def test_a_place_deep_inside_is_named_in_full() -> None:
     ],
 )
 @pytest.mark.parametrize("count", [b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\x07", b"\x80\x80\x80\x10"])
-def test_a_few_bytes_never_take_megabytes(cls: type[Any], version: int, prefix: bytes, count: bytes) -> None:
+def test_few_bytes_never_allocate_megabytes(
+    cls: type[Any], version: int, prefix: bytes, count: bytes
+) -> None:
     data = prefix + count + bytes(4)
     with pytest.raises(DecodeError):
-        cls.decode(data, version)  # what loads lazily is loaded now
+        cls.decode(data, version)  # also loads what is loaded lazily
     tracemalloc.start()
     try:
         with pytest.raises(DecodeError):

@@ -1,4 +1,4 @@
-"""Every message in every version comes back as it went out, as bytes and as JSON."""
+"""Every message in every version survives a round trip as bytes and as JSON."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ few = settings(max_examples=8, suppress_health_check=list(HealthCheck), database
 
 @pytest.mark.lengthy
 @pytest.mark.parametrize(("name", "version"), all_versions())
-def test_bytes_and_json_come_back_as_they_went(name: str, version: int) -> None:
+def test_round_trip_as_bytes_and_json(name: str, version: int) -> None:
     @few
     @given(messages_of(name, version))
     def check(message: Message) -> None:
@@ -44,7 +44,7 @@ def test_bytes_and_json_come_back_as_they_went(name: str, version: int) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(messages.REQUESTS.values()))
-def test_a_request_knows_its_response(name: str) -> None:
+def test_requests_name_their_responses(name: str) -> None:
     request = by_name.message_class(name)
     assert issubclass(request, Request)
     assert request.RESPONSE.NAME == name.removesuffix("Request") + "Response"
@@ -52,26 +52,26 @@ def test_a_request_knows_its_response(name: str) -> None:
     assert request.RESPONSE.VERSIONS == request.VERSIONS
 
 
-def test_a_field_that_the_version_cannot_carry_is_refused_by_name() -> None:
+def test_field_that_the_version_does_not_have_is_refused() -> None:
     with pytest.raises(EncodeError, match=r"isRenewAck: version 1 can't carry it \(versions 2 to 2 can\)"):
         ShareFetchRequest(is_renew_ack=True).encode(1)
 
 
-def test_an_ignorable_field_is_left_out_where_the_version_has_no_room() -> None:
+def test_ignorable_field_is_omitted_if_the_version_does_not_have_it() -> None:
     with_mode = ShareFetchRequest(group_id="g", share_acquire_mode=1)
     assert with_mode.encode(1) == ShareFetchRequest(group_id="g").encode(1)
     assert with_mode.encode(2) != ShareFetchRequest(group_id="g").encode(2)
 
 
-def test_a_null_that_the_version_does_not_allow_is_refused() -> None:
+def test_null_that_the_version_does_not_allow_is_refused() -> None:
     assert MetadataRequest(topics=None).encode(1)
     with pytest.raises(EncodeError, match="topics: may not be null in version 0"):
         MetadataRequest(topics=None).encode(0)
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_records_that_are_null_are_read_as_none_and_never_written_so(version: int) -> None:
-    """Kafka's schema forbids it, kfake does it: for partitions without data."""
+def test_null_records_are_decoded_as_empty_and_never_encoded(version: int) -> None:
+    """Kafka's schema forbids null records, but kfake sends them for partitions without data."""
     partition = PartitionData(3, acquired_records=[])
     answer = ShareFetchResponse(responses=[ShareFetchableTopicResponse(b"t" * 16, [partition])])
     data = bytearray(answer.encode(version))
@@ -98,13 +98,13 @@ def test_records_that_are_null_are_read_as_none_and_never_written_so(version: in
         (FetchRequest(unknown_tags=b"\x01\x00\x00"), "unknown_tags"),
     ],
 )
-def test_a_value_that_does_not_fit_is_refused_by_its_path(message: Message, path: str) -> None:
+def test_invalid_value_is_refused_with_its_path(message: Message, path: str) -> None:
     version = message.VERSIONS[1]
     with pytest.raises(EncodeError, match=f"^{path}: "):
         message.encode(version)
 
 
-def test_an_error_leaves_what_was_written_before_alone() -> None:
+def test_failed_encoding_leaves_the_buffer_unchanged() -> None:
     out = bytearray(b"before")
     with pytest.raises(EncodeError):
         ShareFetchRequest(group_id="g", max_bytes=2**31).append_to(out, 1)
@@ -112,7 +112,7 @@ def test_an_error_leaves_what_was_written_before_alone() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 3, -1])
-def test_a_version_that_there_is_not_is_named(version: int) -> None:
+def test_unknown_version_is_refused(version: int) -> None:
     with pytest.raises(EncodeError, match=f"ShareFetchRequest has no version {version}: it has 1 to 2"):
         ShareFetchRequest().encode(version)
     with pytest.raises(DecodeError, match=f"ShareFetchRequest has no version {version}: it has 1 to 2"):
@@ -150,11 +150,11 @@ def test_unknown_tagged_fields_survive_in_a_row() -> None:
     assert end == len(out)
 
 
-def test_credentials_stay_out_of_reprs() -> None:
+def test_repr_has_no_credentials() -> None:
     assert "hunter2" not in repr(SaslAuthenticateRequest(auth_bytes=b"\0alice\0hunter2"))
 
 
-def test_records_are_a_view_of_what_was_decoded() -> None:
+def test_records_are_views_of_the_decoded_buffer() -> None:
     from kshare.protocol.messages.share_fetch_response import PartitionData, ShareFetchableTopicResponse
 
     partition = PartitionData(records=b"record bytes")
@@ -171,6 +171,6 @@ def test_any_buffer_can_be_decoded(kind: type) -> None:
     assert ShareGroupHeartbeatResponse.decode(kind(data), 1).member_id == "m"
 
 
-def test_map_keys_tell_elements_apart() -> None:
+def test_map_keys_distinguish_elements() -> None:
     topics = [FetchTopic(topic_id=bytes([n]) * 16) for n in range(3)]
     assert {topic.map_key: topic for topic in topics}[b"\x01" * 16] is topics[1]

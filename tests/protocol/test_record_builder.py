@@ -1,4 +1,4 @@
-"""Building batches, and what the builder refuses."""
+"""Building record batches, and what the builder refuses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from kshare.protocol.records import read_batches
         (-(2**63), b"\xff" * 9 + b"\x01"),
     ],
 )
-def test_numbers(number: int, encoded: bytes) -> None:
+def test_varint_encoding(number: int, encoded: bytes) -> None:
     out = bytearray()
     write_number(out, number)
     assert bytes(out) == encoded
@@ -42,7 +42,7 @@ def test_the_bytes_of_a_small_batch() -> None:
     )
 
 
-def test_its_size_is_known_before_it_is_built() -> None:
+def test_size_is_known_before_building() -> None:
     builder = BatchBuilder()
     assert builder.size == 61
     builder.append(b"v" * 100, timestamp=0)
@@ -63,7 +63,7 @@ def test_offsets_must_ascend() -> None:
         builder.build(last_offset=12)
 
 
-def test_a_batch_of_nothing_must_say_which_offsets_it_stands_for() -> None:
+def test_empty_batch_needs_a_last_offset() -> None:
     with pytest.raises(EncodeError, match="last_offset"):
         BatchBuilder().build()
 
@@ -71,7 +71,9 @@ def test_a_batch_of_nothing_must_say_which_offsets_it_stands_for() -> None:
 @given(
     base_offset=st.integers(0, 2**62), epoch=st.integers(-1, 2**31 - 1), timestamp=st.integers(-1, 2**63 - 1)
 )
-def test_what_a_broker_changes_in_place(base_offset: int, epoch: int, timestamp: int) -> None:
+def test_offset_epoch_and_append_time_are_changed_in_place(
+    base_offset: int, epoch: int, timestamp: int
+) -> None:
     builder = BatchBuilder(compression=Compression.ZSTD)
     builder.append(b"a", timestamp=5)
     builder.append(b"b", timestamp=6)

@@ -1,4 +1,4 @@
-"""Columns against records: the same contents by both ways, in Arrow's layout."""
+"""Record columns have the same contents as records, in Arrow's layout."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ rows = st.lists(st.tuples(contents, contents, headers), min_size=1, max_size=20)
 
 
 def strings(column: Any, count: int) -> list[bytes | None]:
-    """A column of byte strings as Arrow would read it."""
+    """A column of byte strings as Arrow reads it."""
     ends = column.offsets.cast("i")
     assert len(ends) == count + 1
     valid = column.validity
@@ -60,7 +60,7 @@ def batch_of(contents: Sequence[Any], base_offset: int, codec: Compression) -> b
 @implementations
 @settings(max_examples=60)
 @given(batches=st.lists(rows, max_size=4), codec=st.sampled_from(Compression), data=st.data())
-def test_columns_hold_what_records_hold(
+def test_columns_have_the_contents_of_the_records(
     implementation: str, batches: list[Any], codec: Compression, data: st.DataObject
 ) -> None:
     loaded = decoder(implementation)
@@ -85,7 +85,7 @@ def test_columns_hold_what_records_hold(
 
 
 @implementations
-def test_taken_columns_are_left_alone_by_what_comes_after(implementation: str) -> None:
+def test_taken_columns_do_not_change_later(implementation: str) -> None:
     loaded = decoder(implementation)
     columns = loaded.record_columns.RecordColumns()
     [batch] = loaded.records.read_batches(batch_of([(b"k", b"v" * 1000, [])] * 50, 0, Compression.LZ4))
@@ -98,7 +98,7 @@ def test_taken_columns_are_left_alone_by_what_comes_after(implementation: str) -
 
 
 @implementations
-def test_columns_stay_sound_when_a_batch_breaks_in_its_middle(implementation: str) -> None:
+def test_columns_stay_consistent_when_a_batch_is_corrupt(implementation: str) -> None:
     loaded = decoder(implementation)
     columns = loaded.record_columns.RecordColumns()
     good, bad = bytes([14, 0, 0, 0, 1, 2, 97, 0]), bytes([14, 0, 0, 2, 1, 9, 97, 0])
@@ -114,7 +114,7 @@ def test_columns_stay_sound_when_a_batch_breaks_in_its_middle(implementation: st
 
 
 @implementations
-def test_names_that_are_not_utf8_are_mended(implementation: str) -> None:
+def test_invalid_utf8_in_header_names_is_replaced(implementation: str) -> None:
     loaded = decoder(implementation)
     columns = loaded.record_columns.RecordColumns()
     record = bytes([0, 0, 0, 1, 1, 4, 4, 0xFF, 0xFE, 1, 4, 0xC3, 0xBC, 2, 120])

@@ -1,4 +1,4 @@
-"""Reading batches: headers, records, offset ranges, and everything that a broker legitimately sends."""
+"""Reading record batches: headers, records, offset ranges, and everything that brokers legitimately send."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def offsets(records: Any) -> list[int]:
 
 
 @pytest.mark.parametrize("codec", Compression)
-def test_a_batch_gives_back_what_was_put_in(read: Any, codec: Compression) -> None:
+def test_round_trip_of_a_batch(read: Any, codec: Compression) -> None:
     builder = BatchBuilder(
         compression=codec,
         base_offset=70,
@@ -66,12 +66,12 @@ def test_a_batch_gives_back_what_was_put_in(read: Any, codec: Compression) -> No
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_any_buffer_will_do(read: Any, kind: Any) -> None:
+def test_any_buffer_can_be_read(read: Any, kind: Any) -> None:
     data = kind(bytes(batch_of(3)))
     assert [r.value for batch in read(data) for r in batch] == [b"value 0", b"value 1", b"value 2"]
 
 
-def test_records_outlive_all_but_the_bytes(read: Any) -> None:
+def test_records_keep_the_buffer_alive(read: Any) -> None:
     data = batch_of(50, compression=Compression.LZ4)
     records = [record for batch in read(data) for record in batch]
     del data
@@ -79,13 +79,13 @@ def test_records_outlive_all_but_the_bytes(read: Any) -> None:
     assert [record.value for record in records] == [b"value %d" % n for n in range(50)]
 
 
-def test_records_are_nothing_for_the_garbage_collector() -> None:
+def test_compiled_records_are_not_tracked_by_the_garbage_collector() -> None:
     if "compiled" in IMPLEMENTATIONS:
         [batch] = decoder("compiled").records.read_batches(batch_of(1))
         assert not any(gc.is_tracked(record) for record in batch)
 
 
-def test_a_batch_that_is_cut_off_at_the_end_is_left_out(read: Any) -> None:
+def test_truncated_last_batch_is_left_out(read: Any) -> None:
     first, second = batch_of(3), batch_of(4, base_offset=3)
     for cut in range(len(second)):
         batches = list(read(bytes(first + second[:cut])))
@@ -95,7 +95,7 @@ def test_a_batch_that_is_cut_off_at_the_end_is_left_out(read: Any) -> None:
     assert list(read(b"")) == []
 
 
-def test_what_compaction_leaves_has_gaps(read: Any) -> None:
+def test_compacted_batch_has_gaps(read: Any) -> None:
     builder = BatchBuilder(base_offset=100)
     builder.append(b"a", timestamp=NOW, offset=102)
     builder.append(b"b", timestamp=NOW, offset=150)
@@ -107,7 +107,7 @@ def test_what_compaction_leaves_has_gaps(read: Any) -> None:
 
 
 @pytest.mark.parametrize("codec", Compression)
-def test_a_batch_whose_records_were_all_compacted_away(read: Any, codec: Compression) -> None:
+def test_batch_without_records_after_compaction(read: Any, codec: Compression) -> None:
     [batch] = read(BatchBuilder(base_offset=5, compression=codec).build(last_offset=8))
     assert (batch.base_offset, batch.last_offset, batch.record_count) == (5, 8, 0)
     assert list(batch) == []
@@ -127,7 +127,7 @@ def test_a_batch_whose_records_were_all_compacted_away(read: Any, codec: Compres
         ([(1298, 2**63 - 1)], [1298, 1299]),
     ],
 )
-def test_only_the_offsets_that_are_asked_for(
+def test_only_records_in_the_given_ranges_are_returned(
     read: Any, ranges: list[tuple[int, int]], expected: list[int]
 ) -> None:
     [batch] = read(batch_of(300, base_offset=1000))
@@ -135,7 +135,7 @@ def test_only_the_offsets_that_are_asked_for(
     assert batch.values(ranges) == [b"value %d" % (offset - 1000) for offset in expected]
 
 
-def test_nothing_behind_the_last_range_is_looked_at(read: Any) -> None:
+def test_records_after_the_last_range_are_not_parsed(read: Any) -> None:
     data = batch_of(10)
     at = data.index(b"value 7")
     data[at - 1] = 99
@@ -146,7 +146,7 @@ def test_nothing_behind_the_last_range_is_looked_at(read: Any) -> None:
         list(batch)
 
 
-def test_append_time_is_everyones_time(read: Any) -> None:
+def test_append_time_applies_to_every_record(read: Any) -> None:
     data = batch_of(3, compression=Compression.ZSTD)
     assign_append_time(data, NOW + 777)
     [batch] = read(data)
@@ -154,7 +154,7 @@ def test_append_time_is_everyones_time(read: Any) -> None:
     assert [(r.timestamp, r.has_append_time) for r in batch] == [(NOW + 777, True)] * 3
 
 
-def test_a_broker_places_a_batch_without_a_new_checksum(read: Any) -> None:
+def test_assigned_offset_and_leader_epoch_keep_the_checksum(read: Any) -> None:
     data = batch_of(3)
     checksum = data[17:21]
     assign_offset(data, 2**40, 8)
@@ -166,7 +166,7 @@ def test_a_broker_places_a_batch_without_a_new_checksum(read: Any) -> None:
 
 @pytest.mark.parametrize("base", [-1, 0, 2**63 - 1, -(2**63)])
 @pytest.mark.parametrize("other", [-1, 0, 2**63 - 1, -(2**63)])
-def test_timestamps_wrap_as_javas_do(read: Any, base: int, other: int) -> None:
+def test_timestamp_deltas_wrap_as_in_java(read: Any, base: int, other: int) -> None:
     builder = BatchBuilder()
     builder.append(b"", timestamp=base)
     builder.append(b"", timestamp=other)
@@ -185,7 +185,7 @@ def test_control_batches(read: Any, kind: ControlType) -> None:
     assert offsets(batch) == [33]
 
 
-def test_a_control_type_of_tomorrow_is_a_number(read: Any) -> None:
+def test_unknown_control_type_is_a_number(read: Any) -> None:
     builder = BatchBuilder(is_control=True)
     builder.append(b"", key=b"\x00\x00\x00\x63", timestamp=NOW)
     [batch] = read(builder.build())
@@ -201,14 +201,14 @@ def test_a_control_batch_without_a_marker(read: Any, key: bytes | None) -> None:
         _ = batch.control_type
 
 
-def test_a_record_says_what_it_is(read: Any) -> None:
+def test_reprs(read: Any) -> None:
     [batch] = read(batch_of(1, base_offset=6))
     [record] = batch
     assert repr(record) == "Record(offset=6, key=b'key 0', value=b'value 0', headers=())"
     assert "base_offset=6" in repr(batch)
 
 
-def test_a_malformed_header_name_is_read_as_java_reads_it(read: Any) -> None:
+def test_malformed_header_name_is_decoded_as_in_java(read: Any) -> None:
     builder = BatchBuilder()
     builder.append(b"", timestamp=NOW, headers=[("ab", b"x")])
     data = builder.build()

@@ -1,4 +1,4 @@
-"""Broken and malicious batches: always a CorruptBatchError that says where, in bounded time and memory."""
+"""Corrupt and malicious batches always raise a CorruptBatchError with its location, in bounded time and memory."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tests.helpers.batch_bytes import raw_batch, recheck
 from tests.helpers.uncompiled import IMPLEMENTATIONS, Decoder, decoder
 
 SOUND = bytes([12, 0, 0, 0, 1, 1, 0])
-"""A record: length 6, attributes, timestamp delta, offset delta 0, null key, null value, no headers."""
+"""A valid record: length 6, attributes, timestamp delta, offset delta 0, null key, null value, no headers."""
 
 implementations = pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 
 
 def read(implementation: str, data: Any, **options: Any) -> list[Any]:
-    """Everything that can be got out of the bytes, by all three ways."""
+    """Read all records, as values, as records and as columns."""
     loaded: Decoder = decoder(implementation)
     seen = []
     for batch in loaded.records.read_batches(data, **options):
@@ -43,7 +43,7 @@ def values_of(records: Iterable[Any]) -> list[Any]:
 
 
 def outcome(way: Callable[[], list[Any]]) -> list[Any] | str:
-    """What it gives, or what it says is broken."""
+    """The result, or the error message."""
     try:
         return way()
     except CorruptBatchError as error:
@@ -51,7 +51,7 @@ def outcome(way: Callable[[], list[Any]]) -> list[Any] | str:
 
 
 @implementations
-def test_the_sound_record_is_sound(implementation: str) -> None:
+def test_valid_record_is_read(implementation: str) -> None:
     assert read(implementation, raw_batch(SOUND, 1)) == [(0, 0, None, None, ())]
 
 
@@ -65,7 +65,7 @@ def test_old_formats_are_named(implementation: str, magic: int) -> None:
 
 @implementations
 @pytest.mark.parametrize("magic", [3, 127, 255])
-def test_formats_of_tomorrow_are_named(implementation: str, magic: int) -> None:
+def test_unknown_formats_are_refused(implementation: str, magic: int) -> None:
     data = raw_batch(SOUND, 1)
     data[16] = magic
     with pytest.raises(CorruptBatchError, match="is not known"):
@@ -74,7 +74,7 @@ def test_formats_of_tomorrow_are_named(implementation: str, magic: int) -> None:
 
 @implementations
 @pytest.mark.parametrize("length", [-(2**31), -1, 0, 48])
-def test_lengths_that_leave_no_room_for_a_header(implementation: str, length: int) -> None:
+def test_lengths_too_small_for_a_header_are_refused(implementation: str, length: int) -> None:
     data = raw_batch(SOUND, 1, base_offset=70)
     data[8:12] = length.to_bytes(4, "big", signed=True)
     with pytest.raises(CorruptBatchError, match=f"partition offset 70 at byte 8: a length of {length}"):
@@ -82,7 +82,7 @@ def test_lengths_that_leave_no_room_for_a_header(implementation: str, length: in
 
 
 @implementations
-def test_a_wrong_checksum_names_the_batch_and_spares_the_next(implementation: str) -> None:
+def test_wrong_checksum_names_the_batch_and_does_not_affect_the_next(implementation: str) -> None:
     broken, sound = raw_batch(SOUND, 1, base_offset=41), raw_batch(SOUND, 1, base_offset=51)
     broken[-1] ^= 1
     first, second = decoder(implementation).records.read_batches(broken + sound)
@@ -125,7 +125,7 @@ def test_a_wrong_checksum_names_the_batch_and_spares_the_next(implementation: st
         (bytes([20, 0, 0, 0]) + b"\xfe\xff\xff\xff\x0f" + bytes([1, 0]), 1, "don't fill"),
     ],
 )
-def test_records_that_cannot_be(implementation: str, payload: bytes, count: int, reason: str) -> None:
+def test_invalid_records_are_refused(implementation: str, payload: bytes, count: int, reason: str) -> None:
     data = raw_batch(payload, count, base_offset=900)
     with pytest.raises(CorruptBatchError, match=rf"partition offset 900.*{reason}"):
         read(implementation, data)
@@ -133,21 +133,21 @@ def test_records_that_cannot_be(implementation: str, payload: bytes, count: int,
 
 @implementations
 @pytest.mark.parametrize(("base", "last_delta"), [(-1, 9), (0, -1), (2**63 - 5, 9)])
-def test_offsets_that_no_log_has(implementation: str, base: int, last_delta: int) -> None:
+def test_impossible_offsets_are_refused(implementation: str, base: int, last_delta: int) -> None:
     with pytest.raises(CorruptBatchError, match="offsets from"):
         read(implementation, raw_batch(SOUND, 1, base_offset=base, last_delta=last_delta))
 
 
 @implementations
 @pytest.mark.parametrize("codec", [5, 6, 7])
-def test_unknown_codecs(implementation: str, codec: int) -> None:
+def test_unknown_codecs_are_refused(implementation: str, codec: int) -> None:
     with pytest.raises(CorruptBatchError, match=f"codec {codec} is not known"):
         read(implementation, raw_batch(SOUND, 1, attributes=codec))
 
 
 @implementations
 @pytest.mark.parametrize("codec", [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD])
-def test_a_bomb_stops_at_the_limit(implementation: str, codec: Compression) -> None:
+def test_decompression_bomb_stops_at_the_limit(implementation: str, codec: Compression) -> None:
     builder = BatchBuilder(compression=codec, base_offset=8)
     builder.append(bytes(40_000_000), timestamp=0)
     data = builder.build()
@@ -163,7 +163,7 @@ def test_a_bomb_stops_at_the_limit(implementation: str, codec: Compression) -> N
 
 @implementations
 @pytest.mark.parametrize("codec", [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD])
-def test_the_limit_itself_is_allowed(implementation: str, codec: Compression) -> None:
+def test_size_equal_to_the_limit_is_allowed(implementation: str, codec: Compression) -> None:
     data = raw_batch(compress(codec, SOUND), 1, attributes=codec)
     assert len(read(implementation, data, decompressed_limit=len(SOUND))) == 1
     with pytest.raises(CorruptBatchError, match="limit of 6 bytes"):
@@ -190,7 +190,7 @@ def batches(draw: st.DrawFn) -> bytes:
 @given(
     data=batches(), places=st.lists(st.tuples(st.integers(0), st.integers(0, 255)), min_size=1, max_size=4)
 )
-def test_tampering_is_noticed_or_harmless(
+def test_damage_is_noticed_or_harmless(
     implementation: str, data: bytes, places: list[tuple[int, int]]
 ) -> None:
     tampered = bytearray(data)
@@ -206,7 +206,7 @@ def test_tampering_is_noticed_or_harmless(
 @pytest.mark.lengthy
 @settings(max_examples=300)
 @given(data=batches(), places=st.lists(st.tuples(st.integers(61), st.integers(0, 255)), max_size=4))
-def test_all_implementations_agree_about_what_is_broken(data: bytes, places: list[tuple[int, int]]) -> None:
+def test_implementations_report_the_same_damage(data: bytes, places: list[tuple[int, int]]) -> None:
     tampered = bytearray(data)
     for place, byte in places:
         tampered[place % len(tampered)] = byte
@@ -223,14 +223,14 @@ def test_all_implementations_agree_about_what_is_broken(data: bytes, places: lis
 @implementations
 @given(payload=st.binary(max_size=80), count=st.integers(0, 12))
 @settings(max_examples=300)
-def test_noise_with_a_right_checksum(implementation: str, payload: bytes, count: int) -> None:
+def test_random_records_with_a_valid_checksum(implementation: str, payload: bytes, count: int) -> None:
     with suppress(DecodeError):
         assert len(read(implementation, raw_batch(payload, count))) == count
 
 
 @implementations
 @pytest.mark.parametrize("codec", Compression)
-def test_payloads_cut_at_every_byte(implementation: str, codec: Compression) -> None:
+def test_truncated_records(implementation: str, codec: Compression) -> None:
     builder = BatchBuilder(compression=codec)
     for number in range(3):
         builder.append(b"v" * 40, key=b"k", timestamp=number, headers=[("h", b"x")])

@@ -1,6 +1,6 @@
-"""The same bytes for others: kafka-python and aiokafka read what we build, and we read what they build.
+"""Compatibility with kafka-python and aiokafka: they read our batches, and we read theirs.
 
-kafka-python has gzip and no compression here; aiokafka all five codecs.
+Here kafka-python has only gzip and no compression, and aiokafka all five codecs.
 """
 
 from __future__ import annotations
@@ -61,19 +61,19 @@ def read_by_us(implementation: str, data: bytes) -> list[Row]:
 
 
 @given(rows=records, codec=plain_codecs)
-def test_kafka_python_reads_ours(rows: list[Row], codec: Compression) -> None:
+def test_kafka_python_reads_our_batches(rows: list[Row], codec: Compression) -> None:
     data = ours(rows, codec)
     assert read_by_peer(KafkaPythonRecords(data + data)) == rows + rows
 
 
 @given(rows=records, codec=codecs)
-def test_aiokafka_reads_ours(rows: list[Row], codec: Compression) -> None:
+def test_aiokafka_reads_our_batches(rows: list[Row], codec: Compression) -> None:
     assert read_by_peer(AioRecords(ours(rows, codec))) == rows
 
 
 @implementations
 @given(rows=records, codec=plain_codecs, is_transactional=st.booleans())
-def test_we_read_kafka_pythons(
+def test_we_read_kafka_pythons_batches(
     implementation: str, rows: list[Row], codec: Compression, is_transactional: bool
 ) -> None:
     builder = KafkaPythonBuilder(2, int(codec), is_transactional, 5, 6, 7, 1 << 30)
@@ -86,7 +86,7 @@ def test_we_read_kafka_pythons(
 
 @implementations
 @given(rows=records, codec=codecs)
-def test_we_read_aiokafkas(implementation: str, rows: list[Row], codec: Compression) -> None:
+def test_we_read_aiokafkas_batches(implementation: str, rows: list[Row], codec: Compression) -> None:
     builder = AioBuilder(
         magic=2,
         compression_type=int(codec),
@@ -102,7 +102,9 @@ def test_we_read_aiokafkas(implementation: str, rows: list[Row], codec: Compress
 @implementations
 @settings(max_examples=20)
 @given(codec=codecs, size=st.integers(0, 400_000), seed=st.randoms(use_true_random=False))
-def test_large_values_both_ways(implementation: str, codec: Compression, size: int, seed: Any) -> None:
+def test_large_values_in_both_directions(
+    implementation: str, codec: Compression, size: int, seed: Any
+) -> None:
     rows: list[Row] = [(0, None, seed.randbytes(size // 2) + bytes(size // 2), [])]
     data = ours(rows, codec)
     assert read_by_us(implementation, data) == rows

@@ -1,4 +1,4 @@
-"""Rules that concern a consumer as a whole."""
+"""Protocol rules for a whole consumer."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def consumer(cluster: TinyCluster, **options: Any) -> ShareConsumer:
     return ShareConsumer(cluster.bootstrap, group="g", topics=["a"], acknowledgement="explicit", **options)
 
 
-async def test_rule_2_an_error_of_a_whole_session_ends_its_connection_so_that_what_it_took_is_free() -> None:
-    """A new session on the same connection wouldn't release what the old one, or that very answer, acquired."""
+async def test_rule_2_an_error_of_a_whole_session_closes_its_connection_to_release_its_records() -> None:
+    """A new session on the same connection wouldn't release what the old one, or that response, acquired."""
     async with TinyCluster("a").running() as cluster, consumer(cluster) as source:
         cluster.topics["a"].append(b"a0")
         with anyio.fail_after(DEADLINE_S):
@@ -35,7 +35,7 @@ async def test_rule_2_an_error_of_a_whole_session_ends_its_connection_so_that_wh
 
 
 @pytest.mark.parametrize("name", ["auto.offset.reset", "auto_offset_reset"])
-def test_rule_13_where_a_group_begins_is_no_option_of_a_consumer_and_the_refusal_says_whose(
+def test_rule_13_the_offset_reset_is_no_consumer_option_and_the_error_names_the_group_setting(
     name: str,
 ) -> None:
     pasted: dict[str, Any] = {name: "earliest"}
@@ -58,7 +58,7 @@ async def test_rule_16_closing_settles_releases_ends_the_session_and_leaves() ->
         assert cluster.asked(ShareGroupHeartbeatRequest)[-1].member_epoch == -1
 
 
-async def test_rule_16_closing_is_bounded_even_when_the_broker_says_no_more(
+async def test_rule_16_closing_is_bounded_even_if_the_broker_stops_answering(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with TinyCluster("a").running() as cluster:
@@ -74,7 +74,7 @@ async def say_nothing(*_: object) -> None:
 
 
 def test_measured_member_ids_have_kafkas_form() -> None:
-    """The only one that 4.1 fetches with."""
+    """4.1 doesn't accept fetches with other member ids."""
     ids = {new_member_id() for _ in range(100)}
     assert len(ids) == 100
     for one in ids:

@@ -1,4 +1,4 @@
-"""Rules about share sessions, held by the task that speaks with one broker."""
+"""Protocol rules for share sessions, tested on the task for one broker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Strict(TinyBroker):
-    """Sees to it that requests come one at a time; notes what is acknowledged by which session."""
+    """Asserts that requests are sent one at a time. Notes what is acknowledged in which session."""
 
     def __init__(self, records: int, **options: Any) -> None:
         super().__init__(records, **options)
@@ -27,11 +27,11 @@ class Strict(TinyBroker):
         self.sessions = 0
         self.acknowledged: list[tuple[int, int]] = []
         self.errors: dict[int, int] = {}
-        """By the number of a request: answered by this error, and the session is gone."""
+        """By the number of a request: it is answered with this error, and the session ends."""
         self.park_s = 0.0
 
     async def ask(self, request: Any) -> Any:
-        assert not self.is_busy, "a request of this session is under way"
+        assert not self.is_busy, "another request of this session is in flight"
         self.is_busy = True
         try:
             if request.share_session_epoch == 0:
@@ -54,8 +54,8 @@ class Strict(TinyBroker):
             self.is_busy = False
 
 
-async def test_rule_1_what_was_queued_for_the_old_session_is_failed_back_and_never_resent() -> None:
-    """Released, then the session is lost before that has left: the new session doesn't hear of it."""
+async def test_rule_1_acknowledgements_queued_for_the_old_session_fail_and_are_never_resent() -> None:
+    """The session is lost before a release is sent: it isn't sent in the new session."""
     broker = Strict(10)
     async with running(broker) as rig:
         batch = await rig.next_batch()
@@ -84,7 +84,7 @@ async def test_rule_1_what_was_queued_for_the_old_session_is_failed_back_and_nev
     ],
     ids=lambda code: code.name,
 )
-async def test_rule_2_whatever_ends_a_session_another_one_goes_on(error: ErrorCode) -> None:
+async def test_rule_2_a_new_session_continues_after_any_session_error(error: ErrorCode) -> None:
     broker = Strict(200)
     broker.errors = dict.fromkeys((0, 2, 5), error)
     async with running(broker) as rig:
@@ -94,7 +94,7 @@ async def test_rule_2_whatever_ends_a_session_another_one_goes_on(error: ErrorCo
     assert broker.sessions >= 3
 
 
-async def test_rule_3_settling_what_a_lost_session_gave_is_an_error_that_says_why() -> None:
+async def test_rule_3_accepting_a_record_of_a_lost_session_raises_with_the_reason() -> None:
     broker = TinyBroker(10)
     async with running(broker) as rig:
         record = next(iter(await rig.next_batch()))
@@ -105,13 +105,13 @@ async def test_rule_3_settling_what_a_lost_session_gave_is_an_error_that_says_wh
 
 
 async def test_rule_8_an_acknowledgement_does_not_wait_long_behind_a_parked_fetch() -> None:
-    """One record at a time comes, and the broker parks fetches for as long as it is allowed to."""
+    """Records are delivered one at a time, and the broker parks fetches for their whole max wait."""
     broker = Strict(1)
     broker.park_s = 1.0
     async with running(broker) as rig:
         batch = await rig.next_batch()
         before = len(broker.requests)
-        while len(broker.requests) < before + 3:  # fetches for more, while this one is in the user's hands
+        while len(broker.requests) < before + 3:  # it fetches more while the user holds this one
             await anyio.sleep(0.001)
         asked = [one.max_wait_ms for one in broker.requests[before:] if isinstance(one, ShareFetchRequest)]
         assert asked
@@ -121,7 +121,7 @@ async def test_rule_8_an_acknowledgement_does_not_wait_long_behind_a_parked_fetc
             await anyio.sleep(0.001)
 
 
-async def test_rule_8_requests_follow_one_another_whatever_is_decided_when() -> None:
+async def test_rule_8_requests_are_sent_one_after_another() -> None:
     broker = Strict(500)
     async with running(broker, max_records=20) as rig:
         await accept_all(rig, broker)
@@ -130,8 +130,8 @@ async def test_rule_8_requests_follow_one_another_whatever_is_decided_when() -> 
     assert leader_epochs == [*range(len(leader_epochs) - 1), -1]
 
 
-async def test_rule_7_a_batch_that_stays_broken_neither_spins_nor_vanishes() -> None:
-    """It is released, loudly; the records around it come; the broker's limit of deliveries is its end."""
+async def test_rule_7_a_corrupt_batch_is_released_until_the_delivery_limit() -> None:
+    """It is released with a warning, the records around it are delivered, and the delivery limit archives it."""
     broker = Damaging(30, broken=range(10, 20))
     async with running(broker, max_records=10) as rig:
         seen = await accept_all(rig, broker)
@@ -141,7 +141,7 @@ async def test_rule_7_a_batch_that_stays_broken_neither_spins_nor_vanishes() -> 
     assert len(broker.requests) < 60
 
 
-async def test_rule_7_a_batch_that_came_broken_once_comes_whole_the_next_time() -> None:
+async def test_rule_7_a_batch_corrupted_in_transit_is_redelivered_intact() -> None:
     broker = Damaging(30, broken=range(10, 20), times=1)
     async with running(broker, max_records=10) as rig:
         seen = await accept_all(rig, broker)
@@ -149,7 +149,7 @@ async def test_rule_7_a_batch_that_came_broken_once_comes_whole_the_next_time() 
 
 
 class Damaging(TinyBroker):
-    """Flips a byte in every batch that has one of these records in it; gives records up after some deliveries."""
+    """Flips a byte in every batch that contains one of these records. Archives records at a delivery limit."""
 
     LIMIT = 5
 
@@ -172,8 +172,8 @@ class Damaging(TinyBroker):
         return data
 
 
-async def test_measured_ranges_ascend_and_a_record_that_exists_is_never_called_a_gap() -> None:
-    """Anything else makes a broker refuse the partition, or archive a good record."""
+async def test_measured_ranges_ascend_and_an_existing_record_is_never_acknowledged_as_a_gap() -> None:
+    """Otherwise, a broker refuses all acknowledgements of the partition, or archives an intact record."""
     broker = Strict(300)
     async with running(broker) as rig:
         kinds = ["accept", "release", "reject"]

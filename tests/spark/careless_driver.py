@@ -1,8 +1,8 @@
-"""A driver that never stops its queries: what it leaves behind is for a test to see.
+"""A driver that never stops its queries, so that a test can check what remains.
 
     python -m tests.spark.careless_driver FOLDER '{"kafka.bootstrap.servers": …}'
 
-Starts a query. Told so by a line of its input it stops Spark, or starts the next query in a new one.
+Starts a query. Each line of input makes it stop Spark, or start the next query in a new Spark session.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One Spark for all tests that need it: its JVM takes longer to start than most of them to run."""
+"""One Spark session for all tests that need it, because its JVM takes longer to start than most tests to run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PORT = "spark.connect.grpc.binding.port"
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """local[2], and the server of Spark Connect in the same JVM. What pyspark itself warns of is none of our affair."""
+    """local[2], and a Spark Connect server in the same JVM. Warnings of pyspark itself are ignored."""
     from tools.spark import session
 
     connect = {
@@ -35,7 +35,7 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def connect_spark(spark: SparkSession) -> Iterator[SparkSession]:
-    """A client of that server: nothing of it but messages reaches the JVM."""
+    """A client of that server, which has no other access to the JVM."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from pyspark.sql.connect.session import SparkSession as Client
@@ -47,13 +47,13 @@ def connect_spark(spark: SparkSession) -> Iterator[SparkSession]:
 
 @pytest.fixture(params=["classic", "connect"])
 def any_spark(request: pytest.FixtureRequest) -> SparkSession:
-    """What is said of sessions holds for both kinds."""
+    """Both kinds of sessions."""
     found: SparkSession = request.getfixturevalue("spark" if request.param == "classic" else "connect_spark")
     return found
 
 
 @pytest.fixture(scope="session")
 def orders_broker() -> Iterator[Broker]:
-    """Use fresh topics and groups."""
+    """A broker for all tests: use fresh topics and groups."""
     with Broker() as broker:
         yield broker

@@ -1,5 +1,7 @@
-"""A query that is driven as Spark drives it, without Spark: its two logs, a sink that is idempotent by batch id, and
-the calls that a stream's runner gets, in their order. Takes milliseconds where a JVM takes seconds.
+"""A query that is driven as Spark drives it, but without Spark.
+
+It has Spark's two logs and a sink that is idempotent by batch id, and makes the same calls to the source in the same
+order. It takes milliseconds where a JVM takes seconds.
 """
 
 from __future__ import annotations
@@ -19,11 +21,11 @@ from tests.spark.shared_topic import SharedTopic, Where
 
 PATIENCE_S = 60.0
 _MOMENT_S = 0.3
-"""Spark takes so long from one call to the next, and a source that has begun by then has fetched something."""
+"""About the time between two calls of Spark. A source that has been started fetches something meanwhile."""
 
 
 class Crash(Exception):
-    """The driver is gone."""
+    """The driver crashes."""
 
 
 class Stop(Exception):
@@ -39,13 +41,13 @@ class DrivenQuery(SharedTopic):
         self.commit_log: set[int] = set()
         self._reader: ShareStreamReader | None = None
         self.at: Callable[[str, int], None] = lambda step, batch: None
-        """Called at every step (planned, logged, read, written, committed); may raise Crash or Stop."""
+        """Called at every step (planned, logged, read, written, committed). May raise Crash or Stop."""
 
     def reader(self, **options: str) -> ShareStreamReader:
         return ShareStreamReader(ReadOptions.parse({**self.options(), **options}, is_streaming=True))
 
     def run(self, *, until: Callable[[], bool] | None = None, **options: str) -> dict[str, Any]:
-        """One life of the query: drained by AvailableNow, or until something holds. Gives the last progress."""
+        """Run the query once: with AvailableNow, or until a condition holds. Returns the last progress."""
         reader = self._reader = self.reader(**options)
         with ExitStack() as life:
             life.callback(reader.stop)
@@ -57,7 +59,7 @@ class DrivenQuery(SharedTopic):
                     self._run_batch(reader)
                 deadline = time.monotonic() + PATIENCE_S
                 while self._trigger(reader) or (until is not None and not until()):
-                    assert time.monotonic() < deadline, "never came to an end"
+                    assert time.monotonic() < deadline, "the query didn't end in time"
                 return reader.reportLatestOffset() or {}
             except Stop:
                 return {}
@@ -67,15 +69,15 @@ class DrivenQuery(SharedTopic):
                 raise
 
     def _resume(self, reader: ShareStreamReader) -> None:
-        """What a new runner is told of the checkpoint before anything else: nothing, from PySpark 4.2 on."""
+        """Tell a new runner the last offset of the checkpoint. From PySpark 4.2 on, Spark doesn't do that."""
 
     def _offsets(self, reader: ShareStreamReader) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Where the query stands, and the newest offset."""
+        """The query's current offset, and the latest one."""
         start = json.loads(self.offset_log[-1]) if self.offset_log else reader.initialOffset()
         return start, reader.latestOffset(start, None)
 
     def _trigger(self, reader: ShareStreamReader) -> bool:
-        """One trigger; False when there was nothing to do."""
+        """Run one trigger. Returns False if there was nothing to do."""
         start, end = self._offsets(reader)
         if end == start:
             return False
@@ -89,7 +91,7 @@ class DrivenQuery(SharedTopic):
         return True
 
     def read_again(self) -> None:
-        """In the midst of a batch: Spark asks for it a second time."""
+        """Ask for the partitions of the current batch a second time, as Spark may."""
         assert self._reader is not None
         self._partitions(self._reader)
 
@@ -112,7 +114,7 @@ class DrivenQuery(SharedTopic):
 
 
 class OlderDrivenQuery(DrivenQuery):
-    """As PySpark 4.0 and 4.1 do: `latestOffset` has no arguments, and a restart begins with `partitions(x, x)`."""
+    """As in PySpark 4.0 and 4.1, `latestOffset` has no arguments, and a restart begins with `partitions(x, x)`."""
 
     is_told_the_last_offset = True
 
@@ -128,7 +130,7 @@ class OlderDrivenQuery(DrivenQuery):
 
 
 def crash(reader: ShareStreamReader) -> None:
-    """As if its process were killed: connections end, and nobody says goodbye."""
+    """As if its process were killed: connections break, without leaving the group or closing sessions."""
     runner = reader._runner
     if runner is not None:
         life = runner._exit_stack.pop_all()

@@ -1,4 +1,4 @@
-"""A sink made of files: its function may run in another process, as with Spark Connect, and tests read what it did."""
+"""A sink that writes files, because its function may run in another process, as with Spark Connect."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Where = tuple[int, int]
 
 @dataclass(frozen=True)
 class FileSink:
-    """For foreachBatch; idempotent by batch id. `judge` is called with each batch before it is written."""
+    """A sink for foreachBatch, idempotent by batch id. `judge` is called with each batch before it is written."""
 
     folder: Path
     judge: Callable[[DataFrame, int], None] | None = None
-    """Of a module, so that it can be pickled."""
+    """A function of a module, so that it can be pickled."""
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         if self.judge is not None:
@@ -34,6 +34,6 @@ class FileSink:
 
     @property
     def written(self) -> list[Where]:
-        """In the order of micro-batches."""
+        """All rows, in the order of micro-batches."""
         files = sorted(self.folder.glob("*.json"), key=lambda path: int(path.stem))
         return [(row[0], row[1]) for path in files for row in json.loads(path.read_text(encoding="utf-8"))]

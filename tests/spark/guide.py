@@ -1,4 +1,4 @@
-"""The guide to Spark, whose examples are run."""
+"""The Spark guide, whose examples are run."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from pathlib import Path
 
 GUIDE = Path(__file__).parents[2] / "docs" / "spark.md"
 WITH_JARS = ('format("kafka")', 'format("delta")')
-"""Run by `test_writing_back`, under the Spark that these jars are for."""
+"""Examples with these are run by `test_writing_back`, with the Spark release of these jars."""

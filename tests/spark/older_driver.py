@@ -1,6 +1,7 @@
-"""What a query does under an older PySpark, told in a line of JSON: python -m tests.spark.older_driver FOLDER OPTIONS
+"""Runs queries with an older PySpark: python -m tests.spark.older_driver FOLDER OPTIONS
 
-Batch, and a stream that goes on until a line is read; then what becomes of the triggers that need PySpark 4.2.
+Prints the results as a line of JSON: a batch query, a stream that runs until a line of input, and the triggers that
+need PySpark 4.2.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def main() -> None:
         if name == "stream":
             sys.stdin.readline()
         else:
-            with suppress(StreamingQueryException):  # it is told below
+            with suppress(StreamingQueryException):  # it is reported below
                 query.awaitTermination(_DEADLINE_S)
         query.stop()
         told[name] = {"written": sink.written, "error": str(query.exception() or "")}

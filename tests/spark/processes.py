@@ -1,4 +1,4 @@
-"""Which processes run a stream's source, and whose they are."""
+"""Finds the processes that run a stream's source."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def runners(whose: int | None = None) -> list[int]:
-    """Of this test run alone, or of what one process of it has started."""
+    """Processes that run sources, and that this test run, or one process of it, has started."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
@@ -19,7 +19,7 @@ def runners(whose: int | None = None) -> list[int]:
 
 
 def ancestors(pid: int) -> list[int]:
-    """From the parent up; none where the process has just ended."""
+    """The parent, its parent, and so on. Empty if the process has just ended."""
     found = []
     with suppress(FileNotFoundError, ProcessLookupError):
         while pid > 1:
@@ -29,7 +29,7 @@ def ancestors(pid: int) -> list[int]:
 
 
 def is_running(pid: int) -> bool:
-    """Whoever has ended and was only not fetched by its parent doesn't run."""
+    """Zombies don't count as running."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):

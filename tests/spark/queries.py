@@ -1,4 +1,4 @@
-"""A streaming query for tests: its sink is idempotent by batch id, and may be told to fail or to wait."""
+"""A streaming query for tests. Its sink is idempotent by batch id, and can be made to fail or wait."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PATIENCE_S = 150.0
 
 
 class Rig(SharedTopic):
-    """A query of one topic in a Spark, and its checkpoint."""
+    """A query of one topic in Spark, and its checkpoint."""
 
     def __init__(self, spark: SparkSession, broker: Broker, folder: Path) -> None:
         super().__init__(broker)
@@ -48,9 +48,9 @@ class Rig(SharedTopic):
         return started(writer.option("checkpointLocation", str(self.checkpoint)))
 
     def drain(self, sink: Callable[[DataFrame, int], None] | None = None, **options: str) -> None:
-        """AvailableNow, to its end."""
+        """Run a query with AvailableNow to its end."""
         query = self.start(trigger={"availableNow": True}, settings=options, sink=sink)
-        assert query.awaitTermination(int(PATIENCE_S)), "never ended"
+        assert query.awaitTermination(int(PATIENCE_S)), "the query didn't end in time"
 
     def _write(self, frame: DataFrame, batch: int) -> None:
         rows = [(row.partition, row.offset) for row in frame.select("partition", "offset").collect()]
@@ -59,7 +59,7 @@ class Rig(SharedTopic):
 
 
 def started(writer: DataStreamWriter) -> StreamingQuery:
-    """Once more where Spark's runner didn't come up: it gives Python ten seconds, too few on a busy machine."""
+    """Start a query, repeatedly if Spark's runner didn't start: Python has ten seconds, too few on a busy machine."""
     while True:
         query = writer.start()
         eventually(lambda query=query: has_come_up(query), "the runner has come up")  # type: ignore[misc]
@@ -69,10 +69,10 @@ def started(writer: DataStreamWriter) -> StreamingQuery:
 
 
 def eventually(condition: Callable[[], object], what: str) -> None:
-    """Polls until it holds."""
+    """Wait until the condition holds."""
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
-        assert time.monotonic() < deadline, f"never: {what}"
+        assert time.monotonic() < deadline, f"didn't happen in time: {what}"
         time.sleep(0.05)
 
 
@@ -81,7 +81,7 @@ def has_come_up(query: StreamingQuery) -> bool:
 
 
 def progress(query: StreamingQuery) -> dict[str, Any]:
-    """What the source tells of itself, of the newest trigger that Spark reports."""
+    """What the source reports in Spark's last progress."""
     last = query.lastProgress
     found: dict[str, Any] = {}
     if last is not None:

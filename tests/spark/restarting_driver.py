@@ -1,7 +1,7 @@
-"""A driver whose query is started and stopped as it is told: python -m tests.spark.restarting_driver FOLDER OPTIONS
+"""A driver that starts and stops its query on command: python -m tests.spark.restarting_driver FOLDER OPTIONS
 
-Each line of its input is a command, and answered by a line of JSON: `start` (or `start 10 seconds`, between triggers),
-`stop`. While the file FOLDER/hold is there the sink doesn't return from a batch that it has written.
+Each line of input is a command, and is answered with a line of JSON: `start` (or `start 10 seconds`, the trigger
+interval) or `stop`. While the file FOLDER/hold exists, the sink doesn't return from a batch that it has written.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A topic, a group that reads it from its beginning, and what of it a sink was given that is idempotent by batch id."""
+"""A topic, a group that reads it from its start, and a sink that is idempotent by batch id."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ Where = tuple[int, int]
 
 
 class SharedTopic:
-    """Both of a test's own; two partitions. Whoever runs a query writes into `sink`."""
+    """A topic of two partitions and a group for one test. Queries write into `sink`."""
 
     def __init__(self, broker: Broker) -> None:
         number = next(_numbers)
         self.broker = broker
         self.topic, self.group = f"orders-{number}", f"shipping-{number}"
         self.sink: dict[int, list[Where]] = {}
-        """By batch id: what the first run that got so far has written."""
+        """By batch id: the rows of the first run that wrote this batch."""
         broker.create_topic(self.topic, 2)
         broker.set_group_config(self.group, {"share.auto.offset.reset": "earliest"})
 
     def options(self) -> dict[str, str]:
-        """What every reader of the group needs."""
+        """The options that every reader of the group needs."""
         return {
             "kafka.bootstrap.servers": self.broker.bootstrap,
             "group": self.group,
@@ -43,12 +43,12 @@ class SharedTopic:
         return [where for rows in self.sink.values() for where in rows]
 
     def expect(self, *counts: int) -> None:
-        """Every record exactly once; so many in partition 0, 1, …"""
+        """Assert that the sink has every record exactly once. `counts`: of the records in partition 0, 1, …"""
         wanted = [(number, at) for number, count in enumerate(counts) for at in range(count)]
         assert sorted(self.written) == wanted
 
     def lag(self) -> int:
-        """What the group has still to get through, as the broker says."""
+        """The group's lag, as the broker reports it."""
 
         async def ask() -> int:
             async with AdminClient(self.broker.bootstrap) as admin:
@@ -61,7 +61,7 @@ class SharedTopic:
         async def ask() -> int:
             async with AdminClient(self.broker.bootstrap) as admin:
                 if self.group not in {one.group for one in await admin.list_groups()}:
-                    return 0  # there is none before its first member
+                    return 0  # the group doesn't exist before its first member
                 return len((await admin.describe_share_group(self.group)).members)
 
         return anyio.run(ask)

@@ -1,9 +1,9 @@
-"""One life of a query in a storm, as a process that can be killed: its logs and its sink are files.
+"""One run of a query in a storm, as a process that can be killed. Its logs and its sink are files.
 
     python -m tests.spark.storm_driver FOLDER '{"bootstrap": …, "crash": "logged", "after": 3}'
 
-Drives the source as Spark does (see `driven`). At the chosen step of the chosen batch it kills itself; without one it
-ends once the file `enough` is there and nothing is left to do.
+Drives the source as Spark does (see `driven`). It kills itself at the chosen step of the chosen batch. Without a step,
+it ends when the file `enough` exists and nothing is left to do.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from kshare.spark.options import ReadOptions
 from kshare.spark.source import ShareStreamReader
 
 STEPS = ("planned", "logged", "read", "written", "committed", "asking", "answering")
-"""The last two: while `latestOffset` has just been called, and a moment later; acceptances leave, and are answered."""
+"""The last two are when `latestOffset` has just been called, so acceptances are sent, and a moment later, when they are
+confirmed."""
 
 
 class Life:
-    """From one start to one end."""
+    """One run of the query."""
 
     def __init__(self, folder: Path, told: dict[str, Any]) -> None:
         self.offsets, self.commits, self.sink = (folder / name for name in ("offsets", "commits", "sink"))
@@ -111,7 +112,7 @@ def die() -> None:
 
 
 def write(path: Path, value: object) -> None:
-    """Whole or not at all."""
+    """Write the file atomically."""
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(value))
     partial.rename(path)

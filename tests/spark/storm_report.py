@@ -1,6 +1,6 @@
-"""docs/reports/spark.md: a table of the driven storms and one of those over a real Spark, a row a kind of run.
+"""Writes docs/reports/spark.md: tables of storms with and without a real Spark, with a row for each kind of run.
 
-Decides what the report says around its rows. A row takes the place of that of an earlier run of the same kind.
+Contains the report's text. A new row replaces the row of an earlier run of the same kind.
 """
 
 from __future__ import annotations
@@ -15,34 +15,35 @@ Section = Literal["spark", "driven"]
 
 _HEAD = """# Spark: storms
 
-A query is killed by SIGKILL at each crash point in turn, over and over, while brokers are killed and started again.
-What the crash points are called: planned (the token is made, Spark hasn't logged it), logged (Spark has, and asks for
-the ranges), read (the rows are there, the sink isn't), written (the sink has them, Spark doesn't know), committed
-(Spark knows, the acceptance hasn't left), asking (it is leaving), answering (its answer is there, and nobody has read
-it). With `settle=checkpoint` asking and answering come between logged and read.
+A query is repeatedly killed by SIGKILL, at each crash point in turn, while brokers are killed and restarted. The crash
+points are: planned (the source has returned an offset that Spark hasn't logged yet), logged (Spark has logged it and
+asks for the ranges), read (the rows are read, but not in the sink), written (they are in the sink, but Spark hasn't
+committed the batch), committed (Spark has, but the acceptance isn't sent yet), asking (it is being sent), answering
+(its response has arrived, but hasn't been read). With `settle=checkpoint`, asking and answering come between logged
+and read.
 
-The groups give records up after 10 deliveries instead of 5, for each crash costs what was acquired a delivery: see
+The groups' delivery limit is 10 instead of 5, because each crash costs acquired records a delivery: see
 [the guide](../spark.md#every-crash-point).
 """
 _INTRODUCTIONS: dict[Section, str] = {
     "spark": """## Over a real Spark
 
-Written by `tests/spark/test_real_storm.py --long`: PySpark in a process of its own, which is killed and started again
-from its checkpoint. The sink is a folder of Parquet a batch, renamed into place. Below each crash point: how often
-somebody died there; in brackets, how many records another consumer of the group worked on as well, with this the last
-fault before it got them (a broker that dies a moment after a driver gets what is the driver's).
-Who died: the source's runner / the driver with its JVM / both / nobody, but the sink raised / nobody, but a task failed
-in all its attempts. Tasks: failed in their first attempt / had their worker, its daemon or their executor killed.
-Doubled by the other's loss: the other had them first, and a broker that died took its locks or its acceptance along.
-Doubled after the answer: the broker had confirmed the query's acceptance before, so this must not be. With
-`settle=checkpoint` all others lie between Spark's offset log and the answer to the acceptance.
+Written by `tests/spark/test_real_storm.py --long`: PySpark in a separate process, which is killed and restarted from
+its checkpoint. The sink is a folder of Parquet files for each batch, renamed when it is complete. Each crash point has
+the number of crashes; in brackets, how many records another consumer of the group processed as well, with this as the
+last fault before it acquired them (records of a driver killed just before a broker are attributed to the broker).
+Who died: the source's runner / the driver with its JVM / both / none, but the sink raised / none, but a task failed in
+all its attempts. Tasks: failed in their first attempt / had their worker, its daemon or their executor killed. Doubled
+by the other's loss: the other consumer had them first, and lost its locks or its acceptance when a broker was killed.
+Doubled after the answer: the broker had confirmed the query's acceptance before, so this must not happen. With
+`settle=checkpoint`, all others happened between Spark's offset log and the response to the acceptance.
 """,
     "driven": """## Driven without Spark
 
-Written by `tests/spark/test_storm.py --long`: Spark's calls in Spark's order, its two logs and a sink that is
-idempotent by batch id as files, so that a life takes a second. "Doubled for the group": records that another consumer
-of the group worked on as well, by the crash that ended the life in which they were logged. With `settle=checkpoint` the
-acceptance leaves when they are, and a crash a few milliseconds later may still come before its answer.
+Written by `tests/spark/test_storm.py --long`: Spark's calls in Spark's order, with its two logs and a sink that is
+idempotent by batch id as files, so that a run takes a second. "Doubled for the group": records that another consumer
+of the group processed as well, by the crash that ended the run in which they were logged. With `settle=checkpoint`, the
+acceptance is sent when they are logged, and a crash a few milliseconds later may still come before its response.
 """,
 }
 _COLUMNS: dict[Section, tuple[str, ...]] = {
@@ -58,7 +59,7 @@ _COLUMNS: dict[Section, tuple[str, ...]] = {
     ),
 }
 _KEYS: dict[Section, int] = {"spark": 4, "driven": 2}
-"""So many first columns say which kind of run it was."""
+"""How many of the first columns identify the kind of run."""
 
 
 def report(section: Section, cells: Sequence[str]) -> None:
@@ -75,7 +76,7 @@ def _part(section: Section, rows: Iterable[list[str]]) -> str:
 
 
 def _rows(section: Section) -> dict[tuple[str, ...], list[str]]:
-    """By kind of run, as the report has them."""
+    """The rows of the existing report, by kind of run."""
     if not REPORT.exists():
         return {}
     found = {}

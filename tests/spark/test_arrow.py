@@ -1,4 +1,4 @@
-"""The decoder's columns as Arrow arrays, in the types that Spark accepts."""
+"""The decoder's columns as Arrow arrays, with the types that Spark accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The view of a backlog: what is settled is left out, and nobody notices that anybody looked."""
+"""The view of a backlog: settled records are left out, and reading it has no effect on the group."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def consume(broker: Broker, name: str, decide: Callable[[int], str], count: int 
                 break
 
 
-def test_a_group_that_never_read_has_what_it_would_begin_with(broker: Broker) -> None:
+def test_the_backlog_of_a_new_group_starts_where_the_group_would(broker: Broker) -> None:
     topic(broker, "early", partitions=2)
     assert rows(view(broker, "early")) == [
         (partition, offset, 0) for partition in (0, 1) for offset in range(10)
@@ -74,7 +74,7 @@ def test_a_group_that_never_read_has_what_it_would_begin_with(broker: Broker) ->
     assert len(rows(view(broker, "lately"))) == 10
 
 
-def test_what_is_settled_is_left_out(broker: Broker) -> None:
+def test_settled_records_are_left_out(broker: Broker) -> None:
     topic(broker, "settled")
     consume(broker, "settled", lambda offset: ("accept", "release", "reject")[offset % 3])
     left = [offset for offset in range(10) if offset % 3 == 1]
@@ -85,7 +85,7 @@ def test_what_is_settled_is_left_out(broker: Broker) -> None:
     assert rows(view(broker, "settled")) == [*released, (0, 10, 0)]
 
 
-def test_a_view_stays_as_it_was_planned(broker: Broker) -> None:
+def test_a_view_is_fixed_when_it_is_planned(broker: Broker) -> None:
     topic(broker, "fixed")
     reader = view(broker, "fixed")
     tasks = reader.partitions()
@@ -114,13 +114,13 @@ def test_more_tasks_than_partitions(broker: Broker) -> None:
     assert sizes == [[3], [3], [2], [2]]
 
 
-def test_an_empty_view_has_a_task_of_nothing(broker: Broker) -> None:
+def test_an_empty_view_has_one_empty_task(broker: Broker) -> None:
     broker.create_topic("empty", 1)
     reader = view(broker, "empty")
     assert [list(reader.read(task)) for task in reader.partitions()] == [[]]
 
 
-def test_committed_groups_see_no_further_than_the_first_open_transaction(broker: Broker) -> None:
+def test_read_committed_groups_see_no_further_than_the_first_open_transaction(broker: Broker) -> None:
     topic(broker, "committed")
     broker.call(
         lambda: broker.state.configs.replace(
@@ -134,7 +134,7 @@ def test_committed_groups_see_no_further_than_the_first_open_transaction(broker:
     assert len(rows(reader)) == 10
 
 
-def test_a_refusal_says_what_is_missing(broker: Broker) -> None:
+def test_an_error_names_the_missing_permission(broker: Broker) -> None:
     topic(broker, "denied")
 
     def refuse(answer: DescribeConfigsResponse) -> None:

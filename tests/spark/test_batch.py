@@ -1,4 +1,4 @@
-"""Batch DataFrames in a Spark: views, leases, what errors look like, and the guide's examples."""
+"""Batch DataFrames in Spark: views, leases, error messages, and the guide's examples."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def options(broker: Broker, topic: str) -> dict[str, str]:
 
 
 def topic_of(spark: SparkSession, name: str) -> str:
-    """Each kind of session has its own."""
+    """Each kind of session uses its own topics."""
     return f"{name}-{'connect' if 'connect' in type(spark).__module__ else 'classic'}"
 
 
 def fill(broker: Broker, topic: str, group: str | None = None) -> None:
-    """Two partitions of a hundred records."""
+    """Create a topic with two partitions of a hundred records."""
     broker.create_topic(topic, 2)
     broker.set_group_config(group or f"of-{topic}", {"share.auto.offset.reset": "earliest"})
     for partition in range(2):
@@ -72,7 +72,7 @@ def test_every_type_of_column(any_spark: SparkSession, orders_broker: Broker) ->
         orders_broker.produce(topic, [value], key=key, headers=headers)
     given = {**options(orders_broker, topic), "INCLUDEHEADERS": "True", "deliverycount": "true"}
     frame = view(any_spark, given)
-    # Schemas of Connect's classes are compared by what they say.
+    # Spark Connect has different classes, so schemas are compared as JSON.
     assert frame.schema.jsonValue() == spark_schema(include_headers=True, delivery_count=True).jsonValue()
     rows = frame.selectExpr("*", "unix_millis(timestamp) AS ms").orderBy("offset").collect()
     stamps = [record.timestamp for record in orders_broker.records(topic)]
@@ -88,7 +88,7 @@ def test_every_type_of_column(any_spark: SparkSession, orders_broker: Broker) ->
     }
 
 
-def test_what_retention_removed_fails_the_view_or_is_left_out(
+def test_records_removed_by_retention_fail_the_view_or_are_left_out(
     any_spark: SparkSession, orders_broker: Broker
 ) -> None:
     topic = topic_of(any_spark, "batch-gone")
@@ -105,7 +105,7 @@ def test_what_retention_removed_fails_the_view_or_is_left_out(
     assert lenient.count() == 70
 
 
-def test_a_lease_is_used_many_times_and_ends(any_spark: SparkSession, orders_broker: Broker) -> None:
+def test_a_lease_is_read_repeatedly_and_ends(any_spark: SparkSession, orders_broker: Broker) -> None:
     topic = topic_of(any_spark, "batch-lease")
     fill(orders_broker, topic)
     given = {**options(orders_broker, topic), "deliveryCount": "true"}
@@ -142,7 +142,7 @@ def test_errors_say_what_to_write(
     assert "Py4J" not in str(caught.value)
 
 
-def test_columns_of_ones_own_are_refused(any_spark: SparkSession, orders_broker: Broker) -> None:
+def test_a_user_schema_is_refused(any_spark: SparkSession, orders_broker: Broker) -> None:
     reader = any_spark.read.format("kshare").options(**options(orders_broker, "batch-errors"))
     with pytest.raises(Exception, match=r"leave .schema\(...\) out, and select or cast"):
         reader.schema("value string").load().count()
@@ -170,17 +170,17 @@ def test_the_guides_examples(any_spark: SparkSession, tmp_path: Path) -> None:
 
 
 def run(code: str, names: dict[str, Any]) -> None:
-    """One query after the other, since Spark gives a runner ten seconds to come up; again where they were too few."""
+    """Run one example, repeatedly if its runner didn't start: Spark only waits ten seconds for it."""
     for _ in range(5):
         known = {id(value) for value in names.values()}
         exec(code, names)
-        # Connect has a class of its own by that name.
+        # Spark Connect has a different class of this name.
         queries = [
             one for one in names.values() if type(one).__name__ == "StreamingQuery" and id(one) not in known
         ]
         if all(has_run(query, ends="availableNow" in code) for query in queries):
             return
-    pytest.fail("the runner never came up")
+    pytest.fail("the runner never started")
 
 
 def has_run(query: StreamingQuery, *, ends: bool) -> bool:

@@ -1,4 +1,4 @@
-"""Leases: acquired for a block, read as often as wanted, accepted or released at its end."""
+"""Leases: acquired for a `with` block, read any number of times, accepted or released at the end of the block."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kshare.spark.options import ReadOptions
 from kshare.testing import Broker
 
 NO_SPARK = cast(SparkSession, None)
-"""Nothing but `dataframe` needs one."""
+"""Only `dataframe` needs Spark."""
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture(autouse=True)
 def short_lull(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An embedded broker answers at once: nothing more is nothing more."""
+    """An embedded broker answers at once, so a short wait is enough to see that there are no more records."""
     monkeypatch.setattr(batch_lease, "_LULL_S", 0.2)
 
 
@@ -69,7 +69,7 @@ def backlog(broker: Broker, topic: str) -> list[int]:
     return [row["offset"] for batch in batches for row in batch.to_pylist()]
 
 
-def test_records_are_read_again_and_again_and_accepted_at_the_end(broker: Broker) -> None:
+def test_records_are_read_repeatedly_and_accepted_at_the_end(broker: Broker) -> None:
     fill(broker, "clean", partitions=2)
     with leased(broker, "clean") as held:
         assert held.count == 20
@@ -78,7 +78,7 @@ def test_records_are_read_again_and_again_and_accepted_at_the_end(broker: Broker
         assert offsets(held.token) == expected
         broker.produce("clean", [b"later"])
     with leased(broker, "clean") as rest:
-        # Its delivery count isn't told: a fetch that still waited at the broker may have had it, and given it back.
+        # Its delivery count isn't checked: a fetch that was still parked may have acquired and released it.
         assert [(one.first, one.last) for one in rest.ranges] == [(10, 10)]
     assert backlog(broker, "clean") == []
 
@@ -92,7 +92,7 @@ def test_an_error_in_the_block_releases_them(broker: Broker) -> None:
         assert {one.delivery_count for one in held.ranges} == {2}
 
 
-def test_no_more_than_was_asked_for(broker: Broker) -> None:
+def test_max_records_limits_a_lease(broker: Broker) -> None:
     broker.create_topic("some", 1)
     broker.set_group_config("of-some", {"share.auto.offset.reset": "earliest"})
     for _ in range(50):
@@ -102,14 +102,14 @@ def test_no_more_than_was_asked_for(broker: Broker) -> None:
     assert len(backlog(broker, "some")) == 50 - held.count
 
 
-def test_an_empty_topic_gives_an_empty_lease(broker: Broker) -> None:
+def test_a_lease_on_an_empty_topic_is_empty(broker: Broker) -> None:
     broker.create_topic("empty", 1)
     with lease(NO_SPARK, options(broker, "empty"), max_wait=0.1) as held:
         assert held.count == 0
         assert offsets(held.token) == []
 
 
-def test_it_is_renewed_while_it_lasts(broker: Broker) -> None:
+def test_a_lease_is_renewed_until_it_ends(broker: Broker) -> None:
     fill(broker, "long", lock_ms=1000)
     renewals = broker.faults.add(
         ShareAcknowledgeRequest, times=None, when=lambda request: request.is_renew_ack
@@ -124,7 +124,7 @@ def test_it_is_renewed_while_it_lasts(broker: Broker) -> None:
     assert backlog(broker, "long") == []
 
 
-def test_after_its_end_nothing_is_read(broker: Broker) -> None:
+def test_a_lease_cannot_be_read_after_its_end(broker: Broker) -> None:
     fill(broker, "ended")
     with leased(broker, "ended") as held:
         token = held.token
@@ -138,7 +138,7 @@ def test_after_its_end_nothing_is_read(broker: Broker) -> None:
         lease_reader(token, {}).partitions()
 
 
-def test_lost_locks_are_said_to_be_lost(broker: Broker) -> None:
+def test_lost_locks_raise(broker: Broker) -> None:
     fill(broker, "lost")
 
     def work() -> None:
@@ -155,7 +155,7 @@ def test_lost_locks_are_said_to_be_lost(broker: Broker) -> None:
     assert backlog(broker, "lost") == list(range(10))
 
 
-def test_tokens_carry_the_options_and_nonsense_is_refused(broker: Broker) -> None:
+def test_tokens_contain_the_options_and_invalid_ones_are_refused(broker: Broker) -> None:
     fill(broker, "token", records=1)
     given = {**options(broker, "token"), "includeHeaders": "true"}
     with lease(NO_SPARK, given, max_wait=20) as held:

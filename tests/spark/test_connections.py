@@ -1,4 +1,4 @@
-"""Connections of a worker process: shared, bounded, and never inherited by a fork."""
+"""Connections of a worker process: they are shared, limited in number, and never inherited by a fork."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def first_offset(shared: Connections) -> int:
     return shared.submit(log_offsets, shared.router, [place], EARLIEST).result(60)[place]
 
 
-def test_equal_settings_share_and_too_many_clusters_close_the_oldest() -> None:
+def test_equal_settings_share_connections_and_the_oldest_are_closed_at_a_limit() -> None:
     first = connections(settings("0"))
     assert connections(settings("0")) is first
     others = [connections(settings(str(number))) for number in range(1, 5)]
@@ -44,8 +44,8 @@ def _in_child(bootstrap: str, pipe: Pipe) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-def test_a_forked_process_makes_connections_of_its_own() -> None:
-    """As Spark's daemon makes its workers, should it have read anything itself."""
+def test_a_forked_process_opens_its_own_connections() -> None:
+    """Spark's daemon forks its workers, and may have read something itself."""
     with Broker(topics={"orders": 1}) as broker:
         mine = connections(settings("forked", broker.bootstrap))
         assert first_offset(mine) == 0
@@ -62,7 +62,7 @@ def test_a_forked_process_makes_connections_of_its_own() -> None:
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 def test_a_forked_process_closes_nothing_of_its_parents() -> None:
-    """It has no thread that could; nobody but the module knows of these connections, so the collector might try."""
+    """It has no thread to do so. Only the module refers to these connections, so garbage collection might try."""
     connections(settings("parent"))
     child = multiprocessing.get_context("fork").Process(target=int)
     child.start()

@@ -1,4 +1,4 @@
-"""Where reading of a partition stands, and that no damage makes it skip records: the task fails, or it asks again."""
+"""The position when reading a partition. Damaged batches never skip records: the task fails, or fetches again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kshare.protocol.record_builder import BatchBuilder
 from kshare.spark.cursor import Cursor
 
 LOG = [(0, 4), (5, 9), (10, 14), (20, 24), (25, 29)]
-"""Compaction has removed 15 to 19."""
+"""The first and last offsets of batches. Compaction has removed 15 to 19."""
 
 
 def batch(first: int, last: int) -> bytearray:
@@ -25,7 +25,7 @@ def batch(first: int, last: int) -> bytearray:
 
 
 def fetch(*spans: tuple[int, int], moved: dict[int, int] | None = None) -> FetchedBatches:
-    """Batches of these offsets; those that begin where `moved` says have another base offset."""
+    """Batches of these offsets. `moved` maps first offsets to wrong base offsets."""
     data = bytearray()
     for span in spans:
         one = batch(*span)
@@ -35,7 +35,7 @@ def fetch(*spans: tuple[int, int], moved: dict[int, int] | None = None) -> Fetch
 
 
 def at(offset: int, most: int = 2) -> list[tuple[int, int]]:
-    """What a broker answers with."""
+    """The batches that a broker returns for a fetch at this offset."""
     return [span for span in LOG if span[1] >= offset][:most]
 
 
@@ -52,7 +52,7 @@ def all_of(*spans: tuple[int, int]) -> list[tuple[int, bytes]]:
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 9])
-def test_everything_is_read_once_and_holes_are_passed_over(most: int) -> None:
+def test_everything_is_read_once_and_gaps_are_skipped(most: int) -> None:
     cursor = Cursor([(2, 7, 1), (12, 27, 1)])
     found: list[tuple[int, bytes | None]] = []
     for _ in range(40):
@@ -65,10 +65,10 @@ def test_everything_is_read_once_and_holes_are_passed_over(most: int) -> None:
 @pytest.mark.parametrize("most", [1, 2, 5])
 @pytest.mark.parametrize("bit", range(12))
 @pytest.mark.parametrize("turn", [0, 1])
-def test_a_base_offset_with_a_flipped_bit_hides_no_record(
+def test_a_flipped_bit_in_a_base_offset_skips_no_record(
     ranges: Sequence[tuple[int, int, int]], most: int, bit: int, turn: int
 ) -> None:
-    """Of any batch in one answer. What is given out is right, or the task fails."""
+    """The bit is flipped in any batch of one response. Either the records are correct, or the task fails."""
     wanted = all_of(*((first, last) for first, last, _ in ranges))
     wanted = [one for one in wanted if not 15 <= one[0] <= 19]
     for hit in LOG:
@@ -84,7 +84,7 @@ def test_a_base_offset_with_a_flipped_bit_hides_no_record(
         assert [offset for offset, _ in found] == [offset for offset, _ in wanted], (hit, bit)
 
 
-def test_a_batch_that_leads_beyond_all_ranges_is_asked_for_again() -> None:
+def test_a_batch_beyond_all_ranges_is_fetched_again() -> None:
     cursor = Cursor([(10, 14, 1)])
     moved = fetch((10, 14), moved={10: 10 + 2**40})
     assert read(cursor, moved) == []
@@ -102,15 +102,15 @@ def test_batches_that_contradict_each_other_fail_the_task() -> None:
         read(cursor, fetch((10, 14), moved={10: 8}))
 
 
-def test_a_batch_that_is_passed_over_says_truly_where_it_ends() -> None:
-    """Its last offset delta is under its checksum."""
+def test_the_end_of_a_skipped_batch_is_checked() -> None:
+    """Its last offset delta is protected by its checksum."""
     lying = batch(5, 9)
     struct.pack_into(">i", lying, record_header.CHECKSUM_BEHIND + 2, 9)
     with pytest.raises(CorruptBatchError, match="checksum"):
         read(Cursor([(0, 4, 1), (12, 14, 1)]), FetchedBatches(batch(0, 4) + lying, [], 0, 100))
 
 
-def test_a_broken_batch_between_the_ranges_is_nobodys_business() -> None:
+def test_a_corrupt_batch_between_the_ranges_is_ignored() -> None:
     broken = batch(5, 9)
     broken[-1] ^= 1
     cursor = Cursor([(0, 4, 1), (10, 14, 1)])

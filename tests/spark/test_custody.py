@@ -1,4 +1,4 @@
-"""Custody, stopped between any two steps: nothing is ever lost, and alone in its group a query emits nothing twice."""
+"""Custody, with crashes between any two steps: no record is lost, and a query alone in its group emits none twice."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WHERE = st.sampled_from(PARTITIONS)
 
 
 class Alone(RuleBasedStateMachine):
-    """The query is the group's only consumer. Any step may be the last before a crash."""
+    """The query is the group's only consumer. A crash may follow any step."""
 
     settle: ClassVar[Settle] = "sink"
 
@@ -63,7 +63,7 @@ class Alone(RuleBasedStateMachine):
 
     @rule(where=WHERE, most=SIZES, steps=st.integers(1, 7))
     def batch(self, where: tuple[bytes, int], most: int, steps: int) -> None:
-        """All in a row, so that long stories are told too."""
+        """Several steps in a row, so that long sequences are tested too."""
         world = self.world
         story = [
             lambda: world.fetch(where, most),
@@ -97,13 +97,13 @@ class Alone(RuleBasedStateMachine):
 
 
 class AloneByCheckpoint(Alone):
-    """What Spark's offset log holds is accepted at once."""
+    """Records are accepted as soon as Spark's offset log contains them."""
 
     settle = "checkpoint"
 
 
 class InCompany(Alone):
-    """Others take what is free, and may finish it: then a record may be worked on twice, and still none is lost."""
+    """Other consumers acquire and may accept free records: records may be processed twice, but none is lost."""
 
     @rule(where=WHERE, most=SIZES)
     def other_takes(self, where: tuple[bytes, int], most: int) -> None:
@@ -120,7 +120,7 @@ class InCompany(Alone):
 
 
 class AloneOnOlderSpark(Alone):
-    """Where Spark stands has to be told from what it reads."""
+    """Spark's current offset must be inferred from what it reads."""
 
     @initialize(records=st.integers(1, 12))
     def begin(self, records: int) -> None:
@@ -128,7 +128,7 @@ class AloneOnOlderSpark(Alone):
 
 
 class ByRow(Alone):
-    """Rows that are released come again and rows that are rejected don't; after a crash some may come twice."""
+    """Released rows are redelivered, rejected rows aren't. After a crash, some rows may be emitted twice."""
 
     @initialize(records=st.integers(1, 12))
     def begin(self, records: int) -> None:
@@ -143,7 +143,7 @@ class ByRow(Alone):
 
 
 class ByRowOnOneMachine(ByRow):
-    """Verdicts outlive a crash there: only rows that weren't accepted come twice, and released ones certainly do."""
+    """Verdicts survive a crash: only rows that weren't accepted are emitted twice, and released ones always are."""
 
     is_older: ClassVar = False
 
@@ -160,7 +160,7 @@ class ByRowOnOneMachine(ByRow):
 
     @rule(where=WHERE, index=st.integers(0, 20), verdict=st.sampled_from(["release", "reject"]))
     def judged_and_read_again(self, where: tuple[bytes, int], index: int, verdict: Verdict) -> None:
-        """All in a row, and then the crash for which verdicts are written down."""
+        """All steps in a row, followed by a crash, which the written verdicts must survive."""
         world = self.world
         world.fetch(where, 6)
         world.ask_latest(6)
@@ -210,7 +210,7 @@ for _case in (
     TestByRowOnOlderSpark,
 ):
     _case.settings = QUICK
-del _case  # pytest would take it for one more
+del _case  # otherwise, pytest would collect it
 
 
 def started(settle: Settle = "sink", *, by_row: bool = False) -> Custody:
@@ -219,7 +219,7 @@ def started(settle: Settle = "sink", *, by_row: bool = False) -> Custody:
     return custody
 
 
-def test_a_released_row_comes_again_and_its_neighbours_do_not() -> None:
+def test_only_a_released_row_is_emitted_again() -> None:
     custody = started(by_row=True)
     custody.acquired("orders", PartitionRange(ORDERS, 0, 9), 1)
     token = custody.plan(100)
@@ -236,7 +236,7 @@ def test_a_released_row_comes_again_and_its_neighbours_do_not() -> None:
     assert custody.fresh == 1
 
 
-def test_what_is_confirmed_is_in_no_later_token() -> None:
+def test_confirmed_records_are_in_no_later_token() -> None:
     custody = started()
     custody.acquired("orders", PartitionRange(ORDERS, 0, 9), 1)
     first = custody.plan(100)
@@ -252,7 +252,7 @@ def test_what_is_confirmed_is_in_no_later_token() -> None:
     assert custody.owed == 2
 
 
-def test_a_limit_cuts_and_the_rest_is_next() -> None:
+def test_records_beyond_the_limit_are_left_for_the_next_batch() -> None:
     custody = started()
     custody.acquired("orders", PartitionRange(ORDERS, 0, 9), 1)
     custody.acquired("orders", PartitionRange(ORDERS, 10, 14), 1)
@@ -273,7 +273,7 @@ def test_nothing_beyond_the_end_is_emitted() -> None:
     assert custody.fresh == 0
 
 
-def test_a_plan_that_was_never_logged_goes_back() -> None:
+def test_a_plan_that_was_never_logged_is_released() -> None:
     custody = started()
     custody.acquired("orders", PartitionRange(ORDERS, 0, 9), 1)
     assert custody.plan(100) is not None
@@ -282,7 +282,7 @@ def test_a_plan_that_was_never_logged_goes_back() -> None:
     assert custody.fresh == 10
 
 
-def test_rows_settled_otherwise_before_a_crash_are_emitted_again_and_not_lost() -> None:
+def test_rows_with_verdicts_before_a_crash_are_emitted_again_and_not_lost() -> None:
     custody = Custody(by_row=True)
     ranges = (RecordRange("orders", str(UUID(bytes=ORDERS[0])), 0, 0, 9),)
     custody.complete(Token(1, acquired=ranges, is_settled_by_row=True))
@@ -290,14 +290,14 @@ def test_rows_settled_otherwise_before_a_crash_are_emitted_again_and_not_lost() 
     assert custody.fresh == 1
 
 
-def test_one_checkpoint_is_for_one_query() -> None:
+def test_a_checkpoint_of_another_query_is_refused() -> None:
     custody = started()
     with pytest.raises(TokenError, match="another query"):
         custody.complete(Token(batch=7))
 
 
 @pytest.mark.parametrize("settle", ["sink", "checkpoint"])
-def test_a_deleted_topic_is_owed_no_more(settle: Settle) -> None:
+def test_nothing_is_owed_for_a_deleted_topic(settle: Settle) -> None:
     custody = Custody(settle)
     lease_timers = LeaseTimers(can_renew=True, max_lease_s=100.0)
     holdings = RangeHoldings(custody, lease_timers=lease_timers, clock=lambda: 0.0, reporter=Reporter())

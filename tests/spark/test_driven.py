@@ -1,4 +1,4 @@
-"""The stream's source, driven without a JVM: what is emitted, when it is accepted, and what a crash leaves behind."""
+"""The stream's source, driven without a JVM: what is emitted, when it is accepted, and what happens after crashes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture
 def patience_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With members who may have died: a drain that waits for one never ends."""
+    """Waits without end for members that may have died, so a drain that waits for one never ends."""
     monkeypatch.setattr(range_member, "_USUAL_SESSION_S", math.inf)
 
 
@@ -62,7 +62,7 @@ def test_nothing_is_accepted_before_its_batch_is_complete(query: DrivenQuery) ->
     assert [lag for batch, lag in lags if batch > 0] == [200, 100]
 
 
-def test_a_drain_ends_with_what_was_there_at_its_start(query: DrivenQuery) -> None:
+def test_a_drain_ends_with_the_records_that_existed_at_its_start(query: DrivenQuery) -> None:
     query.produce(100)
     query.at = lambda step, batch: query.produce(10) if (step, batch) == ("read", 0) else None
     query.run(maxRecordsPerTrigger="60")
@@ -73,8 +73,10 @@ def test_a_drain_ends_with_what_was_there_at_its_start(query: DrivenQuery) -> No
     query.expect(110)
 
 
-def test_a_drain_of_what_others_have_finished_ends(query: DrivenQuery, patience_without_end: None) -> None:
-    """Without waiting as long as for one who may have died."""
+def test_a_drain_ends_if_others_have_accepted_everything(
+    query: DrivenQuery, patience_without_end: None
+) -> None:
+    """It doesn't wait as long as for members that may have died."""
     query.produce(10)
     with ShareConsumer(query.broker.bootstrap, group=query.group, topics=[query.topic]) as other:
         for record in other:
@@ -85,10 +87,10 @@ def test_a_drain_of_what_others_have_finished_ends(query: DrivenQuery, patience_
     query.expect(0)
 
 
-def test_what_was_accepted_without_our_knowing_isnt_waited_for(
+def test_a_drain_does_not_wait_for_records_accepted_before_a_crash(
     query: DrivenQuery, patience_without_end: None
 ) -> None:
-    """The answer was lost in the crash, and the start that the group tells of stays behind."""
+    """The response was lost in the crash, and the group's persisted start offset wasn't advanced."""
     query.produce(10)
 
     def crash(step: str, batch: int) -> None:
@@ -97,7 +99,7 @@ def test_what_was_accepted_without_our_knowing_isnt_waited_for(
         if (step, batch) == ("planned", 1):
             deadline = time.monotonic() + 30
             while query.lag() > 10:
-                assert time.monotonic() < deadline, "never accepted"
+                assert time.monotonic() < deadline, "the batch was never accepted"
             raise Crash
 
     query.at = crash
@@ -108,7 +110,7 @@ def test_what_was_accepted_without_our_knowing_isnt_waited_for(
     query.expect(10, 10)
 
 
-def test_a_drain_of_nothing_ends_at_once(query: DrivenQuery) -> None:
+def test_a_drain_without_records_ends_at_once(query: DrivenQuery) -> None:
     began = time.monotonic()
     query.run()
     assert query.sink == {}
@@ -127,7 +129,7 @@ def test_a_trigger_waits_for_the_first_record(query: DrivenQuery) -> None:
         reader.stop()
 
 
-def test_a_trigger_that_may_not_wait_gives_what_has_come_since(query: DrivenQuery) -> None:
+def test_a_trigger_without_max_wait_plans_what_has_arrived_since(query: DrivenQuery) -> None:
     reader = query.reader(maxWaitMs="0")
     start = reader.initialOffset()
     query.produce(7)
@@ -135,28 +137,28 @@ def test_a_trigger_that_may_not_wait_gives_what_has_come_since(query: DrivenQuer
         assert reader.latestOffset(start, None) == start
         deadline = time.monotonic() + 60
         while (end := reader.latestOffset(start, None)) == start:
-            assert time.monotonic() < deadline, "never came"
+            assert time.monotonic() < deadline, "the records were never planned"
         assert sum(map(len, Token.from_json(end).acquired)) == 7
     finally:
         reader.stop()
 
 
-def test_as_many_tasks_as_are_asked_for(query: DrivenQuery) -> None:
+def test_min_partitions_sets_the_number_of_tasks(query: DrivenQuery) -> None:
     query.produce(90)
     query.produce(10, 1)
     reader = query.reader(minPartitions="5")
     start, deadline = reader.initialOffset(), time.monotonic() + 60
     try:
         while (end := reader.latestOffset(start, None)) == start:
-            assert time.monotonic() < deadline, "never came"
-        assert sum(map(len, Token.from_json(end).acquired)) == 100, "both partitions at once"
+            assert time.monotonic() < deadline, "the records were never planned"
+        assert sum(map(len, Token.from_json(end).acquired)) == 100, "not both partitions at once"
         tasks = [cast(RangePartition, task).ranges for task in reader.partitions(start, end)]
     finally:
         reader.stop()
     assert sorted(sum(map(len, ranges)) for ranges in tasks) == [10, 22, 22, 23, 23]
 
 
-def test_whoever_dies_is_given_up_by_the_group(query: DrivenQuery) -> None:
+def test_the_group_removes_a_member_that_died(query: DrivenQuery) -> None:
     query.produce(10)
 
     def die(step: str, _: int) -> None:
@@ -169,15 +171,13 @@ def test_whoever_dies_is_given_up_by_the_group(query: DrivenQuery) -> None:
     assert query.members() == 1
     deadline = time.monotonic() + 60
     while query.members():
-        assert time.monotonic() < deadline, "never given up"
+        assert time.monotonic() < deadline, "the member was never removed"
         time.sleep(0.05)
 
 
 @pytest.mark.parametrize("settle", ["sink", "checkpoint"])
 @pytest.mark.parametrize(("step", "batch"), [("planned", 0), *((step, 1) for step in STEPS)])
-def test_a_crash_loses_nothing_and_doubles_nothing(
-    query: DrivenQuery, settle: str, step: str, batch: int
-) -> None:
+def test_a_crash_loses_and_duplicates_nothing(query: DrivenQuery, settle: str, step: str, batch: int) -> None:
     query.produce(150)
     query.produce(150, 1)
 
@@ -195,10 +195,10 @@ def test_a_crash_loses_nothing_and_doubles_nothing(
 
 
 @pytest.mark.parametrize(("limit", "crashes"), [(2, 1), (2, 2), (5, 2)])
-def test_each_crash_costs_what_wasnt_logged_a_delivery(
+def test_each_crash_costs_records_that_were_not_logged_a_delivery(
     query: DrivenQuery, patience_without_end: None, limit: int, crashes: int
 ) -> None:
-    """At the group's limit brokers give a record up: it is a dead letter, and no query ever gets it again."""
+    """At the delivery limit, brokers archive a record: it becomes a dead letter, and is never delivered again."""
     query.produce(1)
     grave = f"dlq.{query.group}"
     query.broker.create_topic(grave, settings={"errors.deadletterqueue.group.enable": "true"})
@@ -226,8 +226,8 @@ def test_each_crash_costs_what_wasnt_logged_a_delivery(
         assert [letter["__dlq.errors.delivery.count"] for letter in letters] == [b"2"]
 
 
-def test_a_logged_micro_batch_outlives_its_deliveries(query: DrivenQuery) -> None:
-    """What Spark's log holds is read from the topic, whatever the group thinks of it."""
+def test_a_logged_micro_batch_is_read_even_beyond_the_delivery_limit(query: DrivenQuery) -> None:
+    """What Spark's log contains is read from the topic, whatever its state in the group is."""
     query.produce(20)
 
     def crash(at: str, _: int) -> None:
@@ -235,7 +235,7 @@ def test_a_logged_micro_batch_outlives_its_deliveries(query: DrivenQuery) -> Non
             raise Crash
 
     query.at = crash
-    for _ in range(6):  # one more than a group delivers a record
+    for _ in range(6):  # one more than the delivery limit
         with pytest.raises(Crash):
             query.run()
     query.at = lambda step, batch: None
@@ -245,7 +245,7 @@ def test_a_logged_micro_batch_outlives_its_deliveries(query: DrivenQuery) -> Non
 
 
 @pytest.mark.parametrize(("settle", "step"), [("sink", "written"), ("checkpoint", "read")])
-def test_broken_connections_are_no_event(query: DrivenQuery, settle: str, step: str) -> None:
+def test_broken_connections_have_no_visible_effect(query: DrivenQuery, settle: str, step: str) -> None:
     query.produce(150)
     query.produce(150, 1)
     query.at = lambda at, _: query.broker.hang_up("kshare") if at == step else None
@@ -268,7 +268,7 @@ def test_by_checkpoint_records_are_accepted_while_their_batch_runs(query: Driven
     query.expect(300)
 
 
-def test_offsets_that_are_logged_late_are_refused(query: DrivenQuery) -> None:
+def test_asynchronously_logged_offsets_are_refused(query: DrivenQuery) -> None:
     query.produce(10)
     reader = query.reader(maxRecordsPerTrigger="5")
     try:
@@ -281,7 +281,7 @@ def test_offsets_that_are_logged_late_are_refused(query: DrivenQuery) -> None:
         reader.stop()
 
 
-def test_rows_settled_otherwise(query: DrivenQuery) -> None:
+def test_rows_are_rejected_and_released(query: DrivenQuery) -> None:
     query.produce(20)
 
     def judge(step: str, batch: int) -> None:
@@ -299,14 +299,14 @@ def test_rows_settled_otherwise(query: DrivenQuery) -> None:
     assert query.lag() == 0
 
 
-def test_stretches_of_rows() -> None:
+def test_rows_are_combined_into_ranges() -> None:
     rows = [("a", 1, 5), ("a", 0, 2), ("a", 0, 1), ("b", 0, 9), ("a", 0, 4)]
     assert row_ranges(rows) == {"a": {"0": [[1, 2], [4, 4]], "1": [[5, 5]]}, "b": {"0": [[9, 9]]}}
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-def test_released_rows_come_again_after_a_crash_too(query: DrivenQuery, is_known: bool) -> None:
-    """On the same machine exactly these; elsewhere all of the batch whose acceptance was lost: never too few."""
+def test_released_rows_are_emitted_again_after_a_crash_too(query: DrivenQuery, is_known: bool) -> None:
+    """On the same machine exactly these; elsewhere the whole batch whose acceptance was lost, but never fewer."""
     query.produce(20)
 
     def judge(step: str, batch: int) -> None:

@@ -1,4 +1,4 @@
-"""The source, driven as PySpark 4.0 and 4.1 drive it: restarts emit nothing twice, whatever Spark leaves out."""
+"""The source, driven as PySpark 4.0 and 4.1 drive it: restarts emit nothing twice, though Spark passes no offset."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def query(broker: Broker) -> OlderDrivenQuery:
 
 
 def _stop_after(query: OlderDrivenQuery, records: int, **options: str) -> None:
-    """Stopped between two triggers, right after Spark has committed the batch that makes it so many."""
+    """Stop between two triggers, right after Spark has committed the batch with which this many are written."""
 
     def stop(step: str, batch: int) -> None:
         if step == "committed" and len(query.written) >= records:
@@ -51,7 +51,7 @@ def test_clean_stops_between_triggers_emit_nothing_again(query: OlderDrivenQuery
 
 @pytest.mark.parametrize("settle", ["sink", "checkpoint"])
 @pytest.mark.parametrize("step", STEPS)
-def test_a_crash_loses_nothing_and_doubles_nothing(query: OlderDrivenQuery, settle: str, step: str) -> None:
+def test_a_crash_loses_and_duplicates_nothing(query: OlderDrivenQuery, settle: str, step: str) -> None:
     query.produce(150)
     query.produce(150, 1)
 
@@ -67,8 +67,10 @@ def test_a_crash_loses_nothing_and_doubles_nothing(query: OlderDrivenQuery, sett
     query.expect(150, 150)
 
 
-def test_a_start_that_spark_tells_only_when_it_reads_is_not_emitted_again(query: OlderDrivenQuery) -> None:
-    """Without `partitions(x, x)` the runner plans before it knows of the batch that was complete."""
+def test_nothing_is_emitted_again_if_spark_passes_the_start_only_when_it_reads(
+    query: OlderDrivenQuery,
+) -> None:
+    """Without `partitions(x, x)`, the runner plans before it knows which batch was complete."""
     query.is_told_the_last_offset = False
     for life in range(1, 4):
         query.produce(10)
@@ -76,7 +78,7 @@ def test_a_start_that_spark_tells_only_when_it_reads_is_not_emitted_again(query:
     query.expect(30)
 
 
-def test_a_replay_leaves_out_the_same_rows(query: OlderDrivenQuery) -> None:
+def test_each_replay_leaves_out_the_same_rows(query: OlderDrivenQuery) -> None:
     query.is_told_the_last_offset = False
     query.produce(10)
     _stop_after(query, 10)
@@ -95,8 +97,8 @@ def test_a_replay_leaves_out_the_same_rows(query: OlderDrivenQuery) -> None:
     query.expect(20)
 
 
-def test_released_rows_come_again_after_a_crash(query: OlderDrivenQuery) -> None:
-    """A restart begins with `partitions(x, x)`: what was decided of x's rows is still known after that."""
+def test_released_rows_are_emitted_again_after_a_crash(query: OlderDrivenQuery) -> None:
+    """A restart begins with `partitions(x, x)`, which must not discard the verdicts on x's rows."""
     query.produce(20)
 
     def judge(step: str, batch: int) -> None:

@@ -1,4 +1,4 @@
-"""What a runner can tell of its driver."""
+"""How a runner notices that its driver has ended."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from kshare.spark.driver_watch import DriverWatch
 
 
 @pytest.mark.parametrize("named", [".", "streaming_job"])
-def test_a_context_that_stops_takes_its_folder_along(tmp_path: Path, named: str) -> None:
-    """Spark 4.3 names a folder in it that isn't there."""
+def test_the_folder_of_a_stopped_context_is_gone(tmp_path: Path, named: str) -> None:
+    """Spark 4.3 passes a subfolder that doesn't exist."""
     folder = tmp_path / "userFiles"
     folder.mkdir()
     watch = DriverWatch(folder / named)
@@ -21,12 +21,12 @@ def test_a_context_that_stops_takes_its_folder_along(tmp_path: Path, named: str)
     assert watch.reason_to_stop() == "its SparkContext was stopped"
 
 
-def test_a_folder_that_never_was_says_nothing(tmp_path: Path) -> None:
+def test_a_folder_that_never_existed_is_ignored(tmp_path: Path) -> None:
     assert DriverWatch(tmp_path / "nowhere" / "at all").reason_to_stop() is None
     assert DriverWatch().reason_to_stop() is None
 
 
-def test_whose_parent_changes_is_an_orphan(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_parent_means_that_the_driver_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     watch = DriverWatch()
     monkeypatch.setattr(os, "getppid", lambda: 1)
     assert watch.reason_to_stop() == "the driver is gone"

@@ -1,4 +1,4 @@
-"""Ranges whose lock has run out: somebody else gets them, so no micro-batch is made of them."""
+"""Ranges whose lock has expired aren't planned, because they are delivered to another member."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ORDERS = (b"o" * 16, 0)
 LOCK_S = 1.0
 
 
-def test_what_ran_out_while_the_process_stood_still_is_not_planned() -> None:
+def test_ranges_that_expired_while_the_process_was_stopped_are_not_planned() -> None:
     settings = {"group.share.min.record.lock.duration.ms": "1000"}
     with Broker(settings=settings) as broker:
         query = DrivenQuery(broker)
@@ -46,16 +46,16 @@ def test_what_ran_out_while_the_process_stood_still_is_not_planned() -> None:
 
 
 def stand_still(reader: ShareStreamReader, seconds: float) -> None:
-    """As by SIGSTOP: nothing of the member has a turn, and what Spark asks meanwhile is the first to have one."""
+    """Block the member's event loop, as SIGSTOP does. What Spark asks meanwhile runs first afterwards."""
     assert reader._runner is not None
     portal = reader._runner._portal
-    portal.start_task_soon(time.sleep, seconds)  # it blocks, which is what is wanted
+    portal.start_task_soon(time.sleep, seconds)  # blocks intentionally
 
 
 def eventually(condition: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + 60
     while not condition():
-        assert time.monotonic() < deadline, f"never: {what}"
+        assert time.monotonic() < deadline, f"didn't happen in time: {what}"
         time.sleep(0.02)
 
 
@@ -68,7 +68,7 @@ class Clock:
 
 
 class Stage:
-    """Holdings of one partition, and the clock."""
+    """Holdings of one partition, with a clock."""
 
     def __init__(self) -> None:
         self.custody = Custody()
@@ -85,7 +85,7 @@ class Stage:
         self.holdings.book.acquire("orders", self.acks, data, 30.0, self.clock.now)
 
 
-def test_only_what_has_run_out_is_dropped() -> None:
+def test_only_expired_ranges_are_dropped() -> None:
     stage = Stage()
     stage.acquire(0, 9)
     stage.clock.now = 20.0
@@ -97,7 +97,7 @@ def test_only_what_has_run_out_is_dropped() -> None:
     assert stage.custody.fresh == 5
 
 
-def test_a_row_that_was_released_and_came_again_is_not_lost_with_its_older_lease() -> None:
+def test_a_released_and_redelivered_row_is_not_lost_with_its_older_lease() -> None:
     stage = Stage()
     stage.acquire(0, 99)
     token = stage.custody.plan(50)

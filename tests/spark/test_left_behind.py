@@ -1,4 +1,4 @@
-"""Queries that nobody stopped: their runners end, and their members leave the group, however their driver ends."""
+"""Queries that aren't stopped: their runners end and leave the group, however the driver ends."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tests.spark.queries import Rig, eventually
 from tools.spark import environment
 
 ELSEWHERE = cast(SparkSession, None)
-"""Their Spark is in another process."""
+"""Spark runs in another process."""
 
 
 @pytest.fixture(scope="module")
 def patient_broker() -> Iterator[Broker]:
-    """Waits for silent members for longer than any test: whoever isn't there any more has said goodbye."""
+    """Its session timeout is longer than any test, so members that are gone have left explicitly."""
     hour = "3600000"
     settings = {"group.share.session.timeout.ms": hour, "group.share.max.session.timeout.ms": hour}
     with Broker(settings=settings) as broker:
@@ -52,7 +52,7 @@ def report(process: subprocess.Popen[str]) -> None:
 
 
 def running(rig: Rig, process: subprocess.Popen[str]) -> int:
-    """The runner of its query, once that is a member."""
+    """The runner of its query, once it has joined."""
     eventually(lambda: rig.members() == 1 or process.poll() is not None, "a member")
     (runner,) = runners(process.pid)
     return runner
@@ -70,7 +70,7 @@ def test_spark_stop_without_query_stop_and_then_sigterm(patient_broker: Broker, 
         runner = running(rig, process)
         report(process)
         nothing_is_left(rig, runner)
-        assert process.poll() is None, "the JVM and its driver live on"
+        assert process.poll() is None, "the driver has ended with its Spark session"
         report(process)
         runner = running(rig, process)
         process.terminate()

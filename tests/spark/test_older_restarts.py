@@ -1,6 +1,6 @@
-"""Real PySpark 4.0 and 4.1, stopped and killed again and again: each row is in the sink once.
+"""Real PySpark 4.0 and 4.1, stopped and killed repeatedly: each row is in the sink once.
 
-Between batches that have been committed and acceptances that haven't left lies a trigger's interval here.
+Batches are committed a whole trigger interval before their acceptances are sent.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from tools.older_spark import TESTED_RELEASES, installed
 from tools.spark import environment
 
 RARELY = "start 10 seconds"
-"""The next trigger is seconds away when a batch has been committed: a stop comes between them."""
+"""The next trigger is seconds after a batch is committed, so that a stop happens in between."""
 
 
 class Restarts:
-    """Of one query: its checkpoint and its sink outlive its drivers."""
+    """A query whose checkpoint and sink are used by several drivers in turn."""
 
     def __init__(self, rig: Rig, folder: Path, release: str) -> None:
         self.rig, self.folder, self.release = rig, folder, release
@@ -40,7 +40,7 @@ class Restarts:
 
     @contextmanager
     def driver(self) -> Iterator[None]:
-        """Killed at the end, its JVM and its runner too."""
+        """Run a driver. At the end, kill it with its JVM and its runner."""
         variables = environment()
         path = f"{installed(self.release)}:{variables['PYTHONPATH']}"
         command = [sys.executable, "-m", "tests.spark.restarting_driver", str(self.folder)]
@@ -82,7 +82,7 @@ class Restarts:
         self.report("stop")
 
     def kill_runner(self) -> None:
-        """Nobody leaves the group; then the query is stopped, unless a trigger that met no runner has ended it."""
+        """Kill the runner, which can't leave the group then. Stop the query, unless a trigger without it has failed."""
         (runner,) = runners(self.process.pid)
         os.kill(runner, signal.SIGKILL)
         self.ask("stop")

@@ -1,4 +1,4 @@
-"""PySpark before 4.2, each installed beside ours: streams that go on work, and so does batch; the rest is refused."""
+"""PySpark before 4.2, installed separately: continuous streams and batch queries work, other triggers are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options: taken in any case, Kafka's understood behind `kafka.`, and every refusal says what to write."""
+"""Options: any case is accepted, Kafka's are prefixed with `kafka.`, and every error says what to write."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def parse(**more: str) -> ReadOptions:
     return ReadOptions.parse({**PLAIN, **more}, is_streaming=True)
 
 
-def test_the_least_that_is_needed() -> None:
+def test_required_options() -> None:
     options = parse()
     assert options.topics == ("orders", "refunds")
     assert options.group == "shipping"
@@ -25,13 +25,13 @@ def test_the_least_that_is_needed() -> None:
     assert (options.settle, options.fail_on_data_loss, options.include_headers) == ("sink", True, False)
 
 
-def test_names_in_any_case_and_what_sparks_kafka_source_calls_them() -> None:
+def test_names_in_any_case_and_names_of_sparks_kafka_source() -> None:
     options = parse(INCLUDEHEADERS="True", maxOffsetsPerTrigger="500", minpartitions="8", maxWaitMs="20")
     assert (options.include_headers, options.max_records, options.min_partitions) == (True, 500, 8)
     assert options.max_wait == 0.02
 
 
-def test_security_as_spark_users_write_it() -> None:
+def test_security_options_of_kafka() -> None:
     options = parse(
         **{
             "kafka.security.protocol": "SASL_PLAINTEXT",
@@ -72,25 +72,25 @@ def test_security_as_spark_users_write_it() -> None:
         ({"path": "orders"}, r"load\(\)"),
     ],
 )
-def test_a_refusal_says_what_to_write(more: dict[str, str], says: str) -> None:
+def test_errors_say_what_to_write(more: dict[str, str], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         parse(**more)
 
 
 @pytest.mark.parametrize("missing", PLAIN)
-def test_what_is_missing_is_named(missing: str) -> None:
+def test_errors_name_missing_options(missing: str) -> None:
     rest = {name: value for name, value in PLAIN.items() if name != missing}
     with pytest.raises(ConfigError, match=rf"{missing} is missing: write option\(\"{missing}\""):
         ReadOptions.parse(rest, is_streaming=True)
 
 
 @pytest.mark.parametrize("name", ["settle", "maxRecordsPerTrigger", "maxWaitMs", "settleRows"])
-def test_a_view_acquires_nothing(name: str) -> None:
+def test_views_refuse_options_of_streams(name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name} is for streams"):
         ReadOptions.parse({**PLAIN, name: "1"}, is_streaming=False)
 
 
-def test_a_lease_stands_for_all() -> None:
+def test_a_lease_excludes_other_options() -> None:
     assert lease_token(PLAIN) is None
     assert lease_token({"lease": "abc", "includeHeaders": "true"}) == "abc"
     others: list[dict[str, Any]] = [{"lease": ""}, {"lease": "abc", "group": "shipping"}]

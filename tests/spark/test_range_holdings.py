@@ -1,4 +1,4 @@
-"""Ranges that a query's member holds: what is decided of offsets reaches the lease that has them."""
+"""Ranges that a query's member holds: decisions on offsets are applied to the lease that contains them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from kshare.state.session import AckRange
 ORDERS = (b"o" * 16, 0)
 
 
-def test_what_is_left_of_a_lease_is_settled_though_some_of_it_has_come_again() -> None:
-    """A row that one micro-batch released, while the next has others that were acquired along with it."""
+def test_the_rest_of_a_lease_is_accepted_after_one_of_its_rows_was_redelivered() -> None:
+    """One micro-batch released a row, and the next has other rows of the same lease."""
     custody = Custody()
     custody.complete(Token())
     lease_timers = LeaseTimers(can_renew=True, max_lease_s=100.0)

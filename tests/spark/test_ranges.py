@@ -1,4 +1,4 @@
-"""The offset token: the same after any round trip, compact, and damaged ones are named."""
+"""The offset token: it survives any round trip, is compact, and errors describe what is damaged."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def ranges(draw: st.DrawFn) -> tuple[RecordRange, ...]:
 
 
 @given(st.integers(0, 2**40), ranges(), ranges(), st.booleans())
-def test_a_token_survives_spark(
+def test_a_token_survives_a_round_trip(
     batch: int, acquired: tuple[RecordRange, ...], owed: tuple[RecordRange, ...], by_row: bool
 ) -> None:
     token = Token(batch, acquired, owed, by_row, "AAECAwQFBgcICQoLDA0ODw", "shipping")
@@ -40,7 +40,7 @@ def test_a_token_survives_spark(
     assert json.dumps(again.to_json()) == text
 
 
-def test_a_range_costs_a_few_bytes() -> None:
+def test_a_range_takes_few_bytes() -> None:
     many = tuple(
         RecordRange("orders", ORDERS, 0, first, first + 499, 1) for first in range(0, 1_000_000, 500)
     )
@@ -67,6 +67,6 @@ def test_a_range_costs_a_few_bytes() -> None:
         ),
     ],
 )
-def test_a_damaged_token_is_named(damaged: Any, says: str) -> None:
+def test_errors_describe_damaged_tokens(damaged: Any, says: str) -> None:
     with pytest.raises(TokenError, match=says):
         Token.from_json(damaged)

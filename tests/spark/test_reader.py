@@ -1,4 +1,4 @@
-"""Ranges into Arrow: exactly their records, whatever the log and the brokers do."""
+"""Reading ranges into Arrow: exactly their records, whatever happens to the log and the brokers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def fill(broker: Broker, topic: str, partitions: int, batches: int, size: int) -
 
 
 def ranges(broker: Broker, topic: str, *spans: tuple[int, int, int]) -> list[RecordRange]:
-    """Partition, first and last offset; the delivery count is the first offset, so that it is known again."""
+    """Ranges from partition, first and last offset. The delivery count is the first offset + 1, to identify it."""
     return [
         RecordRange(topic, topic_id(broker, topic), partition, first, last, first + 1)
         for partition, first, last in spans
@@ -83,7 +83,7 @@ def test_nothing_to_read(broker: Broker) -> None:
     assert list(read_arrow(options(broker), [])) == []
 
 
-def test_batches_of_columns_are_large_and_many(broker: Broker) -> None:
+def test_records_are_combined_into_large_batches(broker: Broker) -> None:
     fill(broker, "large", 1, batches=30, size=1000)
     found = list(read_arrow(options(broker), ranges(broker, "large", (0, 500, 29_499))))
     assert [one.num_rows for one in found] == [10_500, 10_000, 8_500]
@@ -103,7 +103,7 @@ def test_columns_are_those_of_sparks_kafka_source(broker: Broker) -> None:
     assert (third["key"], third["headers"]) == (None, None)
 
 
-def test_leaders_move_and_connections_break_under_way(broker: Broker) -> None:
+def test_leaders_move_and_connections_break_while_reading(broker: Broker) -> None:
     fill(broker, "moving", 2, batches=60, size=400)
     spans = [(0, 7, 23_990), (1, 0, 23_999)]
     reading = read_arrow(options(broker), ranges(broker, "moving", *spans))
@@ -115,7 +115,7 @@ def test_leaders_move_and_connections_break_under_way(broker: Broker) -> None:
     assert places(iter(found)) == expected(spans)
 
 
-def test_connections_outlive_a_task(broker: Broker) -> None:
+def test_later_tasks_reuse_connections(broker: Broker) -> None:
     fill(broker, "kept", 1, batches=1, size=5)
     wanted = ranges(broker, "kept", (0, 0, 4))
     assert len(rows(read_arrow(options(broker), wanted))) == 5
@@ -128,7 +128,7 @@ def test_connections_outlive_a_task(broker: Broker) -> None:
     assert handshakes.hits == 0
 
 
-def test_records_gone_by_retention_fail_the_task_or_are_left_out(
+def test_records_deleted_by_retention_fail_the_task_or_are_left_out(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     fill(broker, "gone", 1, batches=4, size=10)
@@ -144,7 +144,7 @@ def test_records_gone_by_retention_fail_the_task_or_are_left_out(
     assert "continuing without them" in caplog.text
 
 
-def test_a_batch_that_the_log_begins_within_is_cut_there(broker: Broker) -> None:
+def test_a_batch_is_cut_at_the_log_start_offset(broker: Broker) -> None:
     fill(broker, "within", 1, batches=4, size=10)
     wanted = ranges(broker, "within", (0, 2, 4), (0, 6, 33))
     broker.call(lambda: broker.state.cluster.partition("within", 0).log.delete_before(17))
@@ -153,7 +153,7 @@ def test_a_batch_that_the_log_begins_within_is_cut_there(broker: Broker) -> None
     assert {row["deliveryCount"] for row in rows(iter(found))} == {7}
 
 
-def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(broker: Broker) -> None:
+def test_a_recreated_topic_is_not_mistaken_for_the_old_one(broker: Broker) -> None:
     fill(broker, "again", 1, batches=1, size=10)
     wanted = ranges(broker, "again", (0, 0, 9))
     broker.delete_topic("again")
@@ -163,13 +163,13 @@ def test_a_topic_that_was_made_anew_is_not_taken_for_the_old_one(broker: Broker)
     assert list(read_arrow(options(broker, failOnDataLoss="false"), wanted)) == []
 
 
-def test_an_offset_that_never_was_is_lost(broker: Broker) -> None:
+def test_an_offset_beyond_the_end_of_the_log_is_lost(broker: Broker) -> None:
     fill(broker, "short", 1, batches=1, size=10)
     with pytest.raises(DataLoss, match=r"offsets 15 to 20 \(6 in all\) are gone: the log ends at 10"):
         list(read_arrow(options(broker), ranges(broker, "short", (0, 15, 20))))
 
 
-def test_what_brokers_refuse_is_said_with_where(broker: Broker) -> None:
+def test_errors_name_partition_and_offset(broker: Broker) -> None:
     fill(broker, "refused", 1, batches=1, size=10)
     wanted = ranges(broker, "refused", (0, 0, 9))
     broker.faults.add(FetchRequest, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -183,7 +183,7 @@ def test_what_brokers_refuse_is_said_with_where(broker: Broker) -> None:
     assert len(rows(read_arrow(options(broker), wanted))) == 10
 
 
-def test_a_generator_that_is_left_leaves_nothing_under_way(broker: Broker) -> None:
+def test_closing_the_generator_ends_its_requests(broker: Broker) -> None:
     fill(broker, "left", 1, batches=30, size=1000)
     reading = read_arrow(options(broker), ranges(broker, "left", (0, 0, 29_999)))
     assert next(reading).num_rows == 10_000

@@ -1,5 +1,7 @@
-"""The storm over a real Spark: its driver, the source's runner, workers, executors, tasks, sinks and brokers die at
-every crash point that the guide names, and nothing may be lost. The report is docs/reports/spark.md.
+"""The storm over a real Spark: no record is lost, whatever is killed at any crash point that the guide names.
+
+The driver, the source's runner, workers, executors and brokers are killed, and tasks and sinks fail. The report is
+docs/reports/spark.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A checkpoint that is used again with other options, driven without a JVM: refused, or nothing is lost and it ends."""
+"""Reusing a checkpoint with other options, without a JVM: it is refused, or no record is lost and the query ends."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def broker() -> Iterator[Broker]:
 
 
 def crash_at(step: str, batch: int) -> None:
-    """Complete, and its acceptance hasn't left."""
+    """The batch is complete, and its acceptance hasn't been sent."""
     if (step, batch) == ("committed", 0):
         raise Crash
 
@@ -38,7 +38,7 @@ def crashed(query: DrivenQuery, **options: str) -> None:
 
 
 @pytest.mark.parametrize("driven", [DrivenQuery, OlderDrivenQuery])
-def test_another_group_is_refused_by_both_names(broker: Broker, driven: type[DrivenQuery]) -> None:
+def test_another_group_is_refused_with_both_names(broker: Broker, driven: type[DrivenQuery]) -> None:
     query = driven(broker)
     query.produce(10)
     crashed(query)
@@ -73,8 +73,8 @@ def test_a_replay_for_another_group_is_refused(broker: Broker, driven: type[Driv
         query.run(until=lambda: False)
 
 
-def test_tokens_that_name_no_group_are_taken_over(broker: Broker) -> None:
-    """Those of versions that didn't write it down; what is logged next names it."""
+def test_tokens_without_a_group_are_accepted(broker: Broker) -> None:
+    """Tokens of versions that didn't write the group. The next one that is logged contains it."""
     query = DrivenQuery(broker)
     query.produce(10)
     crashed(query)
@@ -87,10 +87,10 @@ def test_tokens_that_name_no_group_are_taken_over(broker: Broker) -> None:
     assert json.loads(query.offset_log[-1])["group"] == query.group
 
 
-def test_what_is_owed_of_a_topic_that_is_left_out_now_is_not_waited_for(
+def test_a_drain_does_not_wait_for_records_owed_of_an_unsubscribed_topic(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It can't be accepted without that topic, and is remembered for when the query reads it again."""
+    """They can't be accepted without that topic, but are kept for when the query reads it again."""
     monkeypatch.setattr(range_member, "_USUAL_SESSION_S", math.inf)
     query = DrivenQuery(broker)
     query.produce(10)
@@ -107,7 +107,7 @@ def test_what_is_owed_of_a_topic_that_is_left_out_now_is_not_waited_for(
 
 
 @pytest.mark.parametrize(("before", "after"), [("sink", "checkpoint"), ("checkpoint", "sink")])
-def test_the_other_settle(broker: Broker, before: str, after: str) -> None:
+def test_settle_can_be_changed(broker: Broker, before: str, after: str) -> None:
     query = DrivenQuery(broker)
     query.produce(10)
     crashed(query, settle=before)
@@ -117,7 +117,7 @@ def test_the_other_settle(broker: Broker, before: str, after: str) -> None:
     assert query.lag() == 0
 
 
-def test_rows_that_were_released_come_again_though_single_rows_are_not_settled_any_more(
+def test_released_rows_are_emitted_again_without_settle_rows(
     broker: Broker,
 ) -> None:
     query = DrivenQuery(broker)
@@ -136,7 +136,7 @@ def test_rows_that_were_released_come_again_though_single_rows_are_not_settled_a
     assert sorted(query.written) == sorted([*((0, at) for at in range(20)), (0, 7)])
 
 
-def test_rows_that_were_released_come_again_though_their_batch_was_asked_for_twice(broker: Broker) -> None:
+def test_released_rows_are_emitted_again_if_their_batch_was_read_twice(broker: Broker) -> None:
     query = DrivenQuery(broker)
     query.produce(20)
 

@@ -1,4 +1,4 @@
-"""Ranges into tasks: nothing lost, nothing twice, about equal."""
+"""Splitting ranges into tasks: each record is in exactly one task, and tasks are about equally large."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def one(partition: int, first: int, last: int, topic: int = 0) -> RecordRange:
     return RecordRange(f"t{topic}", IDS[topic], partition, first, last)
 
 
-def test_one_task_a_partition() -> None:
+def test_one_task_per_partition() -> None:
     ranges = [one(1, 0, 9), one(0, 0, 9), one(0, 20, 29), one(0, 0, 9, topic=1)]
     assert split(ranges) == [(one(0, 0, 9), one(0, 20, 29)), (one(1, 0, 9),), (one(0, 0, 9, topic=1),)]
     assert split(ranges, 3) == split(ranges)
     assert split([], 5) == []
 
 
-def test_more_tasks_where_more_are_asked_for() -> None:
+def test_more_tasks_on_request() -> None:
     assert split([one(0, 0, 9), one(0, 20, 24)], 3) == [
         (one(0, 0, 4),),
         (one(0, 5, 9),),
@@ -35,7 +35,7 @@ def test_more_tasks_where_more_are_asked_for() -> None:
     st.lists(st.tuples(st.integers(0, 2), st.integers(1, 40), st.integers(0, 5)), max_size=12),
     st.integers(1, 20),
 )
-def test_every_record_goes_into_one_task(parts: list[tuple[int, int, int]], wanted: int) -> None:
+def test_every_record_is_in_one_task(parts: list[tuple[int, int, int]], wanted: int) -> None:
     ranges, at = [], dict.fromkeys(range(3), 0)
     for partition, length, hole in parts:
         ranges.append(one(partition, at[partition] + hole, at[partition] + hole + length - 1))

@@ -1,6 +1,6 @@
-"""The storm: a query is killed at every crash point, over and over, while brokers come and go; nothing may be lost.
+"""The storm: a query is killed repeatedly at every crash point, while brokers restart, and no record may be lost.
 
-Driven without a JVM, so that a life takes a second; `test_stream` holds what takes a Spark. The report is
+Driven without a JVM, so that each run takes a second; `test_stream` has tests with Spark. The report is
 docs/reports/spark.md.
 """
 
@@ -35,24 +35,24 @@ SETTINGS = {
     "group.share.min.session.timeout.ms": "6000",
     "group.share.heartbeat.interval.ms": "1000",
     "group.share.min.heartbeat.interval.ms": "1000",
-    LIMIT: "10",  # each crash costs what is acquired a delivery, and the default is 5
+    LIMIT: "10",  # each crash costs acquired records a delivery; the default is 5
 }
 Where = tuple[int, int]
 
 
 class Storm:
-    """`strike` does something to a broker."""
+    """Runs the query, with crashes, and keeps what happened. `strike` stops and restarts a broker."""
 
     def __init__(self, bootstrap: str, folder: Path, settle: Settle, seed: int) -> None:
         self.bootstrap, self.folder, self.settle = bootstrap, folder, settle
         self.random = random.Random(seed)
         self.after = (1, 3)
-        """So many micro-batches are planned before a crash, chosen by chance."""
+        """The range from which the number of micro-batches before a crash is chosen at random."""
         self.crashes: Counter[str] = Counter()
         self.ended: list[str] = []
-        """What lives said that ended otherwise than by our hand."""
+        """The last output of runs that weren't killed by us."""
         self.logged_before: dict[str, str] = {}
-        """Batch → the crash that ended the life in which it was logged."""
+        """Batch → the crash that ended the run in which it was logged."""
         self.others: Mapping[Where, float] = {}
         for name in ("offsets", "commits", "sink"):
             (folder / name).mkdir(parents=True)
@@ -78,7 +78,7 @@ class Storm:
         if done.returncode == -9:
             self.crashes[crash or ""] += 1
         else:
-            self.ended.append(done.stderr.strip().splitlines()[-1] if done.returncode else "in good order")
+            self.ended.append(done.stderr.strip().splitlines()[-1] if done.returncode else "ended normally")
         for path in (self.folder / "offsets").iterdir():
             self.logged_before.setdefault(path.name, crash or "none")
 
@@ -93,7 +93,7 @@ class Storm:
         }
 
     def doubled(self) -> Counter[str]:
-        """Records that another consumer worked on too, by the crash after they were logged."""
+        """Records that another consumer processed too, by the crash after they were logged."""
         found: Counter[str] = Counter()
         for batch, rows in self.batches().items():
             found[self.logged_before[batch]] += len(self.others.keys() & set(rows))
@@ -114,7 +114,7 @@ class Storm:
         self.live(None)
 
     def row(self, where: str, total: int) -> list[str]:
-        """For the report."""
+        """The report's row."""
         emitted = self.emitted()
         lost = total - len({*emitted, *self.others})
         points = ", ".join(f"{step} {self.crashes[step]}" for step in STEPS)
@@ -130,7 +130,7 @@ class Storm:
         assert len({*emitted, *self.others}) == total, "lost"
         assert len(emitted) == len(set(emitted)), "emitted twice"
         assert not list(self.folder.glob("another-*")), "a replay yielded other rows"
-        assert self.ended[-1] == "in good order", self.ended[-3:]
+        assert self.ended[-1] == "ended normally", self.ended[-3:]
 
 
 @pytest.mark.long
@@ -139,7 +139,7 @@ class Storm:
 @pytest.mark.parametrize("is_alone", [True, False], ids=["alone", "in company"])
 def test_the_embedded_broker(tmp_path: Path, settle: Settle, is_alone: bool) -> None:
     total = 240_000 if is_alone else 160_000
-    # With fewer partitions than members all of them share each: otherwise every member would have its own.
+    # With fewer partitions than members, all members share each. Otherwise every member would have its own.
     partitions = PARTITIONS if is_alone else 1
     with Broker(topics={TOPIC: partitions}, nodes=3, settings=SETTINGS) as broker:
         broker.set_group_config(GROUP, {"share.auto.offset.reset": "earliest"})
@@ -168,8 +168,8 @@ def test_the_embedded_broker(tmp_path: Path, settle: Settle, is_alone: bool) -> 
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-def test_what_is_lost_by_crashes_in_a_row_are_dead_letters(tmp_path: Path) -> None:
-    """With the limit that Kafka has by default: each crash before a micro-batch is logged costs it a delivery."""
+def test_records_lost_by_repeated_crashes_are_dead_letters(tmp_path: Path) -> None:
+    """With Kafka's default delivery limit: each crash before a micro-batch is logged costs a delivery."""
     total, grave = 20_000, "dlq.storm"
     with Broker(topics={TOPIC: PARTITIONS}, settings={**SETTINGS, LIMIT: "5"}) as broker:
         broker.create_topic(grave, settings={"errors.deadletterqueue.group.enable": "true"})

@@ -1,4 +1,4 @@
-"""Streams on the embedded broker: what is emitted, when it is accepted, and what a failure leaves behind."""
+"""Streams in Spark with the embedded broker: what is emitted, when it is accepted, and what happens after failures."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_records_are_emitted_once_and_accepted_when_their_batch_is_complete(rig:
     eventually(lambda: rig.members() == 0, "the group is left")
 
 
-def test_available_now_drains_what_was_there_and_ends(rig: Rig) -> None:
+def test_available_now_reads_existing_records_and_ends(rig: Rig) -> None:
     rig.produce(250)
     rig.produce(250, 1)
 
@@ -57,7 +57,7 @@ def test_once_is_one_micro_batch_that_the_next_start_acknowledges(rig: Rig) -> N
 
     def once() -> None:
         assert rig.start(trigger={"once": True}, settings={"maxWaitMs": "10000"}).awaitTermination(150), (
-            "never ended"
+            "the query didn't end in time"
         )
 
     once()
@@ -66,14 +66,14 @@ def test_once_is_one_micro_batch_that_the_next_start_acknowledges(rig: Rig) -> N
     rig.produce(50, 1)
     once()
     rig.expect(100, 50)
-    assert rig.lag() == 50, "what was emitted before is acknowledged now"
+    assert rig.lag() == 50, "the previous batch isn't acknowledged"
     rig.drain()
     rig.expect(100, 50)
     assert rig.lag() == 0
 
 
 def test_two_queries_share_a_group(spark: SparkSession, orders_broker: Broker, tmp_path: Path) -> None:
-    """Each record in exactly one of them."""
+    """Each record is emitted by exactly one of them."""
     one = Rig(spark, orders_broker, tmp_path / "one")
     other = Rig(spark, orders_broker, tmp_path / "other")
     other.topic, other.group = one.topic, one.group
@@ -81,7 +81,7 @@ def test_two_queries_share_a_group(spark: SparkSession, orders_broker: Broker, t
     eventually(lambda: one.members() == 2, "both are members")
     produced = 0
     while not (one.written and other.written) or produced < 40:
-        assert produced < 2000, "one of them never gets anything"
+        assert produced < 2000, "one of the queries receives no records"
         one.produce(10, produced % 2)
         produced += 1
         late = 10 * produced - 100
@@ -94,14 +94,14 @@ def test_two_queries_share_a_group(spark: SparkSession, orders_broker: Broker, t
     assert sorted(one.written + other.written) == wanted
 
 
-def test_a_killed_runner_loses_nothing_and_doubles_nothing(rig: Rig) -> None:
+def test_a_killed_runner_loses_and_duplicates_nothing(rig: Rig) -> None:
     rig.produce(100)
     rig.produce(100, 1)
 
     def kill(*_: object) -> None:
         rig.on_batch = lambda *_: None
         mine = runners()
-        assert mine, "a runner"
+        assert mine, "there is no runner"
         for runner in mine:
             os.kill(runner, signal.SIGKILL)
 
@@ -127,10 +127,10 @@ def judge(frame: DataFrame, batch: int) -> None:
         settle(frame.selectExpr("topic", "partition", "offset + 100 AS offset").limit(1), "reject")
 
 
-def test_rows_are_rejected_and_released_on_their_own(
+def test_single_rows_are_rejected_and_released(
     any_spark: SparkSession, orders_broker: Broker, tmp_path: Path
 ) -> None:
-    """With Connect the function runs in a process of the server's."""
+    """With Spark Connect, the function runs in a process of the server."""
     rig = Rig(any_spark, orders_broker, tmp_path)
     rig.produce(20)
     sink = FileSink(tmp_path / "sink", judge)
@@ -147,9 +147,7 @@ def test_asynchronous_progress_tracking_is_refused(rig: Rig) -> None:
         query.awaitTermination(60)
 
 
-def test_what_is_wrong_is_said_in_a_sentence(
-    any_spark: SparkSession, orders_broker: Broker, tmp_path: Path
-) -> None:
+def test_error_messages_are_short(any_spark: SparkSession, orders_broker: Broker, tmp_path: Path) -> None:
     rig = Rig(any_spark, orders_broker, tmp_path)
     with pytest.raises(Exception, match=r"did you mean group\?"):
         _ = rig.frame(gruop="x").schema
@@ -157,5 +155,5 @@ def test_what_is_wrong_is_said_in_a_sentence(
         rig.start(
             settings={"kafka.bootstrap.servers": "127.0.0.1:1"}, sink=FileSink(tmp_path / "sink")
         ).awaitTermination(60)
-    # Connect appends the server's own stack.
+    # Spark Connect appends the server's stack trace.
     assert str(caught.value).partition("JVM stacktrace")[0].count("\n") < 40

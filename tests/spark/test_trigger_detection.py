@@ -1,4 +1,4 @@
-"""What a JVM's stacks say about a query's trigger, as PySpark 4.0.5 and 4.1.4 have them."""
+"""Detecting a query's trigger from the JVM's stack traces, as in PySpark 4.0.5 and 4.1.4."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVERY = f"{ENGINE}.streaming.ProcessingTimeExecutor.execute(TriggerExecutor.scal
 
 
 def stacks(*queries: str) -> str:
-    """As `jstack` prints them."""
+    """Stack traces in the format of `jstack`."""
     threads = [f'"stream execution thread for [id = {at}]" #9\n{text}' for at, text in enumerate(queries)]
     return "\n".join(['"main" #1 prio=5\n\tat Main.main(Main.java)\n', *threads, '"Signal Dispatcher" #4\n'])
 
@@ -36,11 +36,11 @@ def stacks(*queries: str) -> str:
         ("", set()),
     ],
 )
-def test_what_stacks_say(dump: str, found: set[bool]) -> None:
+def test_triggers_are_detected_in_stack_traces(dump: str, found: set[bool]) -> None:
     assert single_batches_in(dump) == found
 
 
-def test_what_cant_be_served_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_single_batch_triggers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trigger_detection, "is_single_batch", lambda: True)
     with pytest.raises(ConfigError, match=r"or use PySpark 4\.2 or newer"):
         refuse_single_batches()
@@ -48,7 +48,7 @@ def test_what_cant_be_served_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     refuse_single_batches()
 
 
-def test_other_queries_at_the_same_point_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ambiguous_stack_traces_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     both, ours = stacks(WAITING + EVERY, WAITING + ONCE), stacks(WAITING + ONCE)
     said = iter([both, both, ours])
     monkeypatch.setattr(trigger_detection, "_jvm", lambda: 1)
@@ -56,11 +56,11 @@ def test_other_queries_at_the_same_point_are_waited_for(monkeypatch: pytest.Monk
     assert trigger_detection.is_single_batch() is True
 
 
-def test_nobody_above_is_a_jvm() -> None:
+def test_without_a_jvm_the_trigger_is_unknown() -> None:
     assert trigger_detection.is_single_batch() is None
 
 
-def test_a_jvm_tells_its_stacks(spark: SparkSession) -> None:
+def test_the_stack_traces_of_a_jvm(spark: SparkSession) -> None:
     jvm = spark.sparkContext._jvm
     assert jvm is not None
     dump = trigger_detection._threads(jvm.java.lang.ProcessHandle.current().pid())
@@ -68,7 +68,7 @@ def test_a_jvm_tells_its_stacks(spark: SparkSession) -> None:
     assert '"main"' in dump
 
 
-def test_who_would_die_of_the_question_is_not_asked() -> None:
+def test_a_process_that_is_no_jvm_gets_no_signal() -> None:
     with subprocess.Popen(["sleep", "60"]) as deaf:
         assert trigger_detection._threads(deaf.pid) is None
         assert deaf.poll() is None

@@ -1,7 +1,7 @@
-"""From a queue through a transformation to Kafka, Parquet and Delta, stopped under way: nothing lost, nothing doubled
-where the sink knows micro-batches by their ids.
+"""Queries from a share group to Kafka, Parquet and Delta that are stopped and restarted lose nothing.
 
-Kafka's sink and Delta come as jars for Spark 4.2: that is the Spark which runs here.
+Sinks that identify micro-batches by their ids don't contain duplicates either. Uses Spark 4.2, since the jars of
+Kafka's sink and Delta are for that release.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WANTED = [(0, at) for at in range(RECORDS)] + [(1, at) for at in range(RECORDS)]
 
 @pytest.mark.long
 @pytest.mark.timeout(1500)
-def test_sinks_of_spark(orders_broker: Broker, tmp_path: Path) -> None:
+def test_interrupted_queries_into_sinks_lose_nothing(orders_broker: Broker, tmp_path: Path) -> None:
     rig = Rig(cast(SparkSession, None), orders_broker, tmp_path)
     for topic in ("forwarded", "shipped"):
         orders_broker.create_topic(topic, 2)
@@ -45,7 +45,9 @@ def test_sinks_of_spark(orders_broker: Broker, tmp_path: Path) -> None:
     came_from = [bytes(record.headers[0][1] or b"") for record in forwarded]
     assert {tuple(map(int, one.split(b"/"))) for one in came_from} == set(WANTED)
     assert {bytes(record.value or b"") for record in forwarded} == {b"ORDER"}
-    assert all(2 <= one["batches"] < RECORDS // 50 for one in told["sinks"].values()), "stopped under way"
+    assert all(2 <= one["batches"] < RECORDS // 50 for one in told["sinks"].values()), (
+        "a query wasn't interrupted"
+    )
     shipped = orders_broker.records("shipped")
     assert len({bytes(record.headers[0][1] or b"") for record in shipped}) == 2 * RECORDS
 

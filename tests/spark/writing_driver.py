@@ -1,8 +1,8 @@
-"""From a queue through a transformation to sinks, stopped under way and started again from the checkpoint.
+"""Runs queries from a share group to sinks, which are interrupted and restarted from the checkpoint.
 
     python -m tests.spark.writing_driver '{"folder": …, "settings": …, "options": …, "examples": […]}'
 
-Tells in a line of JSON what each sink holds at last, and with how many micro-batches before the stop.
+Prints a line of JSON: what each sink finally contains, and how many micro-batches there were before the stop.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def stopped_under_way(spark: SparkSession, sink: str, options: Mapping[str, Any], folder: Path) -> int:
-    """How many micro-batches there were when it was stopped."""
+    """Run a query, stop it, and resume it. Returns how many micro-batches there were when it was stopped."""
     given = {**options, "group": f"{options['group']}-{sink}", "maxRecordsPerTrigger": "50"}
     frame = spark.readStream.format("kshare").options(**given).load()
     frame = frame.selectExpr(*(FORWARDED if sink == "kafka" else COLUMNS))

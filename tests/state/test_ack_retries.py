@@ -1,4 +1,4 @@
-"""After a refusal: what is sent again, in which order, and how many requests a lost lease costs."""
+"""Retries of refused acknowledgements: what is sent again, in which order, and with how many requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def offsets_of(ranges: list[AckRange]) -> set[int]:
 
 
 def settle(book: PartitionAcks, broker: Broker) -> list[int]:
-    """Send until nothing is left; the number of records in each request."""
+    """Send until nothing is left; returns the number of records in each request."""
     sizes = []
     while ranges := book.take(renewals=False):
         sizes.append(len(offsets_of(ranges)))
@@ -30,9 +30,7 @@ def settle(book: PartitionAcks, broker: Broker) -> list[int]:
 
 
 @pytest.mark.parametrize(("records", "requests"), [(1, 1), (2, 3), (16, 16), (1024, 28), (100_000, 42)])
-def test_a_lease_that_is_lost_as_a_whole_costs_a_logarithmic_number_of_requests(
-    records: int, requests: int
-) -> None:
+def test_lost_lease_takes_a_logarithmic_number_of_requests(records: int, requests: int) -> None:
     book, (lease,) = acks((0, records - 1))
     lease.decide_held(ACCEPT)
     broker = Broker(set())
@@ -41,7 +39,7 @@ def test_a_lease_that_is_lost_as_a_whole_costs_a_logarithmic_number_of_requests(
     assert lease.count(LOST) == records
 
 
-def test_many_small_leases_that_are_all_lost_cost_no_more_than_one_large_one() -> None:
+def test_many_small_lost_leases_take_no_more_requests_than_one_large_one() -> None:
     book, leases = acks(*((offset, offset) for offset in range(1024)))
     for lease in leases:
         lease.decide_held(ACCEPT)
@@ -51,7 +49,7 @@ def test_many_small_leases_that_are_all_lost_cost_no_more_than_one_large_one() -
     assert all(lease.count(LOST) == 1 for lease in leases)
 
 
-def test_a_lost_lease_takes_what_is_held_of_it_along_and_other_leases_not() -> None:
+def test_held_records_of_a_lost_lease_are_lost_too() -> None:
     book, (lost, good) = acks((0, 1023), (1024, 2047))
     for lease in (lost, good):
         for offset in range(lease.first, lease.last + 1 - 100):
@@ -62,7 +60,7 @@ def test_a_lost_lease_takes_what_is_held_of_it_along_and_other_leases_not() -> N
 
 
 @pytest.mark.parametrize("lost", [{0}, {999}, {500}, {0, 1, 2}, {7, 300, 301, 640, 998}])
-def test_a_few_stale_records_in_a_large_lease_are_found_and_the_rest_is_settled(lost: set[int]) -> None:
+def test_stale_records_in_a_large_lease_are_found_and_the_others_settled(lost: set[int]) -> None:
     book, (lease,) = acks((0, 999))
     lease.decide_held(ACCEPT)
     broker = Broker(set(range(1000)) - lost)
@@ -73,9 +71,7 @@ def test_a_few_stale_records_in_a_large_lease_are_found_and_the_rest_is_settled(
 
 
 @given(st.integers(1, 400), st.integers(0, 400), st.integers(0, 400))
-def test_one_lost_lease_between_good_ones_costs_the_good_ones_nothing(
-    size: int, before: int, after: int
-) -> None:
+def test_lost_lease_does_not_affect_its_neighbours(size: int, before: int, after: int) -> None:
     spans = [
         (0, before),
         (before + 1, before + size),
@@ -92,7 +88,7 @@ def test_one_lost_lease_between_good_ones_costs_the_good_ones_nothing(
     assert broker.requests <= 5 + 2 * (size - 1).bit_length() + 8
 
 
-def test_good_halves_are_settled_before_bad_ones_are_halved_again() -> None:
+def test_valid_halves_are_settled_before_invalid_ones_are_split_again() -> None:
     book, (lease,) = acks((0, 1023))
     lease.decide_held(ACCEPT)
     sizes = settle(book, Broker(set(range(1, 1024))))
@@ -100,7 +96,7 @@ def test_good_halves_are_settled_before_bad_ones_are_halved_again() -> None:
     assert sizes == [1024, *halves]
 
 
-def test_nothing_queues_behind_open_pieces() -> None:
+def test_new_decisions_alternate_with_retried_pieces() -> None:
     book, (refused, other) = acks((0, 1023), (5000, 5009))
     refused.decide_held(ACCEPT)
     book.take(renewals=False)
@@ -113,12 +109,12 @@ def test_nothing_queues_behind_open_pieces() -> None:
             is_other = offsets_of(ranges) == {offset}
             turns.append(is_other)
             book.on_answer(0 if is_other else ErrorCode.INVALID_RECORD_STATE)
-    assert sorted(turns) == [False] * 5 + [True] * 5, "one of each in turn"
+    assert sorted(turns) == [False] * 5 + [True] * 5, "retried pieces and new decisions alternate"
     assert other.count(SETTLED) == 5
     assert other.count(HELD) == 5
 
 
-def test_a_coordinator_on_the_move_does_not_close_a_piece() -> None:
+def test_piece_is_sent_again_while_the_coordinator_moves() -> None:
     book, (lease,) = acks((0, 7))
     lease.decide_held(ACCEPT)
     book.take(renewals=False)
@@ -128,8 +124,8 @@ def test_a_coordinator_on_the_move_does_not_close_a_piece() -> None:
     assert book.take(renewals=False) == piece
 
 
-def test_pieces_of_leases_that_ran_out_are_dropped_however_many_there_are() -> None:
-    """A thousand of them were a RecursionError once."""
+def test_pieces_of_expired_leases_are_dropped() -> None:
+    """A thousand of them once caused a RecursionError."""
     book, (late, good) = acks((0, 3999), (6000, 6009))
     late.deadline = 5.0
     late.decide_held(ACCEPT)
@@ -144,7 +140,7 @@ def test_pieces_of_leases_that_ran_out_are_dropped_however_many_there_are() -> N
     assert not book.has_decided
 
 
-def test_what_is_decided_while_its_piece_is_open_is_sent_once() -> None:
+def test_decisions_made_while_a_piece_is_retried_are_sent_once() -> None:
     book, (lease,) = acks((0, 99))
     for offset in range(0, 100, 2):
         lease.decide(offset, ACCEPT)
@@ -156,7 +152,7 @@ def test_what_is_decided_while_its_piece_is_open_is_sent_once() -> None:
     assert lease.is_done
 
 
-def test_a_renewal_refused_in_both_halves_of_one_lease_leaves_other_leases_renewed() -> None:
+def test_refused_renewal_of_one_lease_does_not_affect_the_others() -> None:
     book, leases = acks((0, 99), (100, 199), (200, 299), (300, 399))
     for lease in leases:
         lease.decide_held(RENEW)

@@ -1,4 +1,4 @@
-"""From the user's word to the broker's: decisions, ranges, refusals and what becomes of them."""
+"""Acknowledgements of a partition: decisions, the ranges that are sent, and outcomes."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ from kshare.state.session import AckRange
 from tests.fakes.acknowledged import Broker, P, acks
 
 
-def test_nothing_goes_out_undecided() -> None:
+def test_undecided_records_are_not_sent() -> None:
     book, _ = acks((0, 9))
     assert not book.has_decided
     assert book.take(renewals=False) == []
 
 
-def test_a_whole_lease_is_one_range_of_one_type() -> None:
+def test_whole_lease_is_one_range_with_one_type() -> None:
     book, (lease,) = acks((100, 8099))
     assert lease.decide_held(ACCEPT) == 8000
     assert book.has_decided
     assert book.take(renewals=False) == [AckRange(100, 8099, b"\x01")]
 
 
-def test_mixed_types_are_one_range_with_a_type_each() -> None:
+def test_mixed_types_are_one_range_with_a_type_for_each_offset() -> None:
     book, (lease,) = acks((10, 13))
     for offset, kind in zip(range(10, 14), (ACCEPT, RELEASE, REJECT, GAP), strict=True):
         assert lease.decide(offset, kind)
     assert book.take(renewals=False) == [AckRange(10, 13, b"\x01\x02\x03\x00")]
 
 
-def test_what_is_still_held_parts_the_ranges() -> None:
+def test_held_records_split_the_ranges() -> None:
     book, (lease,) = acks((0, 9))
     for offset in (0, 1, 5, 9):
         lease.decide(offset, ACCEPT)
@@ -66,7 +66,7 @@ def test_ranges_of_several_leases_ascend() -> None:
 
 
 @pytest.mark.parametrize(("kind", "is_renewal"), [(ACCEPT, False), (RENEW, True)])
-def test_ranges_ascend_where_what_was_released_has_come_again_meanwhile(kind: int, is_renewal: bool) -> None:
+def test_ranges_ascend_after_released_records_were_redelivered(kind: int, is_renewal: bool) -> None:
     book, (lease,) = acks((16, 20))
     for offset in (16, 18):
         lease.decide(offset, RELEASE)
@@ -83,15 +83,15 @@ def test_ranges_ascend_where_what_was_released_has_come_again_meanwhile(kind: in
 
 
 @pytest.mark.parametrize("delivery_count", [1, 2])
-def test_what_is_given_in_parts_again_is_lost_to_the_oldest_lease(delivery_count: int) -> None:
-    """Also where the broker claims that nobody had it before."""
+def test_partly_redelivered_records_are_lost_to_the_oldest_lease(delivery_count: int) -> None:
+    """Even if the broker reports a first delivery."""
     book, (lease,) = acks((0, 9))
     assert book.add(Lease(P, 2, 7, delivery_count)) == (6, [])
     assert book.add(Lease(P, 8, 8, delivery_count)) == (1, [])
     assert (lease.count(LOST), lease.undecided) == (7, 3)
 
 
-def test_what_the_broker_gives_again_is_lost_to_the_older_lease_and_nothing_else() -> None:
+def test_redelivered_records_are_lost_to_the_older_lease_only() -> None:
     book, (lease,) = acks((0, 9))
     for offset, kind in ((0, ACCEPT), (3, ACCEPT), (4, REJECT), (6, RENEW)):
         lease.decide(offset, kind)
@@ -107,7 +107,7 @@ def test_what_the_broker_gives_again_is_lost_to_the_older_lease_and_nothing_else
     ]
 
 
-def test_renewing_one_record_renews_all_that_is_held_along_with_it() -> None:
+def test_renewing_one_record_renews_all_held_records_of_its_lease() -> None:
     book, (lease, _) = acks((0, 9), (10, 19))
     lease.decide(3, ACCEPT)
     lease.decide(5, RENEW)
@@ -116,7 +116,7 @@ def test_renewing_one_record_renews_all_that_is_held_along_with_it() -> None:
     assert lease.count(HELD) == 9
 
 
-def test_renewals_and_other_types_go_out_apart() -> None:
+def test_renewals_are_sent_separately() -> None:
     book, (lease,) = acks((0, 3))
     for offset, kind in enumerate((ACCEPT, RENEW, RENEW, ACCEPT)):
         lease.decide(offset, kind)
@@ -136,7 +136,7 @@ def test_one_request_at_a_time() -> None:
     assert book.take(renewals=False) == [AckRange(1, 1, b"\x01")]
 
 
-def test_a_decision_may_be_changed_until_it_is_sent() -> None:
+def test_decision_can_be_changed_until_it_is_sent() -> None:
     book, (lease,) = acks((0, 0))
     assert lease.decide(0, ACCEPT)
     assert lease.decide(0, REJECT)
@@ -147,7 +147,7 @@ def test_a_decision_may_be_changed_until_it_is_sent() -> None:
     assert not lease.decide(0, ACCEPT)
 
 
-def test_a_confirmed_renewal_is_held_again() -> None:
+def test_confirmed_renewal_is_held_again() -> None:
     book, (lease, other) = acks((0, 9), (10, 19))
     lease.decide_held(RENEW)
     other.decide_held(ACCEPT)
@@ -156,7 +156,7 @@ def test_a_confirmed_renewal_is_held_again() -> None:
     assert lease.count(HELD) == 10
 
 
-def test_a_decision_while_a_renewal_is_under_way_is_kept() -> None:
+def test_decision_during_a_renewal_is_kept() -> None:
     book, (lease,) = acks((0, 3))
     lease.decide_held(RENEW)
     book.take(renewals=True)
@@ -166,7 +166,7 @@ def test_a_decision_while_a_renewal_is_under_way_is_kept() -> None:
     assert book.take(renewals=False) == [AckRange(1, 1, b"\x01")]
 
 
-def test_accepting_all_includes_what_is_being_renewed() -> None:
+def test_accepting_all_includes_pending_renewals() -> None:
     book, (lease,) = acks((0, 3))
     lease.decide_held(RENEW)
     book.take(renewals=True)
@@ -175,7 +175,7 @@ def test_accepting_all_includes_what_is_being_renewed() -> None:
     assert book.take(renewals=False) == [AckRange(0, 3, b"\x01")]
 
 
-def test_a_refused_renewal_is_halved_until_the_lost_record_is_found() -> None:
+def test_refused_renewal_is_split_until_the_lost_record_is_found() -> None:
     book, (lease,) = acks((0, 7))
     broker = Broker(set(range(8)) - {5})
     lease.decide_held(RENEW)
@@ -185,11 +185,11 @@ def test_a_refused_renewal_is_halved_until_the_lost_record_is_found() -> None:
         error = 0 if offsets <= broker.acquired else ErrorCode.INVALID_RECORD_STATE
         blamed += [outcome.ranges for outcome in book.on_answer(error) if outcome.error]
     assert blamed == [(AckRange(5, 5, b"\x04"),)]
-    # The refusal takes nothing away: whether its lock is over, its acceptance will tell.
+    # The refused record isn't lost yet: the response to its acceptance will show whether its lock has expired.
     assert lease.count(HELD) == 8
 
 
-def test_where_renewing_is_forbidden_three_refusals_are_enough() -> None:
+def test_three_refusals_end_renewals_where_they_are_forbidden() -> None:
     book, leases = acks((0, 99), (200, 299))
     for lease in leases:
         lease.decide_held(RENEW)
@@ -205,7 +205,7 @@ def test_where_renewing_is_forbidden_three_refusals_are_enough() -> None:
     assert book.take(renewals=False) == [AckRange(0, 99, b"\x01")]
 
 
-def test_a_refused_renewal_of_what_was_accepted_meanwhile_is_nobodys_loss() -> None:
+def test_refused_renewal_of_accepted_records_is_not_reported() -> None:
     book, (lease,) = acks((0, 9))
     lease.decide_held(RENEW)
     for _ in range(2):
@@ -219,13 +219,13 @@ def test_a_refused_renewal_of_what_was_accepted_meanwhile_is_nobodys_loss() -> N
     assert [outcome.error for outcome in book.on_answer(0)] == [0]
 
 
-def test_an_offset_of_another_lease_is_refused() -> None:
+def test_offset_outside_the_lease_is_refused() -> None:
     _, (lease,) = acks((10, 19))
     with pytest.raises(ValueError, match=r"offset 20 is not in this lease \(10 to 19\)"):
         lease.decide(20, ACCEPT)
 
 
-def test_silence_leaves_the_outcome_open() -> None:
+def test_missing_response_leaves_the_outcome_open() -> None:
     book, (lease,) = acks((0, 9))
     lease.decide_held(ACCEPT)
     ranges = book.take(renewals=False)
@@ -234,7 +234,7 @@ def test_silence_leaves_the_outcome_open() -> None:
     assert book.on_no_response() == []
 
 
-def test_a_lost_session_loses_everything_that_is_not_settled() -> None:
+def test_lost_session_loses_everything_unsettled() -> None:
     book, (settled, sent, held) = acks((0, 9), (10, 19), (20, 29))
     settled.decide_held(ACCEPT)
     book.take(renewals=False)
@@ -250,7 +250,7 @@ def test_a_lost_session_loses_everything_that_is_not_settled() -> None:
     assert not held.decide(25, ACCEPT)
 
 
-def test_lost_leases_are_left_out() -> None:
+def test_lost_leases_are_not_sent() -> None:
     book, (late, good) = acks((0, 9), (10, 19))
     late.deadline, good.deadline = 5.0, 15.0
     late.decide_held(ACCEPT)
@@ -261,7 +261,7 @@ def test_lost_leases_are_left_out() -> None:
     assert not late.decide(3, ACCEPT)
 
 
-def test_what_is_under_way_when_the_lock_runs_out_waits_for_its_answer() -> None:
+def test_sent_acknowledgement_of_an_expired_lease_waits_for_its_response() -> None:
     book, (lease,) = acks((0, 9), deadline=5.0)
     lease.decide(0, ACCEPT)
     book.take(renewals=False)
@@ -281,7 +281,7 @@ def test_done_leases_are_forgotten() -> None:
 
 
 @pytest.mark.parametrize("error", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_ID])
-def test_rule_10_a_refusal_for_good_ends_at_once_with_its_reason(error: ErrorCode) -> None:
+def test_rule_10_permanent_refusal_ends_at_once_with_its_reason(error: ErrorCode) -> None:
     book, (lease,) = acks((0, 9))
     lease.decide_held(ACCEPT)
     ranges = book.take(renewals=False)
@@ -290,7 +290,7 @@ def test_rule_10_a_refusal_for_good_ends_at_once_with_its_reason(error: ErrorCod
     assert not book.has_decided
 
 
-def test_a_coordinator_on_the_move_is_asked_again() -> None:
+def test_acknowledgements_are_repeated_while_the_coordinator_moves() -> None:
     book, (lease,) = acks((0, 9))
     lease.decide_held(ACCEPT)
     ranges = list(book.take(renewals=False))
@@ -304,7 +304,7 @@ def test_a_coordinator_on_the_move_is_asked_again() -> None:
     st.sets(st.integers(0, 300), max_size=6),
     st.sets(st.integers(0, 300), max_size=20),
 )
-def test_salvage_settles_every_good_record_and_blames_only_the_lost(
+def test_retries_settle_every_valid_record_and_refuse_only_lost_ones(
     sizes: list[int], distances: list[int], lost: set[int], undecided: set[int]
 ) -> None:
     spans, start = [], 0
@@ -332,7 +332,7 @@ def test_salvage_settles_every_good_record_and_blames_only_the_lost(
     assert broker.requests <= 1 + 2 * len(decided & lost) * (len(decided).bit_length() + 3)
 
 
-def test_what_was_accepted_without_a_confirmation_is_known_with_its_leader_epoch() -> None:
+def test_accepts_without_confirmation_are_returned_with_their_leader_epochs() -> None:
     book = PartitionAcks(P)
     lease = Lease(P, 10, 29, 1, leader_epochs=[(0, 14, 7), (15, 40, 8)])
     book.add(lease)
@@ -345,7 +345,7 @@ def test_what_was_accepted_without_a_confirmation_is_known_with_its_leader_epoch
     assert list(lease.accepted()) == [(10, 11, 7), (13, 14, 7), (15, 16, 8)]
 
 
-def test_the_tally_counts_what_is_undecided_and_rings_once_when_it_is_few() -> None:
+def test_counter_counts_undecided_records_and_notifies_once_at_the_limit() -> None:
     rung: list[int] = []
     counter = UndecidedCounter(lambda: rung.append(counter.undecided))
     one, other = (Lease(P, first, first + 9, 1, counter=counter) for first in (0, 10))
@@ -364,7 +364,7 @@ def test_the_tally_counts_what_is_undecided_and_rings_once_when_it_is_few() -> N
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4), st.sampled_from("dtcurslx"))))
-def test_the_tally_is_always_the_leases_sum(steps: list[tuple[int, int, str]]) -> None:
+def test_counter_equals_the_sum_over_the_leases(steps: list[tuple[int, int, str]]) -> None:
     counter = UndecidedCounter(lambda: None)
     book = PartitionAcks(P)
     leases = [Lease(P, 0, 4, 1, counter=counter), Lease(P, 5, 9, 1, counter=counter)]

@@ -1,4 +1,4 @@
-"""The cluster as transcripts: what is asked, what brokers say, who is believed, with a clock in the hand."""
+"""The view of the cluster: which metadata it requests, and what it concludes from responses; with a manual clock."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def unknown_id(topic_id: bytes, code: int = ErrorCode.UNKNOWN_TOPIC_ID) -> Metad
 
 
 class Desk:
-    """A view, the brokers' side of the desk, and the clock between them."""
+    """A view, the brokers' answers, and a clock."""
 
     def __init__(self, *names: str, assigned: tuple[bytes, ...] = ()) -> None:
         self.view = ClusterView()
@@ -54,7 +54,7 @@ class Desk:
         self.now = 1000.0
 
     def asked(self) -> MetadataRequest:
-        """What is asked as soon as asking is due."""
+        """The request, as soon as one is due."""
         assert self.view.wake_at is not None
         self.now = max(self.now, self.view.wake_at)
         request = self.view.request(self.now)
@@ -63,12 +63,12 @@ class Desk:
         return request
 
     def hear(self, *topics: MetadataResponseTopic, nodes: tuple[int, ...] = (1, 2)) -> list[ClusterEvent]:
-        """Ask when it is due, get this answer."""
+        """Send the request when it is due, and process this response."""
         return self.view.on_metadata(self.asked(), told(*topics, nodes=nodes), self.now)
 
     @property
     def is_calm(self) -> bool:
-        """Nothing to ask until what is known is old."""
+        """Nothing is requested until the metadata is old."""
         wake_at = self.view.wake_at
         return wake_at is not None and wake_at - self.now > 2 * GRACE
 
@@ -90,16 +90,16 @@ def by_id(*ids: bytes) -> list[MetadataRequestTopic]:
 
 
 def knowing(*assigned: bytes) -> Desk:
-    """A view that knows topic A, called orders, of two partitions led by nodes 1 and 2."""
+    """A view that knows topic A, named orders, with two partitions led by nodes 1 and 2."""
     desk = Desk("orders", assigned=assigned or (A,))
     desk.hear(topic("orders", A, {0: (1, 5), 1: (2, 6)}))
     return desk
 
 
-# --- asking and learning
+# --- requests and responses
 
 
-def test_wanted_names_are_asked_for_and_everything_about_them_is_known_after() -> None:
+def test_wanted_topics_are_requested_and_known_afterwards() -> None:
     desk = Desk("orders", "bills")
     assert desk.asked().topics == by_name("bills", "orders")
     desk = Desk("orders")
@@ -111,7 +111,7 @@ def test_wanted_names_are_asked_for_and_everything_about_them_is_known_after() -
     assert view.cluster_id == "cluster"
 
 
-def test_nothing_wanted_asks_for_the_brokers_alone() -> None:
+def test_only_brokers_are_requested_without_wanted_topics() -> None:
     desk = Desk()
     assert desk.asked().topics == []
     desk = Desk()
@@ -120,7 +120,7 @@ def test_nothing_wanted_asks_for_the_brokers_alone() -> None:
     assert desk.is_calm
 
 
-def test_what_is_not_known_is_none_rather_than_an_error() -> None:
+def test_unknown_things_are_none() -> None:
     view = ClusterView()
     assert (view.id_of("x"), view.name_of(A), view.partitions_of(A), view.leader_of(A, 0)) == (
         None,
@@ -130,7 +130,7 @@ def test_what_is_not_known_is_none_rather_than_an_error() -> None:
     )
 
 
-def test_only_one_request_is_under_way_and_a_stale_answer_is_dropped() -> None:
+def test_one_request_at_a_time_and_stale_responses_are_dropped() -> None:
     desk = Desk("orders")
     given_up = desk.asked()
     assert desk.view.wake_at is None
@@ -143,14 +143,14 @@ def test_only_one_request_is_under_way_and_a_stale_answer_is_dropped() -> None:
     assert desk.view.id_of("orders") == A
 
 
-def test_calm_metadata_is_asked_for_again_when_it_is_old() -> None:
+def test_metadata_is_requested_again_when_it_is_old() -> None:
     desk = knowing()
     assert desk.view.wake_at == desk.now + MAX_AGE
     assert desk.view.request(desk.now + MAX_AGE - 1) is None
     assert desk.asked().topics == by_name("orders")
 
 
-def test_the_jitter_stretches_the_waits() -> None:
+def test_jitter_extends_the_intervals() -> None:
     view = ClusterView(jitter=1.2)
     view.want(["orders"])
     request = view.request(0.0)
@@ -159,7 +159,7 @@ def test_the_jitter_stretches_the_waits() -> None:
     assert view.wake_at == pytest.approx(MAX_AGE * 1.2)
 
 
-def test_a_name_wanted_later_is_asked_for_at_once_even_if_a_request_is_under_way() -> None:
+def test_newly_wanted_topic_is_requested_at_once_even_during_a_request() -> None:
     desk = Desk("orders")
     request = desk.asked()
     desk.view.want(["orders", "bills"])
@@ -167,14 +167,14 @@ def test_a_name_wanted_later_is_asked_for_at_once_even_if_a_request_is_under_way
     assert desk.asked().topics == by_name("bills", "orders")
 
 
-def test_wanting_less_asks_nothing() -> None:
+def test_wanting_fewer_topics_requests_nothing() -> None:
     desk = Desk("bills", "orders")
     desk.hear(topic("orders", A, {}), topic("bills", B, {}))
     desk.view.want(["orders"])
     assert desk.is_calm
 
 
-def test_asks_in_quick_succession_get_further_apart_and_a_quiet_spell_forgets() -> None:
+def test_pauses_grow_between_repeated_requests_and_shrink_after_a_quiet_period() -> None:
     desk = Desk("orders", assigned=(A,))
     at = []
     for _ in range(8):
@@ -190,10 +190,10 @@ def test_asks_in_quick_succession_get_further_apart_and_a_quiet_spell_forgets() 
     assert desk.now - heard_at == pytest.approx(0.05)
 
 
-# --- rule 11: assignments that metadata doesn't know yet
+# --- rule 11: assignments that metadata doesn't contain yet
 
 
-def test_rule_11_an_unknown_id_in_an_assignment_is_kept_and_asked_for_by_id() -> None:
+def test_rule_11_unknown_assigned_id_is_kept_and_requested_by_id() -> None:
     desk = knowing()
     desk.view.want(["orders"], {A: [0], B: [0]})
     assert desk.view.missing_ids == {B}
@@ -206,7 +206,7 @@ def test_rule_11_an_unknown_id_in_an_assignment_is_kept_and_asked_for_by_id() ->
     assert desk.asked().topics == by_name("bills", "orders")
 
 
-def test_a_new_topic_that_this_broker_has_not_heard_of_is_asked_for_again_within_the_grace() -> None:
+def test_new_topic_unknown_to_a_broker_is_requested_again_within_the_grace_period() -> None:
     desk = knowing(A, B)
     first = desk.now
     assert desk.hear(unknown_id(B)) == []
@@ -215,7 +215,7 @@ def test_a_new_topic_that_this_broker_has_not_heard_of_is_asked_for_again_within
     assert desk.now - first < 1
 
 
-def test_names_and_ids_never_share_a_request() -> None:
+def test_names_and_ids_are_requested_separately() -> None:
     desk = Desk("orders", "bills", assigned=(A, B))
     for _ in range(12):
         request = desk.asked()
@@ -229,7 +229,7 @@ def test_names_and_ids_never_share_a_request() -> None:
 # --- leaders
 
 
-def test_a_newer_leader_is_believed_wherever_it_comes_from_and_an_older_one_never() -> None:
+def test_leader_with_the_higher_epoch_wins() -> None:
     desk = knowing()
     desk.view.on_moved([(A, 0)], [Leader((A, 0), 2, 7)])
     assert desk.leader() == (2, 7)
@@ -244,7 +244,7 @@ def test_a_newer_leader_is_believed_wherever_it_comes_from_and_an_older_one_neve
     assert desk.leader() == (1, 8)
 
 
-def test_a_refusal_that_does_not_say_where_the_leader_is_asks_for_the_topic() -> None:
+def test_refusal_without_a_leader_requests_the_topic() -> None:
     desk = knowing()
     desk.view.on_moved([(A, 0)], [])
     assert desk.leader() == (1, 5)
@@ -256,20 +256,20 @@ def test_a_refusal_that_does_not_say_where_the_leader_is_asks_for_the_topic() ->
     assert desk.is_calm
 
 
-def test_a_refusal_by_a_broker_that_knows_less_than_we_do_asks_for_the_topic() -> None:
+def test_refusal_with_an_older_leader_requests_the_topic() -> None:
     desk = knowing()
     desk.view.on_moved([(A, 0)], [Leader((A, 0), 2, 4)])
     assert desk.leader() == (1, 5)
     assert desk.asked().topics == by_id(A)
 
 
-def test_a_refusal_that_tells_what_we_know_already_asks_nothing() -> None:
+def test_refusal_with_the_known_leader_requests_nothing() -> None:
     desk = knowing()
     desk.view.on_moved([(A, 0)], [Leader((A, 0), 1, 5)])
     assert desk.is_calm
 
 
-def test_refusals_that_go_on_do_not_flood_the_brokers() -> None:
+def test_repeated_refusals_do_not_flood_the_brokers() -> None:
     desk = knowing()
     start = desk.now
     for _ in range(30):
@@ -278,14 +278,14 @@ def test_refusals_that_go_on_do_not_flood_the_brokers() -> None:
     assert desk.now - start > 20
 
 
-def test_what_nobody_has_assigned_to_us_is_not_asked_for() -> None:
+def test_unassigned_topics_are_not_requested() -> None:
     desk = knowing()
     desk.view.on_moved([(C, 0)], [Leader((C, 0), 1, 1)])
     assert desk.is_calm
     assert desk.leader(C) is None
 
 
-def test_a_leader_named_with_its_address_can_be_followed_at_once() -> None:
+def test_leader_with_an_address_can_be_used_at_once() -> None:
     desk = knowing()
     desk.view.on_moved([(A, 0)], [Leader((A, 0), 3, 7)], [NodeEndpoint(3, "host3", 9003, None)])
     assert desk.leader() == (3, 7)
@@ -293,7 +293,7 @@ def test_a_leader_named_with_its_address_can_be_followed_at_once() -> None:
     assert desk.is_calm
 
 
-def test_a_leader_without_an_address_is_none_and_asked_for() -> None:
+def test_leader_without_an_address_is_none_and_requested() -> None:
     desk = knowing()
     desk.view.on_moved([(A, 0)], [Leader((A, 0), 3, 7)])
     assert desk.leader() is None
@@ -305,19 +305,19 @@ def test_a_leader_without_an_address_is_none_and_asked_for() -> None:
     assert desk.is_calm
 
 
-def test_a_partition_without_a_leader_is_asked_for_until_it_has_one() -> None:
+def test_partition_without_a_leader_is_requested_until_it_has_one() -> None:
     desk = knowing()
     desk.now += MAX_AGE
     desk.hear(topic("orders", A, {0: (-1, 6), 1: (2, 6)}))
     assert (desk.leader(A, 0), desk.leader(A, 1)) == (None, (2, 6))
-    desk.hear(topic("orders", A, {0: (1, 5), 1: (2, 6)}))  # this broker hasn't heard yet
+    desk.hear(topic("orders", A, {0: (1, 5), 1: (2, 6)}))  # a broker with outdated metadata
     assert desk.leader() is None
     desk.hear(topic("orders", A, {0: (2, 7), 1: (2, 6)}))
     assert desk.leader() == (2, 7)
     assert desk.is_calm
 
 
-def test_a_broker_that_left_leads_nothing() -> None:
+def test_removed_broker_leads_nothing() -> None:
     desk = knowing()
     desk.now += MAX_AGE
     desk.hear(topic("orders", A, {0: (1, 5), 1: (2, 6)}), nodes=(2,))
@@ -325,10 +325,10 @@ def test_a_broker_that_left_leads_nothing() -> None:
     assert desk.asked().topics == by_id(A)
 
 
-# --- topics that change
+# --- changed topics
 
 
-def test_a_topic_may_grow_and_a_broker_that_has_not_heard_does_not_shrink_it() -> None:
+def test_topics_grow_and_are_not_shrunk_by_outdated_metadata() -> None:
     desk = knowing()
     for leaders in [{0: (1, 5), 1: (2, 6), 2: (1, 0)}, {0: (1, 5), 1: (2, 6)}]:
         desk.now += MAX_AGE
@@ -337,7 +337,7 @@ def test_a_topic_may_grow_and_a_broker_that_has_not_heard_does_not_shrink_it() -
     assert desk.leader(A, 2) == (1, 0)
 
 
-def test_rule_11_a_new_partition_in_an_assignment_is_asked_for_until_a_broker_knows_it() -> None:
+def test_rule_11_new_assigned_partition_is_requested_until_it_is_known() -> None:
     desk = knowing()
     assert desk.is_calm
     desk.view.want(["orders"], {A: [0, 1, 2]})
@@ -345,14 +345,14 @@ def test_rule_11_a_new_partition_in_an_assignment_is_asked_for_until_a_broker_kn
     assert desk.asked().topics == by_id(A)
     assert desk.now - asked_at <= 1.0
     desk.view.on_no_answer()
-    desk.hear(topic("orders", A, {0: (1, 5), 1: (2, 6)}))  # it hasn't heard of it yet
+    desk.hear(topic("orders", A, {0: (1, 5), 1: (2, 6)}))  # a broker with outdated metadata
     assert not desk.is_calm
     desk.hear(topic("orders", A, {0: (1, 5), 1: (2, 6), 2: (1, 0)}))
     assert desk.leader(A, 2) == (1, 0)
     assert desk.is_calm
 
 
-def test_rule_10_a_recreated_topic_ends_the_old_one() -> None:
+def test_rule_10_recreated_topic_deletes_the_old_one() -> None:
     desk = knowing()
     desk.now += MAX_AGE
     assert desk.hear(topic("orders", B, {0: (1, 0)})) == [TopicDeleted(A, "orders")]
@@ -363,7 +363,7 @@ def test_rule_10_a_recreated_topic_ends_the_old_one() -> None:
     assert desk.leader(B) == (1, 0)
 
 
-def test_a_recreated_topic_is_found_by_the_refusal_of_the_old_id() -> None:
+def test_recreated_topic_is_found_after_its_old_id_is_refused() -> None:
     desk = knowing()
     desk.view.on_moved([(A, 0), (A, 1)], [])
     assert desk.asked().topics == by_id(A)
@@ -375,7 +375,7 @@ def test_a_recreated_topic_is_found_by_the_refusal_of_the_old_id() -> None:
     assert desk.hear(topic("orders", B, {0: (1, 0)})) == [TopicDeleted(A, "orders")]
 
 
-def test_a_deleted_topic_is_gone_when_the_grace_has_passed() -> None:
+def test_deleted_topic_is_reported_after_the_grace_period() -> None:
     desk = knowing()
     desk.view.on_moved([(A, 0)], [])
     start, events = desk.now, list[ClusterEvent]()
@@ -391,7 +391,7 @@ def test_a_deleted_topic_is_gone_when_the_grace_has_passed() -> None:
     assert desk.leader() is None
 
 
-def test_an_assigned_id_that_no_broker_ever_explains_is_gone_in_the_end() -> None:
+def test_assigned_id_that_stays_unknown_is_reported_as_deleted() -> None:
     desk = knowing(A, B)
     start, events = desk.now, list[ClusterEvent]()
     while not events and desk.now < start + 60:
@@ -403,7 +403,7 @@ def test_an_assigned_id_that_no_broker_ever_explains_is_gone_in_the_end() -> Non
     assert desk.view.missing_ids == frozenset()
 
 
-def test_a_doubted_topic_that_is_confirmed_has_all_its_grace_again() -> None:
+def test_grace_period_restarts_when_the_topic_is_confirmed() -> None:
     desk = knowing()
     desk.view.on_moved([(A, 0)], [])
     desk.hear(unknown_id(A))
@@ -414,7 +414,7 @@ def test_a_doubted_topic_that_is_confirmed_has_all_its_grace_again() -> None:
     assert desk.hear(unknown_id(A)) == []
 
 
-def test_a_broker_that_lags_does_not_bring_the_old_topic_back() -> None:
+def test_outdated_metadata_does_not_restore_the_old_topic() -> None:
     desk = knowing()
     desk.now += MAX_AGE
     desk.hear(topic("orders", B, {0: (1, 0)}))
@@ -424,7 +424,7 @@ def test_a_broker_that_lags_does_not_bring_the_old_topic_back() -> None:
     assert desk.view.deleted_topics == {A}
 
 
-def test_a_topic_buried_by_mistake_comes_back_while_it_is_assigned() -> None:
+def test_topic_reported_as_deleted_by_mistake_is_restored_while_assigned() -> None:
     desk = knowing()
     desk.now += MAX_AGE
     assert desk.hear(topic("orders", B, {0: (1, 0)})) == [TopicDeleted(A, "orders")]
@@ -440,21 +440,21 @@ def test_a_topic_buried_by_mistake_comes_back_while_it_is_assigned() -> None:
     assert desk.is_calm
 
 
-# --- what can't be had
+# --- refused topics
 
 
-def test_a_name_that_is_not_there_is_told_but_not_asked_for_over_and_over() -> None:
+def test_nonexistent_topic_is_reported_but_not_requested_repeatedly() -> None:
     desk = Desk("orders", "bills")
     desk.hear(unknown_name("orders"), topic("bills", B, {0: (1, 0)}))
     assert desk.view.refused == {"orders": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert desk.is_calm
-    desk.view.want(["orders", "bills"], {A: [0], B: [0]})  # it was created, and the coordinator says so
+    desk.view.want(["orders", "bills"], {A: [0], B: [0]})  # it was created and assigned
     desk.hear(topic("orders", A, {0: (1, 0)}))
     assert (desk.view.refused, desk.leader()) == ({}, (1, 0))
 
 
 @pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION])
-def test_a_topic_that_is_refused_is_told_until_it_is_not_wanted(code: ErrorCode) -> None:
+def test_refused_topic_is_reported_until_it_is_not_wanted(code: ErrorCode) -> None:
     desk = Desk("orders", "bills")
     assert desk.hear(unknown_name("orders", code), topic("bills", B, {})) == []
     assert desk.view.refused == {"orders": code}
@@ -463,21 +463,21 @@ def test_a_topic_that_is_refused_is_told_until_it_is_not_wanted(code: ErrorCode)
     assert desk.view.refused == {}
 
 
-def test_a_topic_that_is_just_being_made_is_asked_for_again() -> None:
+def test_topic_that_is_being_created_is_requested_again() -> None:
     desk = Desk("orders")
     desk.hear(unknown_name("orders", ErrorCode.LEADER_NOT_AVAILABLE))
     assert not desk.is_calm
     assert desk.asked().topics == by_name("orders")
 
 
-def test_an_answer_that_is_an_error_changes_nothing() -> None:
+def test_error_response_changes_nothing() -> None:
     desk = Desk("orders")
     answer = MetadataResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
     assert desk.view.on_metadata(desk.asked(), answer, desk.now) == []
     assert desk.asked().topics == by_name("orders")
 
 
-def test_a_cluster_that_disowns_its_addresses_sends_us_back_to_the_first_ones() -> None:
+def test_rebootstrap_required_returns_to_the_bootstrap_servers() -> None:
     desk = knowing()
     desk.now += MAX_AGE
     answer = MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
@@ -486,14 +486,14 @@ def test_a_cluster_that_disowns_its_addresses_sends_us_back_to_the_first_ones() 
     assert desk.asked().topics == by_name("orders")
 
 
-# --- whatever brokers say
+# --- arbitrary responses
 
 
 CLAIMS = st.tuples(st.booleans(), st.integers(-1, 3), st.integers(0, 9))
 
 
 @given(st.lists(CLAIMS, max_size=30))
-def test_whoever_says_what_in_which_order_the_highest_epoch_is_believed(
+def test_highest_leader_epoch_wins_in_any_order(
     claims: list[tuple[bool, int, int]],
 ) -> None:
     desk = Desk("orders", assigned=(A,))
@@ -514,7 +514,7 @@ FATES = st.sampled_from(["unknown", "leaderless", "recreated"])
 
 
 @given(st.lists(FATES, max_size=40))
-def test_whatever_brokers_say_asking_never_stops_never_floods_and_ends_well(fates: list[str]) -> None:
+def test_any_responses_cause_a_bounded_rate_of_requests_and_recovery(fates: list[str]) -> None:
     desk = Desk("orders", assigned=(A,))
     asked_at = []
 

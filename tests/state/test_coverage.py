@@ -1,4 +1,4 @@
-"""Which acquired offsets an answer's batches account for: the table, row by row."""
+"""Which acquired offsets are covered by the batches of a response: records, gaps and unverified offsets."""
 
 from __future__ import annotations
 
@@ -36,29 +36,29 @@ def offsets(found: RangeContents) -> list[int]:
     return [one.base_offset for one in found.batches]
 
 
-def test_where_every_offset_has_a_record_nothing_is_said() -> None:
+def test_complete_range_has_no_gaps() -> None:
     found = of(run(0, 4) + run(5, 9), 0, 9)
     assert (offsets(found), found.gaps, found.unverified, found.reason) == ([0, 5], [], [], None)
 
 
-def test_what_compaction_removed_within_a_batch_and_between_two_is_a_gap() -> None:
+def test_compacted_offsets_within_and_between_batches_are_gaps() -> None:
     found = of(batch(0, 1, 4, last=6) + run(10, 12) + batch(20, base=18), 0, 20)
     assert found.gaps == [(2, 3), (5, 6), (7, 9), (13, 17), (18, 19)]
     assert found.unverified == []
 
 
-def test_gaps_between_two_ranges_that_were_acquired_belong_to_whichever_has_them() -> None:
+def test_gaps_between_two_acquired_ranges_are_divided_between_them() -> None:
     coverage = Coverage(run(0, 4) + run(10, 14), [(0, 6), (7, 14)])
     assert coverage.of(0, 6, 1).gaps == [(5, 6)]
     assert coverage.of(7, 14, 1).gaps == [(7, 9)]
 
 
-def test_a_control_batch_is_a_gap() -> None:
+def test_control_batch_is_a_gap() -> None:
     found = of(run(0, 1) + batch(2, is_control=True), 0, 2)
     assert (found.gaps, found.unverified) == ([(2, 2)], [])
 
 
-def test_what_no_batch_brackets_is_doubtful() -> None:
+def test_offsets_outside_all_batches_are_unverified() -> None:
     found = of(run(10, 14), 8, 19)
     assert (offsets(found), found.gaps, found.unverified) == ([10], [], [(8, 9), (15, 19)])
     assert found.reason is not None
@@ -68,20 +68,20 @@ def test_what_no_batch_brackets_is_doubtful() -> None:
     assert (found.unverified, found.reason) == ([(0, 3)], "the response has no batch")
 
 
-def test_a_batch_that_is_cut_off_is_doubtful() -> None:
+def test_truncated_batch_is_unverified() -> None:
     found = of(run(0, 4) + run(5, 9)[:-1], 0, 9)
     assert (offsets(found), found.gaps, found.unverified) == ([0], [], [(5, 9)])
     assert found.is_damaged
     assert "left over after the last whole batch" in str(found.reason)
 
 
-def test_bytes_left_over_behind_all_that_was_acquired_are_how_brokers_fill_an_answer() -> None:
-    """Measured on 4.1.2, 4.3.1 and 4.4.0: where an answer has one whole batch, the next may be there in part."""
+def test_partial_batch_after_the_acquired_offsets_is_normal() -> None:
+    """Measured on 4.1.2, 4.3.1 and 4.4.0: after one whole batch, a response may contain part of the next."""
     found = of(run(0, 4) + run(5, 9)[:21], 0, 4)
     assert (offsets(found), found.unverified, found.reason) == ([0], [], None)
 
 
-def test_a_broken_batch_is_doubtful_and_so_are_the_holes_beside_it() -> None:
+def test_corrupt_batch_and_the_gaps_beside_it_are_unverified() -> None:
     broken = run(10, 12)
     broken[-1] ^= 1
     found = of(run(0, 4) + broken + run(20, 24), 0, 24)
@@ -91,7 +91,7 @@ def test_a_broken_batch_is_doubtful_and_so_are_the_holes_beside_it() -> None:
     assert found.is_damaged
 
 
-def test_behind_a_header_that_can_not_be_nothing_is_known() -> None:
+def test_everything_after_an_invalid_header_is_unverified() -> None:
     strange = run(5, 9)
     strange[record_header.MAGIC_AT] = 7
     found = of(run(0, 4) + strange + run(10, 14), 0, 14)
@@ -102,16 +102,16 @@ def test_behind_a_header_that_can_not_be_nothing_is_known() -> None:
 @pytest.mark.parametrize(
     "records",
     [run(5, 9) + run(0, 4), run(0, 4) + run(4, 9), run(0, 4) + run(0, 4), batch(0, 1, 2, last=5) + run(5, 9)],
-    ids=["out of order", "overlapping", "twice", "a last offset delta that lies"],
+    ids=["out of order", "overlapping", "twice", "wrong last offset delta"],
 )
-def test_where_batches_contradict_each_other_none_is_trusted(records: bytes) -> None:
+def test_contradictory_batches_are_all_unverified(records: bytes) -> None:
     found = of(records, 0, 9)
     assert (found.batches, found.gaps, found.unverified) == ([], [], [(0, 9)])
     assert found.is_damaged
     assert "begins before" in str(found.reason)
 
 
-def test_offsets_below_zero_or_beyond_all_numbers_are_out_of_order() -> None:
+def test_offsets_out_of_range_are_unverified() -> None:
     for base, delta in ((-5, 4), (2**63 - 3, 4), (0, -1)):
         damaged = run(0, 4)
         struct.pack_into(">q", damaged, 0, base)
@@ -120,8 +120,8 @@ def test_offsets_below_zero_or_beyond_all_numbers_are_out_of_order() -> None:
         assert of(damaged, 0, 4).unverified == [(0, 4)]
 
 
-def test_a_batch_beside_a_hole_must_end_where_its_header_says() -> None:
-    """Its checksum is right, and its count fits its last offset delta: only its records know better."""
+def test_batch_beside_a_gap_must_end_where_its_header_says() -> None:
+    """Its checksum is valid and its count fits its last offset delta. Only its records contradict it."""
     lying = run(0, 4)
     struct.pack_into(">i", lying, record_header.CHECKSUM_BEHIND + 2, 2)
     struct.pack_into(">i", lying, record_header.HEADER.size - 4, 3)
@@ -131,7 +131,7 @@ def test_a_batch_beside_a_hole_must_end_where_its_header_says() -> None:
     assert found.unverified == [(0, 2), (3, 4)]
 
 
-def test_more_records_than_offsets_can_not_be() -> None:
+def test_more_records_than_offsets_are_unverified() -> None:
     lying = run(0, 4)
     struct.pack_into(">i", lying, record_header.CHECKSUM_BEHIND + 2, 2)
     recheck(lying)
@@ -154,27 +154,27 @@ def moved(data: bytearray, base: int) -> bytearray:
         (moved(run(5, 9), 1), 5, 9),
     ],
 )
-def test_a_single_batch_that_moved_is_given_back(records: bytes, first: int, last: int) -> None:
+def test_single_moved_batch_is_unverified(records: bytes, first: int, last: int) -> None:
     found = of(records, first, last)
     assert found.gaps == []
     assert found.batches == []
     assert sum(end - start + 1 for start, end in found.unverified) == last - first + 1
 
 
-def test_the_last_batch_moved_up_takes_no_gap_with_it() -> None:
+def test_last_batch_moved_up_creates_no_gap() -> None:
     found = of(run(0, 4) + moved(run(5, 9), 7), 0, 9)
     assert (offsets(found), found.gaps, found.unverified) == ([0], [], [(5, 6), (7, 9)])
     found = of(run(0, 4) + moved(run(5, 9), 2**40), 0, 9)
     assert (offsets(found), found.gaps, found.unverified) == ([0], [], [(5, 9)])
 
 
-def test_the_first_batch_moved_down_takes_no_gap_with_it() -> None:
+def test_first_batch_moved_down_creates_no_gap() -> None:
     found = of(moved(run(8, 11), 6) + run(12, 15), 8, 15)
     assert (offsets(found), found.gaps, found.unverified) == ([12], [], [(8, 9), (10, 11)])
 
 
-def test_what_seems_to_have_moved_is_handed_out_when_it_comes_again_and_its_hole_is_no_gap() -> None:
-    """A part of a batch was acquired, and compaction removed the next: it must not be given back for ever."""
+def test_seemingly_moved_batch_is_returned_at_its_redelivery() -> None:
+    """Part of a batch was acquired, and compaction removed the offsets after it. It must not be released forever."""
     records = run(6, 9) + run(12, 15)
     first, second = (of(records, 8, 15, count) for count in (1, 2))
     assert (offsets(first), first.gaps, first.unverified) == ([12], [], [(8, 9), (10, 11)])
@@ -183,12 +183,12 @@ def test_what_seems_to_have_moved_is_handed_out_when_it_comes_again_and_its_hole
 
 
 def test_part_of_a_batch_may_be_acquired() -> None:
-    """Record-limit mode: nothing is missing, so nothing is said."""
+    """Record-limit mode. Nothing is missing."""
     found = of(run(0, 9) + run(10, 19), 5, 12)
     assert (offsets(found), found.gaps, found.unverified) == ([0, 10], [], [])
 
 
-def test_ranges_that_no_broker_gives_are_named() -> None:
+def test_impossible_ranges_are_named() -> None:
     wrong = wrong_ranges([(0, 4), (3, 8), (9, 7), (10, 10 + LARGEST_RANGE), (-3, -1), (20, 21)])
     assert list(wrong) == [1, 2, 3, 4]
     assert list(wrong.values()) == [

@@ -1,4 +1,4 @@
-"""Counting and cutting a lease's states, whether by loops of C or by Python's own means, against one at a time."""
+"""Counting and splitting the states of a lease, compiled or in Python, compared with going through them one by one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ leases = st.lists(st.tuples(st.sampled_from(STATES), LENGTHS), min_size=1, max_s
 
 
 def stretches(states: list[int], wanted: range) -> list[tuple[int, int]]:
-    """One at a time."""
+    """Find the runs one by one."""
     found = []
     for is_wanted, group in groupby(range(len(states)), lambda index: states[index] in wanted):
         indexes = list(group)
@@ -49,13 +49,13 @@ def stretches(states: list[int], wanted: range) -> list[tuple[int, int]]:
 
 
 @given(leases, st.sampled_from([(HELD, HELD), (GAP, REJECT), (RENEW, RENEW), (ACCEPT, REJECT)]))
-def test_runs_are_the_longest_stretches(lease: Lease, kinds: tuple[int, int]) -> None:
+def test_runs_are_maximal(lease: Lease, kinds: tuple[int, int]) -> None:
     low, high = kinds
     assert lease.runs(low, high) == stretches(list(lease.states), range(low, high + 1))
 
 
 @given(leases, st.integers(-5, 1000), st.integers(0, 1000))
-def test_runs_within_offsets_end_with_them(lease: Lease, first: int, more: int) -> None:
+def test_runs_within_offsets_are_clipped(lease: Lease, first: int, more: int) -> None:
     states = list(lease.states)
     for index in range(len(states)):
         if not first <= lease.first + index < first + more:
@@ -72,14 +72,14 @@ def test_counts(lease: Lease) -> None:
     assert lease.is_done == all(state in (SETTLED, LOST) for state in states)
 
 
-def test_what_is_sent_is_one_type_where_all_are_the_same() -> None:
+def test_sent_types_are_one_byte_if_all_are_equal() -> None:
     lease = of_states([ACCEPT] * 600 + [REJECT, ACCEPT, HELD])
     assert lease.send(0, 600) == bytes([ACCEPT])
     assert lease.send(600, 602) == bytes([REJECT, ACCEPT])
     assert list(lease.states) == [SENT_ACCEPT] * 600 + [SENT | REJECT, SENT_ACCEPT, HELD]
 
 
-def test_a_stretch_is_decided_where_it_is_still_held() -> None:
+def test_range_is_decided_where_it_is_still_held() -> None:
     rings: list[int] = []
     counter = UndecidedCounter(lambda: rings.append(1))
     lease = Lease(P, 10, 15, 1, counter=counter)

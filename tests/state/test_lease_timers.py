@@ -1,4 +1,4 @@
-"""Deadlines, renewals and losses, with the clock in the hand."""
+"""Deadlines, renewals and losses of leases, with a manual clock."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def lease_timers(*, can_renew: bool = True, max_lease_s: float = 100.0) -> tuple
     return made, lease
 
 
-def test_a_deadline_is_a_little_before_the_lock_is_over() -> None:
+def test_deadline_is_a_little_before_the_lock_expires() -> None:
     _, lease = lease_timers()
     assert lease.deadline == pytest.approx(28.5)
 
@@ -32,7 +32,7 @@ def test_nothing_is_due_before_two_thirds_of_the_lock() -> None:
     assert made.due(now=20.0).renew == [lease]
 
 
-def test_a_lease_in_hand_is_renewed_again_and_again() -> None:
+def test_handed_out_lease_is_renewed_repeatedly() -> None:
     made, lease = lease_timers()
     made.hand_out(lease, now=0.0)
     now = 0.0
@@ -43,7 +43,7 @@ def test_a_lease_in_hand_is_renewed_again_and_again() -> None:
         assert lease.deadline == pytest.approx(now + 28.5)
 
 
-def test_a_renewal_that_is_not_confirmed_is_tried_once_more() -> None:
+def test_unconfirmed_renewal_is_repeated_once() -> None:
     made, lease = lease_timers()
     made.hand_out(lease, now=0.0)
     assert made.due(now=20.0).renew == [lease]
@@ -51,7 +51,7 @@ def test_a_renewal_that_is_not_confirmed_is_tried_once_more() -> None:
     assert made.due(now=24.25).renew == [lease]
 
 
-def test_renewing_ends_at_the_stated_maximum() -> None:
+def test_renewals_end_at_the_maximum() -> None:
     made, lease = lease_timers(max_lease_s=50.0)
     made.hand_out(lease, now=0.0)
     for now in (20.0, 40.0):
@@ -62,25 +62,25 @@ def test_renewing_ends_at_the_stated_maximum() -> None:
     assert made.due(now=61.0).not_renewable == []
 
 
-def test_where_the_broker_cannot_renew_the_cap_comes_at_once() -> None:
+def test_without_renewals_the_lease_is_not_renewable_at_once() -> None:
     made, lease = lease_timers(can_renew=False)
     made.hand_out(lease, now=0.0)
     assert made.due(now=20.0).not_renewable == [lease]
 
 
-def test_rule_9_what_waits_too_long_is_given_back() -> None:
+def test_rule_9_waiting_lease_is_released() -> None:
     made, lease = lease_timers()
     assert made.due(now=20.0).release == [lease]
 
 
-def test_rule_9_what_has_run_out_is_not_handed_out() -> None:
+def test_rule_9_expired_lease_is_not_handed_out() -> None:
     made, lease = lease_timers()
     assert not made.hand_out(lease, now=28.5)
     made.remove([lease])
     assert not made.hand_out(lease, now=1.0)
 
 
-def test_what_is_decided_needs_no_renewal() -> None:
+def test_decided_lease_is_not_renewed() -> None:
     made, lease = lease_timers()
     made.hand_out(lease, now=0.0)
     lease.decide_held(ACCEPT)
@@ -88,7 +88,7 @@ def test_what_is_decided_needs_no_renewal() -> None:
     assert (due.renew, due.release, due.not_renewable) == ([], [], [])
 
 
-def test_what_is_removed_is_looked_after_no_more() -> None:
+def test_removed_lease_has_no_timer() -> None:
     made, lease = lease_timers()
     made.remove([lease])
     assert len(made) == 0

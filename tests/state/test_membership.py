@@ -1,4 +1,4 @@
-"""Membership as transcripts: what is sent, what is answered, what is believed, with a clock in the hand."""
+"""Membership: heartbeats, responses and the resulting states and events, with a manual clock."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ELSEWHERE = [
 
 
 class Desk:
-    """A member, the coordinator's side of the desk, and the clock between them."""
+    """A member, the coordinator's answers, and a clock."""
 
     def __init__(self, *topics: str, rack: str | None = None, jitter: float = 1.0) -> None:
         self.member = Membership("group", MEMBER, topics or ["orders"], rack, jitter=jitter)
@@ -70,24 +70,24 @@ class Desk:
         return request
 
     def beat(self, epoch: int = 1, error: int = 0, **assigned: list[int]) -> list[MembershipEvent]:
-        """Send the heartbeat that is due, get this answer."""
+        """Send the heartbeat that is due, and process this response."""
         return self.member.on_response(self.sent(), answer(epoch, error, **assigned), self.now)
 
     def wait(self) -> float:
-        """Let the clock run until there is something to send; says how long that was."""
+        """Advance the clock until something is due; returns by how much."""
         assert self.member.wake_at is not None
         pause, self.now = self.member.wake_at - self.now, max(self.now, self.member.wake_at)
         return pause
 
     def join(self) -> None:
-        """Until the member is in the group with its assignment, and nothing but time passes."""
+        """Let the member join and get its assignment, until only the interval is waited for."""
         self.find()
         assert self.beat(1, none=[]) == [Joined(False)]
         self.wait()
         assert self.beat(2, a=[0, 1]) == [AssignmentChanged({A: frozenset({0, 1})})]
 
     def beats_until(self, end: float) -> list[float]:
-        """When heartbeats leave, with a coordinator that has no news."""
+        """When heartbeats are sent if the coordinator has no changes."""
         at = []
         while self.member.wake_at is not None and self.member.wake_at < end:
             self.wait()
@@ -97,7 +97,7 @@ class Desk:
 
 
 def answer(epoch: int, error: int = 0, **assigned: list[int]) -> ShareGroupHeartbeatResponse:
-    """`a=[0, 1]` assigns partitions of topic A, `none=[]` an empty assignment; nothing leaves it out."""
+    """`a=[0, 1]` assigns partitions of topic A, `none=[]` an empty assignment. Without either, there is none."""
     ids = {"a": A, "b": B}
     rows = [TopicPartitions(ids[name], numbers) for name, numbers in assigned.items() if name in ids]
     return ShareGroupHeartbeatResponse(
@@ -118,7 +118,7 @@ def joined() -> Desk:
 # --- joining
 
 
-def test_the_coordinator_is_looked_for_before_anything_is_said() -> None:
+def test_coordinator_is_found_first() -> None:
     desk = Desk()
     assert desk.member.next_heartbeat(desk.now) is None
     assert desk.find() == []
@@ -127,7 +127,7 @@ def test_the_coordinator_is_looked_for_before_anything_is_said() -> None:
     assert desk.sent().member_epoch == 0
 
 
-def test_joining_tells_everything_and_later_heartbeats_only_repeat_the_epoch() -> None:
+def test_join_has_all_fields_and_later_heartbeats_only_the_epoch() -> None:
     desk = Desk("orders", "bills", "orders", rack="r1")
     desk.find()
     first = desk.sent()
@@ -139,7 +139,7 @@ def test_joining_tells_everything_and_later_heartbeats_only_repeat_the_epoch() -
     assert (second.member_epoch, second.subscribed_topic_names, second.rack_id) == (4, None, None)
 
 
-def test_only_one_request_is_under_way() -> None:
+def test_one_request_at_a_time() -> None:
     desk = Desk()
     assert desk.member.find_coordinator(desk.now) is not None
     assert desk.member.find_coordinator(desk.now) is None
@@ -151,7 +151,7 @@ def test_only_one_request_is_under_way() -> None:
     assert desk.member.wake_at is None
 
 
-def test_rule_12_the_assignment_is_asked_for_soon_and_then_at_the_coordinators_interval() -> None:
+def test_rule_12_heartbeats_are_frequent_until_the_first_assignment() -> None:
     desk = Desk()
     desk.find()
     desk.beat(1, none=[])
@@ -164,7 +164,7 @@ def test_rule_12_the_assignment_is_asked_for_soon_and_then_at_the_coordinators_i
     assert desk.wait() == INTERVAL
 
 
-def test_an_assignment_that_comes_with_the_join_ends_the_asking() -> None:
+def test_assignment_in_the_join_response_ends_frequent_heartbeats() -> None:
     desk = Desk()
     desk.find()
     assert desk.beat(1, a=[3]) == [Joined(False), AssignmentChanged({A: frozenset({3})})]
@@ -172,7 +172,7 @@ def test_an_assignment_that_comes_with_the_join_ends_the_asking() -> None:
 
 
 @pytest.mark.parametrize("first", [answer(1), answer(1, none=[])])
-def test_a_member_with_nothing_assigned_asks_soon_for_a_while_only(
+def test_member_without_partitions_sends_frequent_heartbeats_for_a_limited_time(
     first: ShareGroupHeartbeatResponse,
 ) -> None:
     desk = Desk()
@@ -191,7 +191,7 @@ def test_a_member_with_nothing_assigned_asks_soon_for_a_while_only(
     assert len(late) == 11
 
 
-def test_what_kafka_assigns_after_its_second_is_asked_for_within_the_next_tenth() -> None:
+def test_assignment_after_kafkas_first_second_arrives_within_a_tenth_of_a_second() -> None:
     desk = Desk()
     desk.find()
     joined_at = desk.now
@@ -200,27 +200,27 @@ def test_what_kafka_assigns_after_its_second_is_asked_for_within_the_next_tenth(
     assert any(1.02 < at - joined_at < 1.1 for at in beats)
 
 
-def test_a_topic_id_that_metadata_does_not_know_is_kept_like_any_other() -> None:
+def test_topic_id_unknown_to_metadata_is_kept() -> None:
     desk = joined()
     desk.wait()
     assert desk.beat(3, a=[0], b=[5]) == [AssignmentChanged({A: frozenset({0}), B: frozenset({5})})]
     assert desk.member.assignment == {A: {0}, B: {5}}
 
 
-def test_an_assignment_may_be_taken_away_altogether() -> None:
+def test_assignment_may_become_empty() -> None:
     desk = joined()
     desk.wait()
     assert desk.beat(3, none=[]) == [AssignmentChanged({})]
     assert desk.wait() == INTERVAL
 
 
-def test_the_same_assignment_once_more_is_no_news() -> None:
+def test_unchanged_assignment_is_no_event() -> None:
     desk = joined()
     desk.wait()
     assert desk.beat(3, a=[1, 0]) == []
 
 
-def test_a_coordinator_that_names_no_interval_is_not_flooded() -> None:
+def test_coordinator_without_an_interval_is_not_flooded() -> None:
     desk = joined()
     desk.wait()
     silent = answer(2)
@@ -229,16 +229,16 @@ def test_a_coordinator_that_names_no_interval_is_not_flooded() -> None:
     assert desk.wait() >= DEFAULT_HEARTBEAT_TIMES.first_interval
 
 
-# --- another subscription
+# --- changed subscriptions
 
 
-def test_a_new_subscription_is_told_at_once_and_its_assignment_asked_for_soon() -> None:
+def test_new_subscription_is_sent_at_once_followed_by_frequent_heartbeats() -> None:
     desk = joined()
     desk.member.subscribe(["orders", "bills"], desk.now)
     assert desk.wait() == 0
     request = desk.sent()
     assert (request.member_epoch, request.subscribed_topic_names) == (2, ["bills", "orders"])
-    # the answer to a changed subscription repeats what was assigned so far: that is no news
+    # The response to a changed subscription repeats the current assignment, which is no event.
     assert desk.member.on_response(request, answer(3, a=[0, 1]), desk.now) == []
     assert desk.wait() == pytest.approx(0.1)
     request = desk.sent()
@@ -249,7 +249,7 @@ def test_a_new_subscription_is_told_at_once_and_its_assignment_asked_for_soon() 
     assert desk.wait() == INTERVAL
 
 
-def test_a_subscription_that_changes_under_way_goes_with_the_next_heartbeat_at_once() -> None:
+def test_subscription_changed_during_a_heartbeat_is_sent_right_after_it() -> None:
     desk = joined()
     desk.wait()
     request = desk.sent()
@@ -260,14 +260,14 @@ def test_a_subscription_that_changes_under_way_goes_with_the_next_heartbeat_at_o
     assert desk.sent().subscribed_topic_names == ["bills"]
 
 
-def test_a_subscription_changed_there_and_back_needs_no_word() -> None:
+def test_subscription_changed_back_is_not_sent() -> None:
     desk = joined()
     desk.member.subscribe(["bills"], desk.now)
     desk.member.subscribe(["orders"], desk.now)
     assert desk.sent().subscribed_topic_names is None
 
 
-def test_a_subscription_does_not_cut_a_pause_after_errors_short() -> None:
+def test_subscription_does_not_shorten_a_pause_after_errors() -> None:
     desk = joined()
     desk.wait()
     desk.beat(error=ErrorCode.NOT_COORDINATOR)
@@ -277,20 +277,20 @@ def test_a_subscription_does_not_cut_a_pause_after_errors_short() -> None:
 
 
 @pytest.mark.parametrize("topics", [[], ()])
-def test_a_member_wants_something(topics: list[str]) -> None:
+def test_at_least_one_topic_is_required(topics: list[str]) -> None:
     with pytest.raises(ConfigError, match="at least one topic"):
         Membership("group", MEMBER, topics)
     with pytest.raises(ConfigError, match="leave"):
         joined().member.subscribe(topics, 0.0)
 
 
-# --- the group goes on without us
+# --- removed from the group
 
 
 @pytest.mark.parametrize(
     "code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND]
 )
-def test_a_member_that_was_dropped_loses_everything_and_joins_again_at_once(code: ErrorCode) -> None:
+def test_removed_member_loses_its_assignment_and_joins_again_at_once(code: ErrorCode) -> None:
     desk = joined()
     desk.wait()
     (lost,) = desk.beat(error=code)
@@ -305,16 +305,16 @@ def test_a_member_that_was_dropped_loses_everything_and_joins_again_at_once(code
     assert desk.beat(10, a=[0, 1]) == [AssignmentChanged({A: frozenset({0, 1})})]
 
 
-def test_after_a_long_silence_only_the_answer_tells_that_we_are_out() -> None:
+def test_membership_lost_during_a_long_pause_is_noticed_by_the_response() -> None:
     desk = joined()
-    desk.now += 3600  # stopped, and continued
+    desk.now += 3600  # the process was stopped, and continued
     request = desk.sent()
     assert (request.member_epoch, desk.state) == (2, MembershipState.STABLE)
     (lost,) = desk.member.on_response(request, answer(0, ErrorCode.UNKNOWN_MEMBER_ID), desk.now)
     assert isinstance(lost, MembershipLost)
 
 
-def test_kafka_4_1_fences_a_join_of_a_member_it_still_knows_so_that_leaves_first() -> None:
+def test_join_that_kafka_4_1_fences_is_preceded_by_leaving() -> None:
     desk = joined()
     desk.wait()
     desk.beat(error=ErrorCode.FENCED_MEMBER_EPOCH)
@@ -329,7 +329,7 @@ def test_kafka_4_1_fences_a_join_of_a_member_it_still_knows_so_that_leaves_first
     assert desk.member.on_response(request, answer(12), desk.now) == [Joined(True)]
 
 
-def test_clearing_is_done_when_the_member_is_unknown_by_then() -> None:
+def test_clearing_ends_when_the_member_is_unknown() -> None:
     desk = joined()
     desk.wait()
     desk.beat(error=ErrorCode.FENCED_MEMBER_EPOCH)
@@ -339,7 +339,7 @@ def test_clearing_is_done_when_the_member_is_unknown_by_then() -> None:
     assert desk.sent().member_epoch == 0
 
 
-def test_a_coordinator_that_fences_every_join_is_not_flooded() -> None:
+def test_coordinator_that_fences_every_join_is_not_flooded() -> None:
     desk = Desk()
     desk.find()
     start = desk.now
@@ -355,7 +355,7 @@ def test_a_coordinator_that_fences_every_join_is_not_flooded() -> None:
 
 
 @pytest.mark.parametrize("code", ELSEWHERE)
-def test_another_coordinator_is_looked_for_after_a_pause(code: ErrorCode) -> None:
+def test_coordinator_is_found_again_after_a_pause(code: ErrorCode) -> None:
     desk = joined()
     desk.wait()
     assert desk.beat(error=code) == []
@@ -372,7 +372,7 @@ def test_another_coordinator_is_looked_for_after_a_pause(code: ErrorCode) -> Non
     assert desk.last_error is None
 
 
-def test_pauses_grow_to_a_bound_are_stretched_by_the_jitter_and_begin_anew_after_success() -> None:
+def test_pauses_grow_to_a_limit_with_jitter_and_restart_after_success() -> None:
     desk = Desk(jitter=1.5)
     desk.find()
     pauses = []
@@ -388,7 +388,7 @@ def test_pauses_grow_to_a_bound_are_stretched_by_the_jitter_and_begin_anew_after
 
 
 @pytest.mark.parametrize("code", sorted(RETRIABLE | {ErrorCode.UNKNOWN_SERVER_ERROR}))
-def test_what_passes_is_tried_again(code: ErrorCode) -> None:
+def test_retriable_errors_are_retried(code: ErrorCode) -> None:
     desk = joined()
     desk.wait()
     assert desk.beat(error=code) == []
@@ -405,11 +405,11 @@ def test_what_passes_is_tried_again(code: ErrorCode) -> None:
         ErrorCode.INVALID_GROUP_ID,
         ErrorCode.UNSUPPORTED_VERSION,
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-        ErrorCode.GROUP_ID_NOT_FOUND,  # in answer to a join: a group of another type has the name
+        ErrorCode.GROUP_ID_NOT_FOUND,  # in response to a join: a group of another type has the name
         9999,
     ],
 )
-def test_what_stays_is_the_end(code: int) -> None:
+def test_fatal_errors_end_the_membership(code: int) -> None:
     desk = Desk()
     desk.find()
     refused = answer(0, code)
@@ -423,12 +423,12 @@ def test_what_stays_is_the_end(code: int) -> None:
     assert desk.member.next_heartbeat(desk.now + 100) is None
 
 
-def test_no_right_to_find_the_coordinator_is_the_end_too() -> None:
+def test_refused_coordinator_request_ends_the_membership() -> None:
     (failed,) = Desk().find(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     assert isinstance(failed, Failed)
 
 
-def test_a_coordinator_that_is_not_there_yet_is_looked_for_again() -> None:
+def test_unavailable_coordinator_is_looked_up_again() -> None:
     desk = Desk()
     assert desk.find(ErrorCode.COORDINATOR_NOT_AVAILABLE) == []
     assert desk.wait() == pytest.approx(0.1)
@@ -438,7 +438,7 @@ def test_a_coordinator_that_is_not_there_yet_is_looked_for_again() -> None:
     assert desk.sent().member_epoch == 0
 
 
-def test_a_full_group_is_waited_for_and_reported() -> None:
+def test_full_group_is_reported_and_retried() -> None:
     desk = Desk()
     desk.find()
     (full,) = desk.beat(error=ErrorCode.GROUP_MAX_SIZE_REACHED)
@@ -449,10 +449,10 @@ def test_a_full_group_is_waited_for_and_reported() -> None:
     assert desk.beat(1) == [Joined(False)]
 
 
-# --- no answer
+# --- no response
 
 
-def test_without_an_answer_everything_is_told_again_under_the_same_epoch() -> None:
+def test_missing_response_makes_the_next_heartbeat_complete() -> None:
     desk = joined()
     desk.wait()
     desk.sent()
@@ -462,14 +462,14 @@ def test_without_an_answer_everything_is_told_again_under_the_same_epoch() -> No
     desk.find()
     request = desk.sent()
     assert (request.member_epoch, request.subscribed_topic_names) == (2, ["orders"])
-    # the answer to that holds the assignment that went astray
+    # the response to it has the assignment that was lost
     assert desk.member.on_response(request, answer(3, a=[0]), desk.now) == [
         AssignmentChanged({A: frozenset({0})})
     ]
     assert desk.wait() == INTERVAL
 
 
-def test_a_subscription_that_went_astray_is_told_again_and_its_assignment_asked_for_soon() -> None:
+def test_lost_subscription_is_sent_again_followed_by_frequent_heartbeats() -> None:
     desk = joined()
     desk.member.subscribe(["bills"], desk.now)
     desk.sent()
@@ -480,7 +480,7 @@ def test_a_subscription_that_went_astray_is_told_again_and_its_assignment_asked_
     assert desk.wait() == pytest.approx(0.1)
 
 
-def test_a_connection_lost_between_heartbeats_hurries_nothing() -> None:
+def test_connection_lost_between_heartbeats_does_not_advance_the_next_one() -> None:
     desk = joined()
     due = desk.member.wake_at
     desk.member.on_no_answer(desk.now)
@@ -491,7 +491,7 @@ def test_a_connection_lost_between_heartbeats_hurries_nothing() -> None:
     assert desk.sent().subscribed_topic_names is None
 
 
-def test_an_answer_to_a_heartbeat_that_was_given_up_is_dropped() -> None:
+def test_response_to_an_abandoned_heartbeat_is_dropped() -> None:
     desk = joined()
     desk.wait()
     given_up = desk.sent()
@@ -508,7 +508,7 @@ def test_an_answer_to_a_heartbeat_that_was_given_up_is_dropped() -> None:
     assert desk.member.member_epoch == 2
 
 
-def test_an_answer_about_a_coordinator_that_was_given_up_is_dropped() -> None:
+def test_response_to_an_abandoned_coordinator_request_is_dropped() -> None:
     desk = Desk()
     given_up = desk.member.find_coordinator(desk.now)
     assert given_up is not None
@@ -521,7 +521,7 @@ def test_an_answer_about_a_coordinator_that_was_given_up_is_dropped() -> None:
 # --- leaving
 
 
-def test_leaving_is_said_once() -> None:
+def test_leave_is_sent_once() -> None:
     desk = joined()
     desk.member.leave(desk.now)
     request = desk.sent()
@@ -537,14 +537,14 @@ def test_leaving_is_said_once() -> None:
 @pytest.mark.parametrize(
     "code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NOT_COORDINATOR, ErrorCode.GROUP_AUTHORIZATION_FAILED]
 )
-def test_whatever_the_answer_is_the_member_has_left(code: ErrorCode) -> None:
+def test_member_has_left_whatever_the_response(code: ErrorCode) -> None:
     desk = joined()
     desk.member.leave(desk.now)
     assert desk.beat(error=code) == []
     assert (desk.state, desk.member.wake_at) == (MembershipState.LEFT, None)
 
 
-def test_a_member_that_gets_no_answer_has_left_all_the_same() -> None:
+def test_member_has_left_even_without_a_response() -> None:
     desk = joined()
     desk.member.leave(desk.now)
     desk.sent()
@@ -552,7 +552,7 @@ def test_a_member_that_gets_no_answer_has_left_all_the_same() -> None:
     assert desk.state is MembershipState.LEFT
 
 
-def test_leaving_does_not_wait_for_a_heartbeat_under_way() -> None:
+def test_leaving_does_not_wait_for_a_pending_heartbeat() -> None:
     desk = joined()
     desk.wait()
     request = desk.sent()
@@ -562,7 +562,7 @@ def test_leaving_does_not_wait_for_a_heartbeat_under_way() -> None:
     assert desk.sent().member_epoch == -1
 
 
-def test_a_join_that_was_sent_may_have_worked_and_is_taken_back() -> None:
+def test_leaving_during_a_join_sends_a_leave() -> None:
     desk = Desk()
     desk.find()
     desk.sent()
@@ -570,14 +570,14 @@ def test_a_join_that_was_sent_may_have_worked_and_is_taken_back() -> None:
     assert desk.sent().member_epoch == -1
 
 
-def test_who_was_never_heard_of_leaves_without_a_word() -> None:
+def test_member_that_never_joined_leaves_without_a_request() -> None:
     desk = Desk()
     desk.find()
     desk.member.leave(desk.now)
     assert (desk.state, desk.member.wake_at) == (MembershipState.LEFT, None)
 
 
-def test_a_failed_member_can_still_leave() -> None:
+def test_failed_member_can_still_leave() -> None:
     desk = joined()
     desk.wait()
     desk.beat(error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -585,7 +585,7 @@ def test_a_failed_member_can_still_leave() -> None:
     assert desk.sent().member_epoch == -1
 
 
-# --- whatever happens
+# --- arbitrary events
 
 
 HAPPENINGS = st.one_of(
@@ -595,7 +595,7 @@ HAPPENINGS = st.one_of(
 
 
 @given(st.lists(HAPPENINGS, max_size=60))
-def test_whatever_is_answered_a_member_always_has_a_next_step_and_never_floods(
+def test_any_responses_leave_a_next_step_and_a_bounded_rate_of_heartbeats(
     happenings: list[str | int],
 ) -> None:
     desk, sent_at = Desk(), list[float]()

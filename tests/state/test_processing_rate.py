@@ -1,4 +1,4 @@
-"""How many records are worth holding: found out from how fast they are gone through."""
+"""How many records are worth holding, derived from how fast they are processed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def gone_through(pace: ProcessingRate, records: int, seconds: float, now: float)
     return now + seconds
 
 
-def test_a_quick_user_gets_all_there_may_be_after_a_few_batches() -> None:
+def test_fast_user_reaches_the_maximum_after_a_few_batches() -> None:
     pace, now, sizes = ProcessingRate(10_000), 0.0, []
     while pace.target < 10_000:
         sizes.append(pace.target)
@@ -22,7 +22,7 @@ def test_a_quick_user_gets_all_there_may_be_after_a_few_batches() -> None:
     assert sizes == [16, 64, 256, 1024, 4096]
 
 
-def test_a_slow_user_gets_what_lasts_for_the_horizon() -> None:
+def test_slow_user_gets_enough_for_the_horizon() -> None:
     pace, now = ProcessingRate(10_000), 0.0
     for _ in range(20):
         now = gone_through(pace, pace.target, pace.target * 0.005, now)
@@ -30,7 +30,7 @@ def test_a_slow_user_gets_what_lasts_for_the_horizon() -> None:
     assert pace.within(0.1) == 20
 
 
-def test_one_that_becomes_slow_is_noticed_within_seconds() -> None:
+def test_user_that_becomes_slow_is_noticed_within_seconds() -> None:
     pace, now = ProcessingRate(10_000), 0.0
     for _ in range(10):
         now = gone_through(pace, 4000, 0.004, now)
@@ -39,7 +39,7 @@ def test_one_that_becomes_slow_is_noticed_within_seconds() -> None:
     assert pace.target < 200
 
 
-def test_waiting_for_records_says_nothing_about_the_user() -> None:
+def test_waiting_time_is_not_processing_time() -> None:
     pace = ProcessingRate(1000)
     now = gone_through(pace, 10, 0.1, 0.0)
     target = pace.target
@@ -49,7 +49,7 @@ def test_waiting_for_records_says_nothing_about_the_user() -> None:
     assert 99 < pace.rate < 101
 
 
-def test_a_very_slow_user_holds_one_at_a_time() -> None:
+def test_very_slow_user_holds_one_record_at_a_time() -> None:
     pace, now = ProcessingRate(1000), 0.0
     for _ in range(10):
         now = gone_through(pace, 1, 5.0, now)
@@ -58,7 +58,7 @@ def test_a_very_slow_user_holds_one_at_a_time() -> None:
     assert not pace.wants(1, is_waiting=False)
 
 
-def test_a_fetch_waits_for_half_of_the_room_and_for_no_more_than_makes_it_worth_it() -> None:
+def test_refill_waits_for_half_of_the_target_or_a_worthwhile_amount() -> None:
     pace = ProcessingRate(16_000)
     for target, refill_at in (
         (2, 1),
@@ -72,7 +72,7 @@ def test_a_fetch_waits_for_half_of_the_room_and_for_no_more_than_makes_it_worth_
         assert not pace.wants(refill_at + 1, is_waiting=False)
 
 
-def test_who_waits_with_records_in_hand_gets_more() -> None:
+def test_waiting_user_with_records_in_hand_gets_more() -> None:
     pace = ProcessingRate(100)
     assert not pace.wants(60, is_waiting=False)
     assert pace.wants(60, is_waiting=True)
@@ -81,7 +81,7 @@ def test_who_waits_with_records_in_hand_gets_more() -> None:
     assert not pace.wants(100, is_waiting=True)
 
 
-def test_after_a_loss_it_begins_anew_and_grows_as_at_first() -> None:
+def test_target_restarts_after_a_loss() -> None:
     pace, now = ProcessingRate(1000), 0.0
     for _ in range(5):
         now = gone_through(pace, pace.target, pace.target * 1e-5, now)
@@ -92,13 +92,13 @@ def test_after_a_loss_it_begins_anew_and_grows_as_at_first() -> None:
     assert pace.target == 4 * INITIAL_TARGET
 
 
-def test_brokers_share_the_room() -> None:
+def test_brokers_share_the_capacity() -> None:
     pace = ProcessingRate(16)
     assert [pace.capacity(4, sources, is_waiting=False) for sources in (0, 1, 2, 3, 50)] == [12, 12, 6, 4, 1]
 
 
 @given(st.lists(st.tuples(st.integers(0, 5000), st.floats(0, 100)), max_size=30), st.integers(1, 5000))
-def test_the_users_limit_holds(batches: list[tuple[int, float]], max_records: int) -> None:
+def test_max_records_is_respected(batches: list[tuple[int, float]], max_records: int) -> None:
     pace, now = ProcessingRate(max_records), 0.0
     for records, seconds in batches:
         now = gone_through(pace, records, seconds, now)

@@ -1,4 +1,4 @@
-"""What a session asks next, as transcripts: what happens, and behind `>` what is asked then, or for what is waited."""
+"""What a session requests next: scripts of events, each `>` followed by the expected request or wait."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ WORDS = {kind: word for word, kind in KINDS.items()}
 
 
 class Wish(NamedTuple):
-    """A `Demand` that stays as it is."""
+    """A constant `Demand`."""
 
     wants_more: bool = True
     capacity: int = 100
@@ -83,7 +83,7 @@ TRANSCRIPTS = {
         want
         > fetch 100, wait 25, strictly, forget 0
     """,
-    "partitions: acknowledgements that somebody waits for go along": """
+    "partitions: awaited acknowledgements are included": """
         hold 0 0-9
         want 0 1
         accept 0 0-9
@@ -96,7 +96,7 @@ TRANSCRIPTS = {
         want 0 1
         > later 60 or 10 undecided
     """,
-    "renewals: of their own, and before everything else": """
+    "renewals: in a separate request, before everything else": """
         hold 0 0-9
         accept 0 0-4
         renew 0 5-9
@@ -108,7 +108,7 @@ TRANSCRIPTS = {
         < confirmed
         > fetch 100, wait 25, strictly, add 1, forget 0
     """,
-    "unassigned: never along with a fetch": """
+    "unassigned: never together with a fetch": """
         hold 0 0-9
         hold 1 0-9
         want 1
@@ -118,7 +118,7 @@ TRANSCRIPTS = {
         < confirmed
         > fetch 100, wait 25, strictly, forget 0, with 1 accept 0-9
     """,
-    "awaited: alone, at once": """
+    "awaited: separately and at once": """
         hold 0 0-9
         accept 0 0-3
         full
@@ -126,7 +126,7 @@ TRANSCRIPTS = {
         confirming
         > acknowledge 0 accept 0-3
     """,
-    "refused: piece by piece, in turn with what was decided since": """
+    "refused: piece by piece, alternating with later decisions": """
         hold 0 0-9
         accept 0 0-3
         confirming
@@ -143,7 +143,7 @@ TRANSCRIPTS = {
         < confirmed
         > acknowledge 0 accept 0
     """,
-    "lingering: alone when there is no room, and others had their time to come along": """
+    "lingering: separately without capacity, after waiting for further decisions": """
         hold 0 0-9
         full
         accept 0 0-3
@@ -154,7 +154,7 @@ TRANSCRIPTS = {
         at 0.05
         > acknowledge 0 accept 0-5
     """,
-    "lingering: waits anew for what was decided since the last left": """
+    "lingering: waits again for decisions since the last request": """
         hold 0 0-9
         full
         accept 0 0-3
@@ -165,7 +165,7 @@ TRANSCRIPTS = {
         accept 0 4
         > later 0.1 or 10 undecided
     """,
-    "lingering: not where a fetch is answered at once": """
+    "lingering: not if a fetch will be answered at once": """
         brings 0 0-99
         accept 0 0-3
         full
@@ -185,7 +185,7 @@ TRANSCRIPTS = {
         < confirmed
         > fetch 100, wait 25, strictly
     """,
-    "confirmation: of whoever commits, before a fetch that may wait": """
+    "confirmation: if the user commits, before a fetch that may wait": """
         hold 0 0-9
         accept 0 0-9
         commits
@@ -193,24 +193,24 @@ TRANSCRIPTS = {
         < confirmed
         > fetch 100, wait 500, strictly
     """,
-    "confirmation: rides on a fetch that is answered at once": """
+    "confirmation: included in a fetch that will be answered at once": """
         brings 0 0-99
         accept 0 0-9
         commits
         > fetch 100, wait 25, strictly, with 0 accept 0-9
     """,
-    "records: acknowledgements go along": """
+    "records: acknowledgements are included": """
         hold 0 0-9
         accept 0 0-9
         > fetch 100, wait 25, strictly, with 0 accept 0-9
     """,
-    "records: nothing is in hand, so the broker may wait": """
+    "records: the broker may wait if no records are held": """
         want 0
         > fetch 100, wait 500, strictly, opening, add 0
         < nothing
         > fetch 100, wait 500, strictly
     """,
-    "records: a moment for who has just been given all there was": """
+    "records: a short pause after all available records were handed out": """
         hold 0 0-9
         undecided 10
         > later 0.005 or 10 undecided
@@ -219,13 +219,13 @@ TRANSCRIPTS = {
         at 0.005
         > fetch 100, wait 25, strictly
     """,
-    "records: no such moment where the user waits for more": """
+    "records: no pause if the user waits for more": """
         hold 0 0-9
         undecided 10
         asked
         > fetch 100, wait 25, strictly
     """,
-    "records: nor where the broker has more": """
+    "records: no pause if the broker has more": """
         brings 0 0-99
         undecided 100
         > fetch 100, wait 25, strictly
@@ -238,24 +238,24 @@ TRANSCRIPTS = {
         at 19
         > fetch 100, wait 500, strictly
     """,
-    "records: it waits as long as an acknowledgement may, at the user's pace": """
+    "records: the broker waits as long as acknowledgements may wait, at the user's rate": """
         hold 0 0-9
         rate 4
         > fetch 100, wait 62, strictly
     """,
-    "records: it waits no longer than what is in hand takes, for that may lock all it has": """
+    "records: the broker waits no longer than the held records take, which may lock all it has": """
         brings 0 0-99
         rate 10000
         undecided 100
         > fetch 100, wait 10, strictly
     """,
-    "records: it waits for a small share of a short lock": """
+    "records: the broker waits for a small part of a short lock": """
         want 0
         > fetch 100, wait 500, strictly, opening, add 0
         < nothing, lock 1000
         > fetch 100, wait 100, strictly
     """,
-    "records: whole batches, where there is much room": """
+    "records: whole batches with much capacity": """
         want 0
         room 500
         > fetch 500, wait 500, opening, add 0
@@ -263,11 +263,11 @@ TRANSCRIPTS = {
     "nothing: no partition is wanted": """
         > later 60 or 10 undecided
     """,
-    "nothing: leases are looked after in time": """
+    "nothing: wakes for the next lease check": """
         leases 7.5
         > later 7.5 or 10 undecided
     """,
-    "nothing: wakes with the first decision, for then acknowledgements begin to wait": """
+    "nothing: wakes at the first decision, when acknowledgements start to wait": """
         hold 0 0-39
         undecided 40
         full
@@ -277,7 +277,7 @@ TRANSCRIPTS = {
 
 
 class Talk:
-    """A session, what it holds, and its planner; understands the lines of transcripts."""
+    """A session, its acknowledgements and its planner; executes the lines of the scripts."""
 
     def __init__(self, **options: Any) -> None:
         self.session = ShareSession("g", "m")
@@ -301,7 +301,7 @@ class Talk:
                 lease.decide(offset, kind)
 
     def answer(self, *acquired: tuple[int, int, int], error: int = 0, lock_ms: int = 30_000) -> None:
-        """What is under way: with these ranges (partition, first, last), or with this error for all acknowledged."""
+        """Answer the pending request with these ranges (partition, first, last), or this error for acknowledgements."""
         sent = self.session.under_way
         assert sent is not None
         response: ShareFetchResponse | ShareAcknowledgeResponse
@@ -330,7 +330,7 @@ class Talk:
                 acks.add(Lease(partition, one.first_offset, one.last_offset, 1, counter=self.counter))
 
     def bring(self, number: int, first: int, last: int) -> None:
-        """A fetch that brings this, whatever else is wanted."""
+        """Fetch these records, whatever else is wanted."""
         wanted = {one for _, one in self.session.wanted}
         self.want(*wanted, number)
         before, self.demand = self.demand, DEMAND._replace(is_user_waiting=True)
@@ -344,7 +344,7 @@ class Talk:
             case "want", numbers:
                 self.want(*map(int, numbers))
             case "hold" | "brings", [number, span]:
-                # A fetch that brings half of what it asked for has left more behind.
+                # A fetch that returns at least half of what it asked for has left more at the broker.
                 self.bring(int(number), *ends(span))
                 assert self.planner.broker_has_more == (word == "brings")
             case (("accept" | "release" | "reject" | "renew"), [number, span]):
@@ -376,7 +376,7 @@ class Talk:
             case "<", ["refused"]:
                 self.answer(error=121)
             case _:
-                raise AssertionError(f"{line!r} is no line of a transcript")
+                raise AssertionError(f"{line!r} is not a valid line of a script")
 
 
 def ends(span: str) -> tuple[int, int]:
@@ -385,7 +385,7 @@ def ends(span: str) -> tuple[int, int]:
 
 
 def told(following: SentRequest | NextCheck) -> str:
-    """As transcripts have it."""
+    """In the syntax of the scripts."""
     if isinstance(following, NextCheck):
         return f"later {following.at:g} or {following.undecided} undecided"
     request = following.request
@@ -428,7 +428,7 @@ def test_transcript(title: str) -> None:
             talk.do(line)
 
 
-def test_there_is_a_transcript_for_each_rule() -> None:
+def test_every_rule_has_a_script() -> None:
     assert {title.partition(":")[0] for title in TRANSCRIPTS} == {rule.name for rule in REQUEST_RULES} | {
         "nothing"
     }
@@ -437,7 +437,7 @@ def test_there_is_a_transcript_for_each_rule() -> None:
 @pytest.mark.parametrize(
     ("acquire", "below", "above"), [("auto", 1, 0), ("batches", 0, 0), ("records", 1, 1)]
 )
-def test_whether_whole_batches_may_come(acquire: str, below: int, above: int) -> None:
+def test_acquire_mode_depends_on_the_capacity(acquire: str, below: int, above: int) -> None:
     for capacity, mode in ((499, below), (500, above)):
         talk = Talk(acquire=acquire)
         talk.want(0)
@@ -448,7 +448,7 @@ def test_whether_whole_batches_may_come(acquire: str, below: int, above: int) ->
         assert sent.request.share_acquire_mode == mode
 
 
-def test_no_more_bytes_are_asked_for_than_there_is_room_for() -> None:
+def test_max_bytes_does_not_exceed_the_capacity() -> None:
     for capacity, asked in ((1, 1), (MIN_FETCH_BYTES - 1, MIN_FETCH_BYTES - 1), (1 << 30, MIN_FETCH_BYTES)):
         talk = Talk()
         talk.want(0)
@@ -459,7 +459,7 @@ def test_no_more_bytes_are_asked_for_than_there_is_room_for() -> None:
         assert sent.request.max_bytes == asked
 
 
-def test_the_last_requests_settle_what_is_decided_and_end_the_session() -> None:
+def test_last_requests_settle_decided_records_and_end_the_session() -> None:
     talk = Talk()
     talk.bring(0, 0, 9)
     assert talk.planner.settle(0.0) is None
@@ -474,7 +474,7 @@ def test_the_last_requests_settle_what_is_decided_and_end_the_session() -> None:
     assert last.request.share_session_epoch == -1
 
 
-def test_nothing_is_asked_while_a_request_is_under_way() -> None:
+def test_nothing_is_requested_while_a_request_is_pending() -> None:
     talk = Talk()
     talk.want(0)
     sent = talk.next()
@@ -511,7 +511,7 @@ _STEPS = st.one_of(
 
 
 @given(st.lists(_STEPS, max_size=60))
-def test_whatever_happens(steps: list[Any]) -> None:
+def test_any_sequence_of_events(steps: list[Any]) -> None:
     talk, offset = Talk(), 0
     for step in steps:
         match step:
@@ -562,7 +562,7 @@ def check(talk: Talk, following: SentRequest | NextCheck) -> None:
     assert talk.demand.wants_more or talk.session.wanted != following.partitions or not talk.session.wanted
     assert 1 <= request.max_wait_ms <= IDLE_WAIT_MS
     assert 1 <= request.max_records == talk.demand.capacity
-    # Nothing of what could have gone along was left behind.
+    # All acknowledgements that can be included are included.
     left = [lease for acks in talk.partition_acks.values() if not acks.has_retries for lease in acks.leases]
     wanted = [lease for lease in left if lease.partition in talk.session.wanted]
     assert all(not lease.has_decided for lease in wanted)

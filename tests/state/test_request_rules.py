@@ -1,4 +1,4 @@
-"""Which rule applies to which situation: each of them, their order, and all situations that there can be."""
+"""Which request rule applies in which situation: each rule, their order, and all possible situations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kshare.state import request_rules
 from kshare.state.request_rules import REQUEST_RULES, Action, RequestRule, Situation
 
 _WHEN = 60
-"""Columns that the second column of the table has."""
+"""The width of the table's second column."""
 NAMES = [rule.name for rule in REQUEST_RULES]
 
 _APPLIES = {
@@ -27,7 +27,7 @@ _APPLIES = {
 }
 
 _PASSED_OVER = [
-    # rule, situation in which it doesn't apply though something of it is there
+    # a rule, and a situation in which it doesn't apply although some of its conditions hold
     ("renewals", Situation(has_unassigned=True, is_refused=True, has_lingered=True, is_awaited=True)),
     ("unassigned", Situation(has_decided=True)),
     ("partitions", Situation(has_changes=True)),
@@ -62,29 +62,29 @@ def all_situations() -> Iterator[Situation]:
     return (Situation(*flags) for flags in product((False, True), repeat=len(Situation._fields)))
 
 
-def test_the_table_has_a_row_for_each_rule() -> None:
+def test_every_rule_has_a_situation() -> None:
     assert list(_APPLIES) == NAMES
 
 
 @pytest.mark.parametrize(("name", "situation"), [*_APPLIES.items(), *_ALSO_APPLIES])
-def test_a_rule_applies(name: str, situation: Situation) -> None:
+def test_rule_applies(name: str, situation: Situation) -> None:
     assert rule(name).applies(situation)
 
 
 @pytest.mark.parametrize(("name", "situation"), _PASSED_OVER)
-def test_a_rule_does_not_apply(name: str, situation: Situation) -> None:
+def test_rule_does_not_apply(name: str, situation: Situation) -> None:
     assert not rule(name).applies(situation)
 
 
-def test_the_order() -> None:
-    """Read as sentences: what each rule must not come behind."""
+def test_order_of_the_rules() -> None:
+    """Each pair: a rule, and a later rule that it must precede."""
     before = [
-        ("renewals", "awaited"),  # a lock that runs out undoes whatever anybody waits for
-        ("renewals", "partitions"),  # a fetch may wait at the broker, and locks run on
-        ("unassigned", "partitions"),  # what they release would be acquired anew by the fetch
+        ("renewals", "awaited"),  # an expired lock would undo what is awaited
+        ("renewals", "partitions"),  # a fetch may wait at the broker while locks expire
+        ("unassigned", "partitions"),  # the fetch would reacquire the records that they release
         ("unassigned", "records"),
-        ("awaited", "records"),  # on a fetch, they would be confirmed only when records come
-        ("refused", "records"),  # a piece refused along with a fetch would hold up the next for as long
+        ("awaited", "records"),  # in a fetch, they would be confirmed only when records arrive
+        ("refused", "records"),  # pieces refused in a fetch would delay the next one by its wait
         ("lingering", "records"),
         ("confirmation", "records"),
     ]
@@ -92,20 +92,20 @@ def test_the_order() -> None:
         assert NAMES.index(earlier) < NAMES.index(later), (earlier, later)
 
 
-def test_nothing_is_fetched_without_room_unless_all_is_to_be_forgotten() -> None:
+def test_nothing_is_fetched_without_capacity_unless_everything_is_forgotten() -> None:
     for situation in all_situations():
         asks = {one.action for one in REQUEST_RULES if one.applies(situation)}
         if Action.FETCH in asks:
             assert situation.has_capacity or situation.forgets_all
 
 
-def test_nothing_is_acknowledged_unless_something_is_decided() -> None:
+def test_nothing_is_acknowledged_without_decisions() -> None:
     for situation in all_situations():
         if not situation.has_decided:
             assert {one.action for one in REQUEST_RULES if one.applies(situation)} <= {Action.FETCH}
 
 
-def test_nobody_who_waits_is_kept_waiting() -> None:
+def test_waiting_acknowledgements_and_users_get_a_request() -> None:
     for situation in all_situations():
         applying = [one.action for one in REQUEST_RULES if one.applies(situation)]
         if situation.has_decided and (situation.is_awaited or situation.is_refused):
@@ -116,7 +116,7 @@ def test_nobody_who_waits_is_kept_waiting() -> None:
             assert Action.FETCH in applying
 
 
-def test_the_table_in_the_docs_is_the_one_in_force() -> None:
+def test_documented_table_matches_the_rules() -> None:
     rows = [("rule", "applies when", "request")]
     for one in REQUEST_RULES:
         first, *more = wrap(one.when, _WHEN)

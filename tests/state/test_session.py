@@ -1,4 +1,4 @@
-"""Share sessions as transcripts: what is asked, what is answered, what is believed afterwards."""
+"""Share sessions: requests, responses, and the resulting state."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def named(request: object) -> dict[tuple[bytes, int], list[AckRange]]:
 
 
 @pytest.mark.parametrize("is_fetch", [True, False])
-def test_where_a_moved_leader_can_be_reached_is_passed_on(is_fetch: bool) -> None:
+def test_address_of_a_moved_leader_is_returned(is_fetch: bool) -> None:
     one = opened()
     moved = ErrorCode.NOT_LEADER_OR_FOLLOWER
     if is_fetch:
@@ -73,7 +73,7 @@ def test_where_a_moved_leader_can_be_reached_is_passed_on(is_fetch: bool) -> Non
     assert [(one.node_id, one.host, one.port) for one in answer.endpoints] == [(7, "seventh", 9092)]
 
 
-def test_the_first_request_opens_at_epoch_0_and_names_everything() -> None:
+def test_first_request_has_epoch_0_and_all_partitions() -> None:
     request = session((A, 1), (B, 0), (A, 0)).fetch(LIMITS, {}).request
     assert isinstance(request, ShareFetchRequest)
     assert (request.group_id, request.member_id, request.share_session_epoch) == ("group", "member", 0)
@@ -86,7 +86,7 @@ def test_the_first_request_opens_at_epoch_0_and_names_everything() -> None:
     )
 
 
-def test_rule_1_the_opening_request_may_carry_no_acknowledgements() -> None:
+def test_rule_1_opening_request_has_no_acknowledgements() -> None:
     fresh = session()
     assert not fresh.is_open
     with pytest.raises(ValueError, match="the request that opens a session may carry no acknowledgements"):
@@ -95,7 +95,7 @@ def test_rule_1_the_opening_request_may_carry_no_acknowledgements() -> None:
         fresh.acknowledge(ACCEPTED)
 
 
-def test_later_requests_count_up_and_name_only_what_changed() -> None:
+def test_later_requests_increase_the_epoch_and_have_only_changes() -> None:
     made = opened((A, 0), (A, 1))
     assert made.is_open
     assert not made.has_partition_changes
@@ -123,7 +123,7 @@ def test_later_requests_count_up_and_name_only_what_changed() -> None:
         ErrorCode.UNKNOWN_SERVER_ERROR,
     ],
 )
-def test_rule_2_an_error_of_the_session_heals_by_opening_it_anew(error: ErrorCode) -> None:
+def test_rule_2_session_error_reopens_the_session(error: ErrorCode) -> None:
     made = opened()
     answer = made.on_answer(
         made.fetch(LIMITS, ACCEPTED), ShareFetchResponse(error_code=error, error_message="why")
@@ -135,7 +135,7 @@ def test_rule_2_an_error_of_the_session_heals_by_opening_it_anew(error: ErrorCod
     assert named(sent.request) == {(A, 0): []}
 
 
-def test_rule_2_a_lost_connection_resets_the_session_too() -> None:
+def test_rule_2_lost_connection_resets_the_session() -> None:
     made = opened()
     made.fetch(LIMITS, {})
     made.reset()
@@ -143,7 +143,7 @@ def test_rule_2_a_lost_connection_resets_the_session_too() -> None:
     assert made.fetch(LIMITS, {}).request.share_session_epoch == 0
 
 
-def test_rule_4_a_partition_is_forgotten_though_nothing_else_is_to_be_said() -> None:
+def test_rule_4_partition_is_forgotten_although_nothing_else_is_sent() -> None:
     made = opened((A, 0))
     made.want([])
     assert made.has_partition_changes
@@ -153,7 +153,7 @@ def test_rule_4_a_partition_is_forgotten_though_nothing_else_is_to_be_said() -> 
 
 
 @pytest.mark.parametrize("by_fetch", [True, False])
-def test_rule_5_a_partition_named_to_acknowledge_is_forgotten_afterwards(by_fetch: bool) -> None:
+def test_rule_5_partition_in_an_acknowledgement_is_forgotten_later(by_fetch: bool) -> None:
     made = opened((A, 0), (B, 0))
     made.want([(B, 0)])
     if by_fetch:
@@ -171,7 +171,7 @@ def test_rule_5_a_partition_named_to_acknowledge_is_forgotten_afterwards(by_fetc
     assert [topic.topic_id for topic in request.forgotten_topics_data] == [A]
 
 
-def test_rule_6_renewals_go_out_marked_as_such() -> None:
+def test_rule_6_renewals_are_marked() -> None:
     request = opened().acknowledge({(A, 0): [AckRange(0, 9, b"\x04")]}, is_renewing=True).request
     assert isinstance(request, ShareAcknowledgeRequest)
     assert request.is_renew_ack
@@ -186,7 +186,7 @@ def test_rule_15_one_request_at_a_time() -> None:
         made.acknowledge(ACCEPTED)
 
 
-def test_rule_15_an_answer_from_before_a_reset_is_dropped() -> None:
+def test_rule_15_response_from_before_a_reset_is_dropped() -> None:
     made = opened()
     late = made.fetch(LIMITS, {})
     made.reset()
@@ -198,7 +198,7 @@ def test_rule_15_an_answer_from_before_a_reset_is_dropped() -> None:
     assert made.is_open
 
 
-def test_rule_16_closing_takes_the_last_acknowledgements_along() -> None:
+def test_rule_16_closing_includes_the_last_acknowledgements() -> None:
     made = opened()
     sent = made.close(ACCEPTED)
     assert sent.request.share_session_epoch == -1
@@ -208,7 +208,7 @@ def test_rule_16_closing_takes_the_last_acknowledgements_along() -> None:
     assert not made.is_open
 
 
-def test_an_answer_is_sorted_by_who_wants_to_know() -> None:
+def test_response_is_split_into_its_parts() -> None:
     made = opened((A, 0), (A, 1), (B, 0))
     moved = PartitionData(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=LeaderIdAndEpoch(3, 17))
     acquired = PartitionData(records=b"r", acquired_records=[AcquiredRecords(10, 19, 2)])
@@ -225,7 +225,7 @@ def test_an_answer_is_sorted_by_who_wants_to_know() -> None:
     assert answer.unanswered == frozenset()
 
 
-def test_an_acknowledgement_without_an_answer_stays_open() -> None:
+def test_acknowledgement_without_a_response_is_unanswered() -> None:
     made = opened((A, 0), (B, 0))
     sent = made.acknowledge(ACCEPTED | {(B, 0): [AckRange(1, 1, b"\x01")]})
     answer = made.on_answer(sent, _acknowledged(0))
@@ -233,7 +233,7 @@ def test_an_acknowledgement_without_an_answer_stays_open() -> None:
     assert answer.unanswered == {(B, 0)}
 
 
-def test_a_leader_that_the_broker_does_not_know_is_not_believed() -> None:
+def test_unknown_leader_is_not_returned() -> None:
     made = opened()
     moved = PartitionData(
         error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader=LeaderIdAndEpoch(-1, -1)
@@ -241,14 +241,14 @@ def test_a_leader_that_the_broker_does_not_know_is_not_believed() -> None:
     assert made.on_answer(made.fetch(LIMITS, {}), fetched(((A, 0), moved))).leaders == []
 
 
-def test_the_epoch_starts_again_at_1_after_the_highest() -> None:
+def test_epoch_restarts_at_1_after_the_highest() -> None:
     made = opened()
     made._epoch = 2**31 - 1
     made.on_answer(made.fetch(LIMITS, {}), ShareFetchResponse())
     assert made.fetch(LIMITS, {}).request.share_session_epoch == 1
 
 
-def test_a_session_that_was_never_opened_has_nothing_to_close() -> None:
+def test_unopened_session_cannot_be_closed() -> None:
     with pytest.raises(ValueError, match="nothing to acknowledge or to close"):
         session().close({})
 
@@ -258,8 +258,8 @@ def _acknowledged(error: int) -> ShareAcknowledgeResponse:
     return ShareAcknowledgeResponse(responses=[acknowledged.ShareAcknowledgeTopicResponse(A, [partition])])
 
 
-def test_a_partition_that_was_not_asked_for_or_comes_twice_is_left_out() -> None:
-    """A flipped bit in a topic id or a partition's number would settle other records."""
+def test_unexpected_or_repeated_partitions_are_ignored() -> None:
+    """After a flipped bit in a topic id or partition number, other records would be settled."""
     one = opened((A, 0), (A, 1))
     sent = one.fetch(LIMITS, {})
     rows = [

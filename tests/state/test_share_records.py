@@ -1,4 +1,4 @@
-"""The fold of __share_group_state: which records count, and what holds after each."""
+"""States of share-partitions from the records of __share_group_state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.helpers.share_state_records import WHERE, packed, snapshot, update
 AVAILABLE, ACKNOWLEDGED, ARCHIVED = StoredState
 
 
-def test_updates_are_laid_over_their_snapshot() -> None:
+def test_updates_are_applied_to_their_snapshot() -> None:
     fold = ShareStates()
     fold.apply(*snapshot(1, 10, [(10, 19, AVAILABLE, 1)]))
     told = fold.apply(*update(1, UNINITIALIZED_START_OFFSET, [(12, 14, ACKNOWLEDGED, 1)]))
@@ -40,7 +40,7 @@ def test_updates_are_laid_over_their_snapshot() -> None:
     assert fold.states[WHERE].updates == 2
 
 
-def test_a_snapshot_forgets_what_was_before_and_a_tombstone_everything() -> None:
+def test_snapshot_replaces_the_state_and_tombstone_deletes_it() -> None:
     fold = ShareStates()
     fold.apply(*snapshot(1, 0, [(0, 9, ACKNOWLEDGED, 1)]))
     fold.apply(*snapshot(2, 5, []))
@@ -49,7 +49,7 @@ def test_a_snapshot_forgets_what_was_before_and_a_tombstone_everything() -> None
     assert fold.states == {}
 
 
-def test_an_update_of_another_snapshot_changes_nothing() -> None:
+def test_update_of_another_snapshot_is_ignored() -> None:
     fold = ShareStates()
     orphan = fold.apply(*update(7, 0, [(0, 1, ACKNOWLEDGED, 1)]))
     assert orphan is not None
@@ -61,7 +61,7 @@ def test_an_update_of_another_snapshot_changes_nothing() -> None:
     assert fold.states[WHERE].start_offset == 0
 
 
-def test_what_is_not_known_is_passed_over() -> None:
+def test_unknown_records_are_ignored() -> None:
     fold = ShareStates()
     key, value = snapshot(1, 0, [])
     for strange in [(None, value), (b"\0", value), (b"\0\x09" + key[2:], value), (key[:-1], value)]:
@@ -71,13 +71,13 @@ def test_what_is_not_known_is_passed_over() -> None:
     assert fold.states == {}
 
 
-def test_where_no_start_is_decided_what_is_open_begins_at_0() -> None:
+def test_open_ranges_start_at_0_without_a_start_offset() -> None:
     state = SharePartitionState(-1, (), 0, 0, 0, 0)
     assert list(state.open_ranges(0)) == []
     assert list(state.open_ranges(3)) == [StateRange(0, 2, AVAILABLE, 0)]
 
 
-def test_open_ranges_are_what_is_not_settled() -> None:
+def test_open_ranges_are_the_unsettled_offsets() -> None:
     ranges = (
         StateRange(12, 13, ACKNOWLEDGED, 1),
         StateRange(14, 14, AVAILABLE, 2),
@@ -106,7 +106,7 @@ ROWS = st.builds(
 
 
 @given(st.lists(ROWS, max_size=12), st.integers(-1, 45))
-def test_laying_over_means_the_heaviest_at_each_offset(rows: list[StateRange], start: int) -> None:
+def test_merged_ranges_have_the_greatest_weight_at_each_offset(rows: list[StateRange], start: int) -> None:
     heaviest: dict[int, tuple[int, int]] = {}
     for row in rows:
         for offset in range(max(row.first, start), row.last + 1):

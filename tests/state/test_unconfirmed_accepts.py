@@ -1,4 +1,4 @@
-"""What was accepted without an answer, against a model that remembers every offset by itself."""
+"""Unconfirmed accepts, compared with a model that remembers each offset separately."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kshare.state.unconfirmed_accepts import AcceptedRange, UnconfirmedAccepts
 P, Q = (b"t" * 16, 0), (b"u" * 16, 0)
 
 
-def test_what_comes_back_is_known_in_part() -> None:
+def test_redelivered_records_are_known_in_part() -> None:
     memory = UnconfirmedAccepts()
     memory.remember(P, 3, 10, 19)
     memory.remember(P, 3, 30, 39)
@@ -19,13 +19,13 @@ def test_what_comes_back_is_known_in_part() -> None:
     assert memory.known(Q, 3, 15, 34) == []
 
 
-def test_another_leader_epoch_is_another_record() -> None:
+def test_other_leader_epoch_means_other_records() -> None:
     memory = UnconfirmedAccepts()
     memory.remember(P, 3, 10, 19)
     assert memory.known(P, 4, 10, 19) == []
 
 
-def test_it_stays_known_until_it_is_confirmed() -> None:
+def test_accepts_are_known_until_confirmed() -> None:
     memory = UnconfirmedAccepts()
     memory.remember(P, 3, 10, 19)
     assert memory.known(P, 3, 10, 19) == memory.known(P, 3, 10, 19) == [AcceptedRange(10, 19)]
@@ -35,14 +35,14 @@ def test_it_stays_known_until_it_is_confirmed() -> None:
     assert len(memory) == 0
 
 
-def test_neighbours_are_one_range() -> None:
+def test_adjacent_offsets_are_one_range() -> None:
     memory = UnconfirmedAccepts()
     for offset in range(1000):
         memory.remember(P, 3, offset, offset)
     assert len(memory) == 1
 
 
-def test_the_oldest_are_forgotten_beyond_the_bound() -> None:
+def test_oldest_are_forgotten_above_the_limit() -> None:
     memory = UnconfirmedAccepts(bound=3)
     memory.remember(Q, 1, 0, 0)
     for offset in (0, 10, 20):
@@ -53,7 +53,7 @@ def test_the_oldest_are_forgotten_beyond_the_bound() -> None:
     assert memory.known(P, 1, 0, 30) == [AcceptedRange(10, 10), AcceptedRange(20, 20), AcceptedRange(30, 30)]
 
 
-def test_a_topic_that_is_gone_is_forgotten() -> None:
+def test_deleted_topic_is_forgotten() -> None:
     memory = UnconfirmedAccepts()
     memory.remember(P, 1, 0, 9)
     memory.remember(Q, 1, 0, 9)
@@ -70,7 +70,7 @@ _span = st.tuples(st.integers(0, 60), st.integers(0, 12)).map(lambda pair: (pair
         st.tuples(st.sampled_from(["remember", "confirm", "known"]), st.integers(1, 2), _span), max_size=40
     )
 )
-def test_it_knows_what_a_set_of_offsets_knows(steps: list[tuple[str, int, tuple[int, int]]]) -> None:
+def test_results_equal_those_of_a_set_of_offsets(steps: list[tuple[str, int, tuple[int, int]]]) -> None:
     memory, model = UnconfirmedAccepts(), set[tuple[int, int]]()
     for step, epoch, (first, last) in steps:
         offsets = range(first, last + 1)

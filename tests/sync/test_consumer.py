@@ -1,4 +1,4 @@
-"""The same consumer without an event loop: what is accepted when, from which thread, and what Ctrl-C does."""
+"""The synchronous consumer: what is accepted when, use from several threads, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ReturnT = TypeVar("ReturnT")
 async def in_thread(
     work: Callable[[sync.ShareConsumer], ReturnT], cluster: TinyCluster, **options: Any
 ) -> ReturnT:
-    """Let a thread work with a consumer of the topic `t`."""
+    """Run `work` in a thread, with a consumer of the topic `t`."""
 
     def run() -> ReturnT:
         with sync.ShareConsumer(cluster.bootstrap, group="g", topics=["t"], **options) as consumer:
@@ -51,7 +51,7 @@ def filled(count: int) -> TinyCluster:
     return cluster
 
 
-async def test_a_record_is_accepted_when_the_loop_comes_back() -> None:
+async def test_a_record_is_accepted_when_the_loop_asks_for_the_next() -> None:
     def work(consumer: sync.ShareConsumer) -> None:
         for record in consumer:
             if record.offset == 3:
@@ -62,7 +62,7 @@ async def test_a_record_is_accepted_when_the_loop_comes_back() -> None:
         assert cluster.topics["t"].states == [ACCEPTED] * 3 + [AVAILABLE] * 2
 
 
-async def test_an_exception_releases_the_record_at_hand() -> None:
+async def test_an_exception_releases_the_current_record() -> None:
     def work(consumer: sync.ShareConsumer) -> None:
         for record in consumer:
             if record.offset == 1:
@@ -74,7 +74,7 @@ async def test_an_exception_releases_the_record_at_hand() -> None:
         assert cluster.topics["t"].states == [ACCEPTED, AVAILABLE, AVAILABLE]
 
 
-async def test_a_loop_goes_on_where_it_was_left() -> None:
+async def test_a_new_loop_continues_after_the_last_record() -> None:
     def work(consumer: sync.ShareConsumer) -> list[int]:
         seen = []
         for until in (1, 4):
@@ -90,7 +90,7 @@ async def test_a_loop_goes_on_where_it_was_left() -> None:
         assert cluster.topics["t"].states == [ACCEPTED] * 5
 
 
-async def test_every_word_reaches_the_broker_and_commit_says_so() -> None:
+async def test_all_acknowledgement_types_are_sent_and_confirmed_by_commit() -> None:
     def work(consumer: sync.ShareConsumer) -> list[tuple[int, int]]:
         seen = []
         for record in consumer:
@@ -112,7 +112,7 @@ async def test_every_word_reaches_the_broker_and_commit_says_so() -> None:
         assert cluster.topics["t"].states == [ACCEPTED, ARCHIVED, ACCEPTED]
 
 
-async def test_what_was_said_of_a_record_counts_more_than_that_the_loop_passed_it() -> None:
+async def test_an_explicit_acknowledgement_overrides_the_implicit_one() -> None:
     def work(consumer: sync.ShareConsumer) -> None:
         for record in consumer:
             if record.offset == 1:
@@ -125,8 +125,8 @@ async def test_what_was_said_of_a_record_counts_more_than_that_the_loop_passed_i
         assert cluster.topics["t"].states == [ACCEPTED, ARCHIVED, ACCEPTED, ACCEPTED, AVAILABLE]
 
 
-async def test_a_loop_that_goes_on_accepts_nothing_that_it_did_not_hand_out() -> None:
-    """Neither what couldn't be read, nor what the last loop had in hand."""
+async def test_a_new_loop_accepts_only_records_that_it_returned() -> None:
+    """Neither records that couldn't be deserialized, nor the record that the previous loop held."""
 
     def read(data: bytes) -> int:
         if data == b"2":
@@ -148,7 +148,7 @@ async def test_a_loop_that_goes_on_accepts_nothing_that_it_did_not_hand_out() ->
         assert cluster.topics["t"].states == [AVAILABLE, ACCEPTED, AVAILABLE, ACCEPTED, AVAILABLE]
 
 
-async def test_batches_are_accepted_when_the_loop_comes_back() -> None:
+async def test_a_batch_is_accepted_when_the_loop_asks_for_the_next() -> None:
     def work(consumer: sync.ShareConsumer) -> list[list[int]]:
         seen = []
         for batch in consumer.batches():
@@ -162,7 +162,7 @@ async def test_batches_are_accepted_when_the_loop_comes_back() -> None:
         assert cluster.topics["t"].states == [ACCEPTED] * 3 + [AVAILABLE] * 3
 
 
-async def test_records_are_settled_from_any_thread() -> None:
+async def test_records_are_accepted_from_any_thread() -> None:
     def work(consumer: sync.ShareConsumer) -> None:
         threads = []
         for record in consumer:
@@ -179,7 +179,7 @@ async def test_records_are_settled_from_any_thread() -> None:
         assert cluster.topics["t"].states == [ACCEPTED] * 50
 
 
-async def test_decisions_leave_while_the_thread_is_busy_with_the_next_record() -> None:
+async def test_acknowledgements_are_sent_while_the_thread_processes_the_next_record() -> None:
     def work(consumer: sync.ShareConsumer) -> None:
         confirmed = threading.Event()
         cluster_states = cluster.topics["t"].states
@@ -197,7 +197,7 @@ async def test_decisions_leave_while_the_thread_is_busy_with_the_next_record() -
         await in_thread(work, cluster)
 
 
-async def test_too_late_is_said_at_once() -> None:
+async def test_a_late_acknowledgement_raises_at_once() -> None:
     def work(consumer: sync.ShareConsumer) -> None:
         for record in consumer:
             record.accept()
@@ -215,7 +215,7 @@ async def test_too_late_is_said_at_once() -> None:
     kept[0].batch.accept()
 
 
-async def test_deserializers_work_in_the_users_thread() -> None:
+async def test_deserializers_run_in_the_users_thread() -> None:
     threads = set()
 
     def read(data: bytes) -> int:
@@ -246,7 +246,7 @@ async def test_deserializers_work_in_the_users_thread() -> None:
     assert threads == set(user)
 
 
-async def test_subscriptions_change_and_outcomes_are_told() -> None:
+async def test_subscriptions_change_and_outcomes_are_reported() -> None:
     outcomes: list[Settled] = []
     events: list[Event] = []
 
@@ -270,7 +270,7 @@ async def test_subscriptions_change_and_outcomes_are_told() -> None:
     assert [event.topic for event in events if isinstance(event, Finished)][:1] == ["t"]
 
 
-async def test_errors_come_as_in_the_other_one(free_tcp_port: int) -> None:
+async def test_errors_are_those_of_the_async_consumer(free_tcp_port: int) -> None:
     with pytest.raises(ConfigError, match="did you mean group"):
         sync.ShareConsumer("localhost:9092", gruop="g")  # type: ignore[call-overload]
     unopened = sync.ShareConsumer("localhost:9092", group="g", topics=["t"])
@@ -306,8 +306,8 @@ with sync.ShareConsumer(sys.argv[1], group="g", topics=["t"]) as consumer:
 """
 
 
-async def test_ctrl_c_ends_the_waiting_and_loses_nothing() -> None:
-    """One interrupts the waiting, and the consumer goes on; one the body, which ends the program."""
+async def test_ctrl_c_interrupts_waiting_and_loses_nothing() -> None:
+    """The first interrupts waiting, and the consumer continues. The second interrupts the body and ends the program."""
     async with filled(1).running() as cluster:
         command = [sys.executable, "-W", "error", "-c", INTERRUPTED, cluster.bootstrap]
         with anyio.fail_after(DEADLINE_S):
@@ -319,7 +319,7 @@ async def test_ctrl_c_ends_the_waiting_and_loses_nothing() -> None:
                     return await said.receive_until(b"\n", 1000)
 
                 assert await line() == b"got 0"
-                while cluster.topics["t"].states[0] != ACCEPTED:  # by then it waits for the next
+                while cluster.topics["t"].states[0] != ACCEPTED:  # then it waits for the next record
                     await anyio.sleep(0.01)
                 process.send_signal(signal.SIGINT)
                 assert await line() == b"interrupted"
@@ -334,7 +334,7 @@ async def test_ctrl_c_ends_the_waiting_and_loses_nothing() -> None:
         assert cluster.topics["t"].states == [ACCEPTED, ACCEPTED, AVAILABLE]
 
 
-async def test_any_thread_may_close_and_who_waits_is_told() -> None:
+async def test_any_thread_may_close_and_waiting_threads_raise() -> None:
     told = []
 
     def work(consumer: sync.ShareConsumer) -> None:
@@ -365,7 +365,7 @@ async def test_any_thread_may_close_and_who_waits_is_told() -> None:
     assert [type(error) for error in told] == [ConsumerClosed]
 
 
-async def test_closed_by_its_own_loop_the_record_at_hand_is_released() -> None:
+async def test_closing_within_the_loop_releases_the_current_record() -> None:
     def work(consumer: sync.ShareConsumer) -> None:
         for record in consumer:
             if record.offset == 1:
@@ -379,7 +379,7 @@ async def test_closed_by_its_own_loop_the_record_at_hand_is_released() -> None:
         assert cluster.topics["t"].states == [ACCEPTED, AVAILABLE, AVAILABLE]
 
 
-async def test_a_second_thread_that_iterates_is_refused_as_long_as_the_first_does() -> None:
+async def test_only_one_thread_may_iterate_at_a_time() -> None:
     def work(consumer: sync.ShareConsumer) -> None:
         told: list[Any] = []
 
@@ -409,7 +409,7 @@ async def test_a_second_thread_that_iterates_is_refused_as_long_as_the_first_doe
         assert ACCEPTED not in cluster.topics["t"].states[1:]
 
 
-async def test_a_batch_that_is_lost_raises_and_a_loop_that_comes_back_late_does_not() -> None:
+async def test_accepting_a_lost_batch_raises_and_continuing_the_loop_does_not() -> None:
     outcomes: list[Settled] = []
 
     def work(consumer: sync.ShareConsumer) -> None:
@@ -431,8 +431,8 @@ async def test_a_batch_that_is_lost_raises_and_a_loop_that_comes_back_late_does_
 
 
 @pytest.mark.anyio
-async def test_an_observer_that_closes_or_commits_is_told_so_even_while_closing() -> None:
-    """It is called by the event loop that closing waits for."""
+async def test_close_and_commit_raise_in_observers_even_while_closing() -> None:
+    """Observers are called in the event loop that `close` waits for."""
     told: list[str] = []
     consumers: list[sync.ShareConsumer] = []
 
@@ -457,14 +457,14 @@ async def test_an_observer_that_closes_or_commits_is_told_so_even_while_closing(
     assert all("observers" in text or "was closed" in text for text in told), told
 
 
-async def test_it_has_what_the_other_one_has() -> None:
+async def test_it_has_the_members_of_the_async_consumer() -> None:
     def public(kind: type[object]) -> set[str]:
         return {name for name in dir(kind) if not name.startswith("_")}
 
     assert public(sync.ShareConsumer) - {"config"} == public(ShareConsumer)
 
 
-async def test_one_batch_at_a_time_and_nothing_is_accepted_by_itself() -> None:
+async def test_next_batch_accepts_nothing_implicitly() -> None:
     def work(consumer: sync.ShareConsumer) -> None:
         first = consumer.next_batch(timeout=DEADLINE_S)
         assert first is not None
@@ -481,7 +481,7 @@ async def test_one_batch_at_a_time_and_nothing_is_accepted_by_itself() -> None:
         assert cluster.topics["t"].states == [ACCEPTED, AVAILABLE]
 
 
-async def test_a_batch_that_comes_after_the_timeout_is_the_next_one() -> None:
+async def test_a_batch_that_arrives_after_the_timeout_is_returned_next() -> None:
     def work(consumer: sync.ShareConsumer) -> None:
         assert consumer.next_batch(timeout=0.05) is None
         anyio.from_thread.run_sync(cluster.topics["t"].append, b"late")
@@ -491,11 +491,11 @@ async def test_a_batch_that_comes_after_the_timeout_is_the_next_one() -> None:
         await in_thread(work, cluster)
 
 
-async def test_to_ask_for_a_batch_gives_back_what_a_loop_left_and_not_what_one_has_in_hand() -> None:
+async def test_next_batch_releases_the_record_of_an_ended_loop_but_not_of_a_running_one() -> None:
     def work(consumer: sync.ShareConsumer) -> None:
         for record in consumer:
             assert consumer.next_batch(timeout=0) is None
-            record.accept()  # still ours
+            record.accept()  # it is still held
             break
         for left in consumer:
             assert left.offset == 1
@@ -509,7 +509,7 @@ async def test_to_ask_for_a_batch_gives_back_what_a_loop_left_and_not_what_one_h
         assert cluster.topics["t"].states == [ACCEPTED] * 2
 
 
-async def test_no_more_is_acquired_and_no_more_than_wanted_is_held() -> None:
+async def test_stop_acquiring_and_set_max_records() -> None:
     def work(consumer: sync.ShareConsumer) -> None:
         assert consumer.can_renew
         assert consumer.member_id

@@ -1,8 +1,9 @@
-"""What goes on while the user's code is away: for longer than locks last, interrupted, or until the program ends."""
+"""The synchronous consumer while user code runs: beyond the lock duration, when interrupted, and at exit."""
 
 from __future__ import annotations
 
 import ctypes
+import os
 import subprocess
 import sys
 import threading
@@ -34,8 +35,8 @@ def consume(broker: Broker, **options: Any) -> kshare.sync.ShareConsumer:
     return kshare.sync.ShareConsumer(broker.bootstrap, group="g", topics=["t"], **options)
 
 
-def test_locks_are_renewed_while_a_record_is_worked_on(broker: Broker) -> None:
-    """For as many lock durations as it takes: nothing but the background thread runs the loop meanwhile."""
+def test_locks_are_renewed_while_a_record_is_processed(broker: Broker) -> None:
+    """For several lock durations, in which only the background thread runs the loop."""
     broker.create_topic("t")
     broker.produce("t", [b"slow", b"next"])
     renewed = threading.Semaphore(0)
@@ -56,8 +57,8 @@ def test_locks_are_renewed_while_a_record_is_worked_on(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_it_works_in_code_of_another_event_loop(broker: Broker, backend: str) -> None:
-    """As in a notebook, whose thread runs one."""
+def test_it_works_inside_another_event_loop(broker: Broker, backend: str) -> None:
+    """As in a notebook, where the thread runs an event loop."""
     broker.create_topic("t")
     broker.produce("t", [b"%d" % number for number in range(50)])
 
@@ -102,10 +103,10 @@ class Interrupted(Exception):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_an_exception_thrown_into_the_thread_at_any_moment_accepts_nothing_unfinished(
+def test_an_exception_thrown_into_the_thread_accepts_no_unfinished_record(
     broker: Broker,
 ) -> None:
-    """As libraries do that limit the time of a job. What was finished may come again."""
+    """As libraries do that limit the time of a job. Finished records may be redelivered."""
     broker.create_topic("t")
     broker.produce("t", [b"%d" % number for number in range(2000)])
     finished: set[bytes | None] = set()
@@ -131,20 +132,20 @@ def test_an_exception_thrown_into_the_thread_at_any_moment_accepts_nothing_unfin
         assert ident is not None
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(Interrupted))
         thread.join(DEADLINE_S / 3)
-        if thread.is_alive():  # asyncio has swallowed it
+        if thread.is_alive():  # asyncio has suppressed the exception
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(Interrupted))
             thread.join(DEADLINE_S)
         assert not thread.is_alive()
     with consume(broker) as consumer:
         while len(finished) < 2000:
             batch = consumer.next_batch(timeout=DEADLINE_S)
-            assert batch is not None, "a record that nobody finished was accepted"
+            assert batch is not None, "a record was accepted that wasn't finished"
             finished |= {record.value for record in batch}
             batch.accept()
 
 
-def test_an_interrupt_at_any_line_of_a_loop_accepts_only_what_the_user_has_seen(broker: Broker) -> None:
-    """As by a signal handler that raises. The loop is interrupted at its first line, then its second, and so on."""
+def test_an_interrupt_at_any_line_of_a_loop_accepts_only_returned_records(broker: Broker) -> None:
+    """As by a signal handler that raises. Each run of the loop is interrupted one line later than the previous run."""
     finished: set[bytes | None] = set()
     topics: list[str] = []
     was_interrupted = True
@@ -153,7 +154,7 @@ def test_an_interrupt_at_any_line_of_a_loop_accepts_only_what_the_user_has_seen(
         broker.create_topic(topics[-1])
         broker.produce(topics[-1], [b"%d of %s" % (number, topics[-1].encode()) for number in range(3)])
         was_interrupted = finish_three_records(broker, topics[-1], finished, interrupt_at=len(topics))
-    assert len(topics) > 20, "a loop over three records has more lines than that"
+    assert len(topics) > 20, "a loop over three records runs more lines than that"
     with kshare.sync.ShareConsumer(broker.bootstrap, group="g", topics=topics) as consumer:
         while len(finished) < 3 * len(topics):
             batch = consumer.next_batch(timeout=DEADLINE_S / 2)
@@ -163,7 +164,7 @@ def test_an_interrupt_at_any_line_of_a_loop_accepts_only_what_the_user_has_seen(
 
 
 def finish_three_records(broker: Broker, topic: str, finished: set[bytes | None], interrupt_at: int) -> bool:
-    """Returns whether the loop had as many lines to run, and was interrupted."""
+    """Returns whether the loop ran that many lines, and so was interrupted."""
     lines = 0
 
     def trace(frame: FrameType, event: str, _: object) -> Any:
@@ -215,3 +216,89 @@ async def test_a_program_ends_whether_it_closes_its_consumer_or_not(end: str) ->
         if end == "closed":
             assert cluster.asked(ShareGroupHeartbeatRequest)[-1].member_epoch == -1
             assert cluster.topics["t"].states == [AVAILABLE]
+
+
+def test_loops_that_take_turns_accept_what_each_has_finished(broker: Broker) -> None:
+    """Two iterators of one consumer, in one thread: the records of a batch go to both."""
+    broker.create_topic("t")
+    broker.produce("t", [b"%d" % number for number in range(400)])
+    with consume(broker) as consumer:
+        loops = [iter(consumer), iter(consumer)]
+        values = [next(loops[number % 2]).value for number in range(300)]
+        assert values == [b"%d" % number for number in range(300)]
+        assert set(consumer.commit().values()) == {None}
+    # The last record of each loop isn't finished.
+    assert unaccepted(broker) == [b"%d" % number for number in range(298, 400)]
+
+
+def test_loop_inside_a_loop_accepts_what_both_have_finished(broker: Broker) -> None:
+    broker.create_topic("t")
+    values = [b"%d" % number for number in range(400)]
+    broker.produce("t", values)
+    finished: set[bytes | None] = set()
+    with consume(broker) as consumer:
+        for number, outer in enumerate(consumer):
+            for position, inner in zip(range(3), consumer, strict=False):
+                if position < 2:  # the third is left in the middle
+                    finished.add(inner.value)
+            if number == 49:
+                break
+            finished.add(outer.value)
+    assert len(finished) > 100
+    assert set(unaccepted(broker)) == set(values) - finished
+
+
+def unaccepted(broker: Broker) -> list[bytes | None]:
+    """What a new consumer of the group gets, in order."""
+    found: list[tuple[int, bytes | None]] = []
+    with consume(broker) as consumer:
+        batch = consumer.next_batch(timeout=DEADLINE_S)
+        while batch is not None:
+            found += [(record.offset, record.value) for record in batch]
+            batch.accept()
+            batch = consumer.next_batch(timeout=1.0)
+    return [value for _, value in sorted(found)]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+@pytest.mark.parametrize("acknowledgement", ["implicit", "explicit"])
+def test_forked_process_gets_no_records_of_its_parent(broker: Broker, acknowledgement: str) -> None:
+    broker.create_topic("t")
+    broker.produce("t", [b"%d" % number for number in range(100)])
+    program = [sys.executable, "-W", "error", "-c", FORKED, broker.bootstrap, acknowledgement]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+    assert done.returncode == 0, done.stderr
+    child, parent = done.stdout.splitlines()
+    assert "acquired by the process that this one was forked from" in child
+    assert "was opened before this process was forked off" in child
+    assert parent == "100 records, {None}"
+
+
+FORKED = """
+import os, sys
+from kshare import sync
+from kshare.errors import KshareError
+consumer = sync.ShareConsumer(sys.argv[1], group="g", topics=["t"], acknowledgement=sys.argv[2])
+with consumer:
+    seen = 0
+    for record in consumer:
+        seen += 1
+        if seen == 10:
+            child = os.fork()
+            if not child:
+                errors = []
+                for step in (record.accept, lambda: [None for _ in consumer], consumer.commit):
+                    try:
+                        step()
+                    except KshareError as error:
+                        errors.append(str(error))
+                assert len(errors) == 3
+                print(errors, flush=True)
+                sys.exit()
+            assert os.waitpid(child, 0)[1] == 0
+        if sys.argv[2] == "explicit" or seen == 100:
+            record.accept()
+        if seen == 100:
+            break
+    print(f"{seen} records, {set(consumer.commit().values())}")
+"""

@@ -1,4 +1,4 @@
-"""Who runs the loop: the thread that waits, the background thread, another thread; and what signals and closing do."""
+"""Which thread runs the loop: the waiting one, the background thread or another; signals; closing."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def until(condition: Callable[[], object]) -> None:
     raise TimeoutError
 
 
-def test_the_thread_that_waits_runs_it(loop: SharedLoop) -> None:
+def test_the_waiting_thread_runs_the_loop(loop: SharedLoop) -> None:
     assert loop.run(where) is threading.current_thread()
     assert not loop.is_run_here
 
 
-def test_the_background_thread_runs_it_while_nobody_does_and_gives_it_up(loop: SharedLoop) -> None:
-    """Whatever waits in there goes on: here a task ticks."""
+def test_the_background_thread_runs_the_loop_until_another_thread_needs_it(loop: SharedLoop) -> None:
+    """Tasks in the loop continue: here, one that sleeps."""
     ticked = threading.Event()
 
     async def begin() -> None:
@@ -79,7 +79,7 @@ def test_the_background_thread_runs_it_while_nobody_does_and_gives_it_up(loop: S
         assert loop.run(where) is threading.current_thread()
 
 
-def test_a_second_thread_has_its_call_run_by_the_first(loop: SharedLoop) -> None:
+def test_the_first_thread_runs_the_call_of_a_second_one(loop: SharedLoop) -> None:
     release = asyncio.Event()
 
     async def wait() -> None:
@@ -96,7 +96,7 @@ def test_a_second_thread_has_its_call_run_by_the_first(loop: SharedLoop) -> None
     assert not first.is_alive()
 
 
-def test_a_second_thread_goes_on_when_the_first_leaves(loop: SharedLoop) -> None:
+def test_a_second_thread_runs_the_loop_when_the_first_leaves(loop: SharedLoop) -> None:
     first_may_leave, second_may_leave = asyncio.Event(), asyncio.Event()
     first = in_thread(lambda: loop.run(first_may_leave.wait))
     until(lambda: loop.runner == first.ident)
@@ -109,7 +109,7 @@ def test_a_second_thread_goes_on_when_the_first_leaves(loop: SharedLoop) -> None
     assert not second.is_alive()
 
 
-def test_many_threads_get_their_own_answers(loop: SharedLoop) -> None:
+def test_many_threads_receive_their_own_results(loop: SharedLoop) -> None:
     async def double(number: int) -> int:
         await asyncio.sleep(0)
         return 2 * number
@@ -131,14 +131,14 @@ def test_many_threads_get_their_own_answers(loop: SharedLoop) -> None:
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_in_async_code_the_background_thread_runs_it(loop: SharedLoop, backend: str) -> None:
+def test_calls_in_async_code_are_run_by_the_background_thread(loop: SharedLoop, backend: str) -> None:
     async def blocking() -> threading.Thread:
         return loop.run(where)
 
     assert anyio.run(blocking, backend=backend).name == "kshare consumer"
 
 
-def test_errors_are_raised_where_it_was_called(loop: SharedLoop) -> None:
+def test_errors_are_raised_to_the_caller(loop: SharedLoop) -> None:
     async def fail() -> None:
         raise ValueError("no")
 
@@ -146,7 +146,7 @@ def test_errors_are_raised_where_it_was_called(loop: SharedLoop) -> None:
         loop.run(fail)
 
 
-def test_who_waits_when_it_is_closed_is_told() -> None:
+def test_closing_raises_in_waiting_threads() -> None:
     loop = SharedLoop(User())
     told: list[BaseException] = []
 
@@ -182,8 +182,8 @@ def on_signal() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("on_signal")
-def test_a_signal_handler_raises_where_the_loop_was_called_and_never_in_a_task(loop: SharedLoop) -> None:
-    """The main thread runs the loop, tasks in it are busy all the time, and signals come at any moment."""
+def test_a_signal_handler_raises_in_the_caller_and_never_in_a_task(loop: SharedLoop) -> None:
+    """The main thread runs the loop, a task in it is always busy, and signals arrive at any time."""
     hurt: list[BaseException] = []
 
     async def be_busy() -> None:
@@ -206,7 +206,7 @@ def test_a_signal_handler_raises_where_the_loop_was_called_and_never_in_a_task(l
     interrupted = 0
     for _ in range(30):
         try:
-            # Once the loop is left, so that none comes when nobody expects it.
+            # Sent from within the loop, so that no signal arrives outside of this `try`.
             kill = threading.Timer(0.01, lambda: loop.call_soon(lambda: os.kill(os.getpid(), signal.SIGUSR1)))
             kill.start()
             loop.run(asyncio.Event().wait)
@@ -238,7 +238,7 @@ def test_a_signal_handler_that_returns_interrupts_nothing(loop: SharedLoop) -> N
         signal.signal(signal.SIGUSR1, before)
 
 
-def test_a_forked_process_cannot_use_it_and_does_not_harm_it(loop: SharedLoop) -> None:
+def test_a_forked_process_can_neither_use_nor_break_the_loop(loop: SharedLoop) -> None:
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -256,8 +256,8 @@ def test_a_forked_process_cannot_use_it_and_does_not_harm_it(loop: SharedLoop) -
     assert loop.run(where) is threading.current_thread()
 
 
-def test_what_is_thrown_into_a_callback_reaches_the_caller(loop: SharedLoop) -> None:
-    """As `PyThreadState_SetAsyncExc` does, which hits whatever the thread is running."""
+def test_an_exception_thrown_into_a_callback_is_raised_to_the_caller(loop: SharedLoop) -> None:
+    """As `PyThreadState_SetAsyncExc` does, which interrupts whatever the thread is running."""
 
     def interrupted() -> None:
         raise LookupError("thrown")

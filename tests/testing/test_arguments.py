@@ -1,4 +1,4 @@
-"""Arguments that make no sense are refused by name, before anything is started."""
+"""Invalid arguments are refused with their names, before anything is started."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_options(options: dict[str, Any], message: str) -> None:
     assert "hush" not in str(refused.value)
 
 
-def test_options_that_were_left_out_may_be_none() -> None:
+def test_optional_options_may_be_none() -> None:
     options: dict[str, Any] = dict.fromkeys(("topics", "settings", "min_lock_ms", "clock", "users", "tls"))
     with Broker(**options) as broker:
         broker.create_topic("orders")
@@ -93,7 +93,7 @@ def test_options_that_were_left_out_may_be_none() -> None:
         (lambda broker: broker.move_leader("ordres", 0, 1), "topic 'ordres' doesn't exist"),
     ],
 )
-def test_what_calls_are_given(call: Callable[[Broker], None], message: str) -> None:
+def test_invalid_arguments_of_methods_are_refused(call: Callable[[Broker], None], message: str) -> None:
     with Broker(topics={"orders": 2, "returns": 1}) as broker:
         with pytest.raises(ConfigError) as refused:
             call(broker)
@@ -101,6 +101,6 @@ def test_what_calls_are_given(call: Callable[[Broker], None], message: str) -> N
         assert broker.records("orders") == []
 
 
-def test_a_broker_without_topics_says_so() -> None:
+def test_broker_without_topics_says_so() -> None:
     with Broker() as broker, pytest.raises(ConfigError, match="'orders' doesn't exist: the broker has none"):
         broker.produce("orders", [b"1"])

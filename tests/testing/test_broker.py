@@ -1,4 +1,4 @@
-"""kshare.testing as its users see it: with our own consumer, and with clients that aren't ours."""
+"""kshare.testing as its users see it: with our own consumer and with other clients."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def broker() -> Iterator[Broker]:
 
 
 def quiet(broker: Broker, **settings: str) -> dict[str, str | int | float | bool]:
-    """For librdkafka, which tells stderr about every broken connection."""
+    """Options for librdkafka, which otherwise prints every broken connection to stderr."""
     dotted = {name.replace("_", "."): value for name, value in settings.items()}
     return {"bootstrap.servers": broker.bootstrap, "log_level": 0, **dotted}
 
@@ -60,7 +60,7 @@ def test_kafka_python_produces_and_consumes(broker: Broker) -> None:
     assert len(broker.records("orders")) == 500
 
 
-def test_confluent_kafka_consumes_as_a_group_and_goes_on_where_it_stopped(broker: Broker) -> None:
+def test_confluent_kafka_consumes_as_a_group_and_continues_where_it_stopped(broker: Broker) -> None:
     broker.produce("orders", [b"%d" % number for number in range(100)])
     for expected in ([b"%d" % number for number in range(100)], [b"new"]):
         consumer = Consumer(quiet(broker, group_id="readers", auto_offset_reset="earliest"))
@@ -99,7 +99,7 @@ def test_transactions_of_confluent_kafka(broker: Broker) -> None:
     assert [record.value for record in broker.records("orders")] == [b"0", b"1", b"2", b"3"]
 
 
-def test_administrators(broker: Broker) -> None:
+def test_confluent_kafkas_admin_client(broker: Broker) -> None:
     admin = AdminClient(quiet(broker))
     for future in admin.create_topics([NewTopic("fresh", 3, 1, config={"retention.ms": "5000"})]).values():
         future.result(DEADLINE_S)
@@ -113,13 +113,13 @@ def test_administrators(broker: Broker) -> None:
     assert "fresh" not in admin.list_topics(timeout=DEADLINE_S).topics
 
 
-def test_a_process_that_forgets_to_stop_it_ends_nevertheless() -> None:
+def test_process_that_does_not_stop_it_ends_nevertheless() -> None:
     code = "from kshare.testing import Broker; Broker().start()"
     done = subprocess.run([sys.executable, "-c", code], timeout=DEADLINE_S, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_topics_are_made_when_they_are_written_to(broker: Broker) -> None:
+def test_topics_are_created_when_written_to(broker: Broker) -> None:
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
     producer.send("unheard.of", b"x").get(timeout=DEADLINE_S)
     producer.close()
@@ -127,7 +127,7 @@ def test_topics_are_made_when_they_are_written_to(broker: Broker) -> None:
 
 
 @pytest.mark.anyio
-async def test_our_consumer_within_the_tests_own_event_loop() -> None:
+async def test_our_consumer_in_the_tests_own_event_loop() -> None:
     async with Broker(topics={"orders": 1}) as broker:
         broker.set_group_config("workers", {"share.auto.offset.reset": "earliest"})
         broker.produce("orders", [b"a", b"b", b"c"])
@@ -143,7 +143,7 @@ async def test_our_consumer_within_the_tests_own_event_loop() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("release", RELEASES)
-async def test_every_release_that_it_can_be(release: Release) -> None:
+async def test_every_supported_release(release: Release) -> None:
     async with Broker(topics={"orders": 1}, release=release) as broker:
         broker.set_group_config("workers", {"share.auto.offset.reset": "earliest"})
         broker.produce("orders", [b"a", b"b"])
@@ -160,8 +160,8 @@ async def test_every_release_that_it_can_be(release: Release) -> None:
 
 
 @pytest.mark.parametrize("release", ["4.1", "4.3"])
-def test_new_offsets_are_taken_and_forgotten_before_4_2(release: Release) -> None:
-    """As a real 4.1.2 does, whoever asks: no error, nothing said of any topic, nothing changed."""
+def test_altered_offsets_are_ignored_before_4_2(release: Release) -> None:
+    """As a real 4.1.2 does for any client: no error, no topics in the response, no changes."""
     partitions = [alter_request.AlterShareGroupOffsetsRequestPartition(0, 2)]
     topics = [alter_request.AlterShareGroupOffsetsRequestTopic("orders", partitions)]
     with Broker(topics={"orders": 1}, release=release) as broker:
@@ -173,7 +173,7 @@ def test_new_offsets_are_taken_and_forgotten_before_4_2(release: Release) -> Non
         assert broker.call(lambda: broker.state.share_groups.has("workers")) == is_carried_out
 
 
-def test_three_nodes_share_the_work_and_one_may_go(kshare_cluster: Broker) -> None:
+def test_three_nodes_share_the_work_and_one_may_stop(kshare_cluster: Broker) -> None:
     kshare_cluster.create_topic("orders", 3)
     addresses = kshare_cluster.bootstrap.split(",")
     assert len(set(addresses)) == 3
@@ -189,7 +189,7 @@ def test_three_nodes_share_the_work_and_one_may_go(kshare_cluster: Broker) -> No
     assert len(kshare_cluster.records("orders")) == 6
 
 
-def test_each_test_has_a_broker_of_its_own(kshare_broker: Broker) -> None:
+def test_each_test_has_its_own_broker(kshare_broker: Broker) -> None:
     with pytest.raises(ConfigError, match="topic 'orders' doesn't exist"):
         kshare_broker.records("orders")
     kshare_broker.create_topic("orders")
@@ -198,7 +198,7 @@ def test_each_test_has_a_broker_of_its_own(kshare_broker: Broker) -> None:
     assert (record.key, record.value) == (b"gone", None)
 
 
-def test_a_clock_that_the_test_turns() -> None:
+def test_manual_clock() -> None:
     clock = ManualClock()
     with Broker(topics={"orders": 1}, clock=clock) as broker:
         broker.set_topic_config("orders", {"retention.ms": "60000"})
@@ -209,25 +209,25 @@ def test_a_clock_that_the_test_turns() -> None:
         assert broker.records("orders") == []
 
 
-def test_what_breaks_inside_isnt_hidden() -> None:
+def test_internal_errors_are_raised() -> None:
     with pytest.raises(ExceptionGroup, match="the embedded broker failed"), Broker() as broker:
         broker.state.crashes.append(ValueError("a bug"))
 
 
-def test_without_running_it_says_so() -> None:
+def test_unstarted_broker_raises_an_error() -> None:
     with pytest.raises(RuntimeError, match="context manager"):
         Broker().bootstrap  # noqa: B018
 
 
-def test_a_thousand_starts_would_be_bearable() -> None:
-    """No figure is asserted; that two hundred don't run into the test's time limit is."""
+def test_many_starts_are_fast_enough() -> None:
+    """No time is asserted, but two hundred starts must fit into the test's time limit."""
     for _ in range(200):
         with Broker():
             pass
 
 
 @pytest.mark.parametrize("auto_create_topics", [True, False])
-def test_topics_are_created_for_clients_unless_that_is_off(auto_create_topics: bool) -> None:
+def test_topics_are_created_for_clients_unless_switched_off(auto_create_topics: bool) -> None:
     with Broker(auto_create_topics=auto_create_topics) as broker:
         host, port = broker.bootstrap.split(":")
         with plain_client((host, int(port))) as client:
@@ -236,7 +236,7 @@ def test_topics_are_created_for_clients_unless_that_is_off(auto_create_topics: b
         assert ("misspelt" in broker.call(lambda: set(broker.state.cluster.topics))) is auto_create_topics
 
 
-def test_the_shortest_lock_is_chosen() -> None:
+def test_minimum_lock_duration_can_be_set() -> None:
     with Broker(min_lock_ms=200) as broker:
         broker.set_group_config("workers", {"share.record.lock.duration.ms": "200"})
         with pytest.raises(RequestError, match="200"):

@@ -1,4 +1,4 @@
-"""confluent-kafka's ShareConsumer on the embedded broker: accepts, releases, rejects, and shares with ours."""
+"""confluent-kafka's ShareConsumer with the embedded broker: accept, release, reject, and a group shared with ours."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def consumer(broker: Broker, mode: str = "explicit") -> ShareConsumer:
 
 
 def poll(share: ShareConsumer, count: int) -> list[Any]:
-    """Messages of one or several polls, until there are so many; in explicit mode of a single poll."""
+    """Poll until there are `count` messages; in explicit mode with a single poll."""
     deadline = time.monotonic() + DEADLINE_S
     found: list[Any] = []
     while len(found) < count:
@@ -48,7 +48,7 @@ def poll(share: ShareConsumer, count: int) -> list[Any]:
 
 
 def settled(broker: Broker) -> dict[str, float]:
-    """Records acknowledged, by type."""
+    """Acknowledged records by type."""
     return {
         reading.labels["type"]: reading.value
         for reading in broker.metrics()
@@ -56,7 +56,7 @@ def settled(broker: Broker) -> dict[str, float]:
     }
 
 
-def test_it_accepts_by_itself(broker: Broker) -> None:
+def test_implicit_acknowledgement(broker: Broker) -> None:
     broker.produce("orders", [b"a", b"b"])
     broker.produce("orders", [b"c"], partition=1)
     share = consumer(broker, "implicit")
@@ -68,7 +68,7 @@ def test_it_accepts_by_itself(broker: Broker) -> None:
     assert settled(broker) == {"accept": 3}
 
 
-def test_it_accepts_releases_and_rejects(broker: Broker) -> None:
+def test_accept_release_and_reject(broker: Broker) -> None:
     broker.produce("orders", [b"good", b"later", b"bad"])
     share = consumer(broker)
     try:
@@ -85,8 +85,8 @@ def test_it_accepts_releases_and_rejects(broker: Broker) -> None:
     assert settled(broker) == {"accept": 2, "release": 1, "reject": 1}
 
 
-def test_it_shares_a_group_with_ours(broker: Broker) -> None:
-    """What it leaves behind is ours: its session's end gives everything back."""
+def test_group_shared_with_our_consumer(broker: Broker) -> None:
+    """Its unacknowledged records are released with its session, and delivered to ours."""
     broker.produce("orders", [b"a", b"b"])
     share = consumer(broker)
     poll(share, 2)

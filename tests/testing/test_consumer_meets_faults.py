@@ -1,4 +1,4 @@
-"""Our consumer while the embedded cluster misbehaves: nothing is lost, whatever happens when."""
+"""Our consumer with faults in the embedded cluster: no record is lost."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RECORDS = 60
 Misbehave = Callable[[Broker], object]
 
 ONCE: dict[str, Misbehave] = {
-    "fetch isn't for this node": lambda broker: broker.faults.add(
+    "fetch at the wrong leader": lambda broker: broker.faults.add(
         ShareFetchRequest, skip=1, error=ErrorCode.NOT_LEADER_OR_FOLLOWER
     ),
     "session is unknown": lambda broker: broker.faults.add(
@@ -36,13 +36,15 @@ ONCE: dict[str, Misbehave] = {
     "session limit is reached": lambda broker: broker.faults.add(
         ShareFetchRequest, times=2, error=ErrorCode.SHARE_SESSION_LIMIT_REACHED
     ),
-    "fetch is cut off": lambda broker: broker.faults.add(ShareFetchRequest, skip=1, cut_after=60),
-    "fetch's connection ends": lambda broker: broker.faults.add(ShareFetchRequest, skip=1, hang_up=True),
+    "fetch response is truncated": lambda broker: broker.faults.add(ShareFetchRequest, skip=1, cut_after=60),
+    "connection closes during a fetch": lambda broker: broker.faults.add(
+        ShareFetchRequest, skip=1, hang_up=True
+    ),
     "a batch is corrupt": lambda broker: broker.faults.add(ShareFetchRequest, change=corrupt_records),
     "acknowledgement is refused": lambda broker: broker.faults.add(
         ShareAcknowledgeRequest, error=ErrorCode.INVALID_SHARE_SESSION_EPOCH
     ),
-    "acknowledgement's answer is lost": lambda broker: broker.faults.add(
+    "response to an acknowledgement is lost": lambda broker: broker.faults.add(
         ShareAcknowledgeRequest, cut_after=0
     ),
     "heartbeat finds another coordinator": lambda broker: broker.faults.add(
@@ -54,16 +56,16 @@ ONCE: dict[str, Misbehave] = {
     "coordinator is loading": lambda broker: broker.faults.add(
         FindCoordinatorRequest, times=2, error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     ),
-    "metadata is cut off": lambda broker: broker.faults.add(MetadataRequest, cut_after=9),
+    "metadata response is truncated": lambda broker: broker.faults.add(MetadataRequest, cut_after=9),
     "everything is slow": lambda broker: broker.faults.add(times=40, before_ms=20),
-    "every tenth answer is lost": lambda broker: [
+    "every tenth response is lost": lambda broker: [
         broker.faults.add(skip=10 * number, cut_after=0) for number in range(1, 4)
     ],
 }
 
 
 async def everything_accepted(broker: Broker, group: str = "g") -> set[int]:
-    """Until all records have been accepted by this consumer or were before."""
+    """Consume until every record was accepted once."""
     seen: set[int] = set()
     with anyio.fail_after(DEADLINE_S):
         async with ShareConsumer(
@@ -73,7 +75,7 @@ async def everything_accepted(broker: Broker, group: str = "g") -> set[int]:
                 try:
                     record.accept()
                 except AcknowledgeError:
-                    continue  # it comes again
+                    continue  # it will be redelivered
                 seen.add(int(record.value or b""))
                 if len(seen) == RECORDS:
                     break
@@ -91,14 +93,14 @@ def prepare(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("fault", ONCE)
-async def test_every_record_is_accepted_all_the_same(fault: str) -> None:
+async def test_every_record_is_accepted_despite_the_fault(fault: str) -> None:
     async with Broker(topics={"t": 3}) as broker:
         prepare(broker)
         ONCE[fault](broker)
         assert await everything_accepted(broker) == set(range(RECORDS))
 
 
-async def test_leaders_and_coordinators_move_under_it() -> None:
+async def test_every_record_is_accepted_while_leaders_and_coordinators_move() -> None:
     async with Broker(nodes=3, topics={"t": 3}) as cluster:
         prepare(cluster)
 
@@ -117,7 +119,7 @@ async def test_leaders_and_coordinators_move_under_it() -> None:
 
 @asynccontextmanager
 async def three_in_hand(clock: ManualClock) -> AsyncIterator[tuple[Broker, ShareConsumer, list[ShareRecord]]]:
-    """Time passes at the broker, and there alone: ten milliseconds now and then, so that fetches end."""
+    """Three records in hand. Only the broker's clock advances, 10 ms at a time, so that fetches end."""
     async with Broker(topics={"t": 1}, clock=clock) as broker, anyio.create_task_group() as tasks:
         broker.set_group_config("g", {"share.auto.offset.reset": "earliest"})
         broker.produce("t", [b"0", b"1", b"2"])
@@ -137,8 +139,8 @@ async def three_in_hand(clock: ManualClock) -> AsyncIterator[tuple[Broker, Share
         tasks.cancel_scope.cancel()
 
 
-async def test_a_lock_that_runs_out_sooner_than_we_think_makes_nothing_ours_twice() -> None:
-    """A machine that slept, a lock that was made shorter: the broker gives us what we believe to have."""
+async def test_redelivered_records_are_lost_to_the_first_lease() -> None:
+    """After a suspension, or with a shortened lock, the broker redelivers records that the consumer still holds."""
     clock = ManualClock()
     async with three_in_hand(clock) as (broker, consumer, in_hand):
         broker.call(lambda: clock.advance(30_000))
@@ -152,7 +154,7 @@ async def test_a_lock_that_runs_out_sooner_than_we_think_makes_nothing_ours_twic
         assert set((await consumer.commit()).values()) == {None}
 
 
-async def test_renewing_one_record_keeps_those_that_came_along() -> None:
+async def test_renewing_one_record_renews_its_whole_lease() -> None:
     clock = ManualClock()
     async with three_in_hand(clock) as (broker, consumer, in_hand):
 
@@ -170,8 +172,8 @@ async def test_renewing_one_record_keeps_those_that_came_along() -> None:
         assert set((await consumer.commit()).values()) == {None}
 
 
-async def test_a_leader_that_is_gone_for_good_is_replaced_by_who_leads_now(kshare_cluster: Broker) -> None:
-    """It hangs up and refuses from then on: nobody says to a consumer that leadership moved."""
+async def test_stopped_leader_is_replaced_by_the_new_one(kshare_cluster: Broker) -> None:
+    """It closes connections and refuses new ones: no response tells the consumer that leadership moved."""
     kshare_cluster.create_topic("t")
     kshare_cluster.set_group_config("g", {"share.auto.offset.reset": "earliest"})
     kshare_cluster.produce("t", [b"before"])

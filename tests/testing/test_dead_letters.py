@@ -1,4 +1,4 @@
-"""Names of dead-letter topics: the broker's own API refuses those that no letter would ever be written to."""
+"""Names of dead-letter topics: the embedded broker refuses names to which no dead letter would be written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAME = f"{_SETTINGS}topic.name"
 EARLIEST = {"share.auto.offset.reset": "earliest"}
 
 
-def test_a_name_without_the_prefix_is_refused(kshare_broker: Broker) -> None:
+def test_name_without_the_prefix_is_refused(kshare_broker: Broker) -> None:
     with pytest.raises(ConfigError) as refused:
         kshare_broker.set_group_config("shippers", {NAME: "grave"})
     assert str(refused.value) == (
@@ -27,14 +27,14 @@ def test_a_name_without_the_prefix_is_refused(kshare_broker: Broker) -> None:
     kshare_broker.set_group_config("shippers", {NAME: ""})
 
 
-def test_the_prefix_is_the_brokers() -> None:
+def test_prefix_is_the_brokers_setting() -> None:
     with Broker(settings={f"{NAME}.prefix": "dead-"}) as broker:
         broker.set_group_config("shippers", {NAME: "dead-orders"})
         with pytest.raises(ConfigError, match="must begin with 'dead-'"):
             broker.set_group_config("shippers", {NAME: "dlq.orders"})
 
 
-def test_what_a_client_sets_is_taken_as_kafka_does_and_the_log_says_what_becomes_of_it(
+def test_wrong_name_set_by_a_client_is_accepted_and_logged(
     kshare_broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     kshare_broker.create_topic("orders")

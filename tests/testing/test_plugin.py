@@ -1,4 +1,4 @@
-"""The pytest plugin as users have it: in a run of its own, beside an ini file and a test module."""
+"""The pytest plugin as users run it: in a separate run, with an ini file and a test module."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run(folder: Path, ini: str, module: str) -> subprocess.CompletedProcess[str]
     )
 
 
-def test_a_marker_takes_the_options_of_the_broker(tmp_path: Path) -> None:
+def test_marker_has_the_options_of_the_broker(tmp_path: Path) -> None:
     done = run(
         tmp_path,
         "",
@@ -51,7 +51,7 @@ def test_of_the_module(kshare_broker):
     assert "3 passed" in done.stdout
 
 
-def test_the_ini_file_sets_what_holds_for_all_tests(tmp_path: Path) -> None:
+def test_ini_file_sets_options_for_all_tests(tmp_path: Path) -> None:
     done = run(
         tmp_path,
         "kshare_broker_settings =\n    group.share.min.record.lock.duration.ms = 200\n"
@@ -78,7 +78,7 @@ def test_so_does_an_option(kshare_broker):
     assert "3 passed" in done.stdout
 
 
-def test_a_line_without_a_value_is_named(tmp_path: Path) -> None:
+def test_ini_line_without_a_value_is_an_error(tmp_path: Path) -> None:
     done = run(
         tmp_path,
         "kshare_broker_settings = num.partitions\n",
@@ -88,7 +88,7 @@ def test_a_line_without_a_value_is_named(tmp_path: Path) -> None:
     assert "kshare_broker_settings: 'num.partitions' has no =" in done.stdout
 
 
-def test_a_marker_that_makes_no_sense_is_an_error_that_names_the_option(tmp_path: Path) -> None:
+def test_invalid_marker_is_an_error_that_names_the_option(tmp_path: Path) -> None:
     done = run(
         tmp_path,
         "",

@@ -1,4 +1,4 @@
-"""A bare checkout gets an environment once, and again when what it was made from changed."""
+"""A fresh checkout gets a virtual environment once, and again when the files that define it change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tools import bootstrap
 
 
 class Machine:
-    """A checkout whose commands are noted instead of run."""
+    """A checkout whose commands are recorded instead of run."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -49,13 +49,13 @@ def _said(machine: Machine) -> list[list[str]]:
     return said
 
 
-def test_it_is_made_once(machine: Machine) -> None:
+def test_environment_is_created_once(machine: Machine) -> None:
     assert _said(machine) == [MAKE, INSTALL]
     assert _said(machine) == []
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "setup.py", "kshare/record.pxd", "kshare/record.py"])
-def test_it_is_renewed_when_its_sources_change(machine: Machine, name: str) -> None:
+def test_environment_is_updated_when_its_sources_change(machine: Machine, name: str) -> None:
     (machine.root / "kshare" / "record.pxd").touch()
     _said(machine)
     (machine.root / name).write_text("changed", encoding="utf-8")
@@ -63,21 +63,19 @@ def test_it_is_renewed_when_its_sources_change(machine: Machine, name: str) -> N
     assert _said(machine) == []
 
 
-def test_plain_modules_need_no_renewal(machine: Machine) -> None:
+def test_plain_modules_need_no_update(machine: Machine) -> None:
     _said(machine)
     (machine.root / "kshare" / "plain.py").touch()
     assert _said(machine) == []
 
 
-def test_an_old_python_is_named(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_python_is_refused(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "version_info", (3, 9, 2))
     with pytest.raises(bootstrap.BootstrapError, match=r"needs Python 3\.11 or newer"):
         bootstrap.prepare_environment()
 
 
-def test_a_python_without_ensurepip_is_told_what_to_do(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_ensurepip_is_explained(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     def find_spec(name: str) -> Any:
         return None
 

@@ -1,4 +1,4 @@
-"""The commit-msg hook: which messages it takes, and what it says of the others."""
+"""The commit-msg hook: accepted and refused messages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[2]
         "Add a file\n\n# ------------------------ >8 ------------------------\ndiff --git a b",
     ],
 )
-def test_what_is_taken(message: str) -> None:
+def test_accepted_messages(message: str) -> None:
     assert list(complaints(message)) == []
 
 
@@ -47,7 +47,7 @@ def test_what_is_taken(message: str) -> None:
         ("Add a file\nand say why", "a blank line is missing between the subject and the body"),
     ],
 )
-def test_what_is_refused(message: str, complaint: str) -> None:
+def test_refused_messages(message: str, complaint: str) -> None:
     assert list(complaints(message)) == [complaint]
 
 
@@ -64,13 +64,13 @@ def test_what_is_refused(message: str, complaint: str) -> None:
         "*** ",
     ],
 )
-def test_other_forms_than_the_imperative(subject: str) -> None:
+def test_subjects_not_in_the_imperative_are_refused(subject: str) -> None:
     (complaint,) = complaints(subject)
     assert "in the imperative" in complaint
 
 
 @pytest.mark.parametrize(("message", "code"), [("Add a file\n", 0), ("Added a file\n", 1)])
-def test_it_is_called_as_git_calls_it(tmp_path: Path, message: str, code: int) -> None:
+def test_hook_is_called_as_git_calls_it(tmp_path: Path, message: str, code: int) -> None:
     (tmp_path / "COMMIT_EDITMSG").write_text(message, encoding="utf-8")
     command = [sys.executable, "-m", "tools.commit_message", str(tmp_path / "COMMIT_EDITMSG")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
@@ -78,7 +78,7 @@ def test_it_is_called_as_git_calls_it(tmp_path: Path, message: str, code: int) -
     assert ("imperative" in done.stderr) is bool(code)
 
 
-def test_the_hooks_are_the_gates_of_the_ci() -> None:
+def test_hooks_are_the_gates_of_the_ci() -> None:
     config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
     (repository,) = config["repos"]
     entries = {hook["entry"]: hook.get("stages", config["default_stages"]) for hook in repository["hooks"]}

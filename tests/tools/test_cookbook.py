@@ -1,4 +1,4 @@
-"""What the cookbook shows is what happens: every scenario is played, and the linter says what the page says."""
+"""The cookbook's output is real: every scenario is run again, and the linter reports the same rules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tools.cookbook.stage import output_of
 
 
 @pytest.mark.lengthy
-def test_every_scenario_is_shown_and_shows_what_it_did() -> None:
+def test_every_scenario_is_documented_with_its_findings() -> None:
     blocks = {name: block for path in DOCUMENTS for name, block in shown(path.read_text()).items()}
     assert blocks.keys() == SCENARIOS.keys() == RULES.keys()
     with ThreadPoolExecutor(len(blocks)) as pool:
@@ -30,5 +30,5 @@ def fresh(scenario: str) -> str:
 
 
 def rules(text: str) -> set[str]:
-    """Those with advice at the end."""
+    """The rules listed with advice at the end."""
     return set(re.findall(r"^([a-z-]+)  (?:forbidden|harmful), ", text, re.MULTILINE))

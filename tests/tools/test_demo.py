@@ -1,4 +1,4 @@
-"""The demo runs through, and says what it did."""
+"""The demo runs to its end and reports what it did."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ def test_every_order_is_settled() -> None:
     assert "192 of 192" in done.stdout
     assert done.stdout.count("✗") >= 4
     (accepted,) = re.findall(r"(\d+) orders accepted", done.stdout)
-    # all but two that nobody can pack and two that are malformed
+    # two orders can't be packed by anybody, and two are malformed
     assert int(accepted) == 188

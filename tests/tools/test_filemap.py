@@ -1,4 +1,4 @@
-"""The file map of the architecture is what docstrings say."""
+"""The file map in the architecture document matches the docstrings."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pytest
 from tools.filemap import BEGIN, END, PAGE, ROOT, FileMapError, file_map, first_line, main, merged
 
 
-def test_the_page_is_up_to_date() -> None:
+def test_page_is_up_to_date() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert merged(page, file_map(ROOT)) == page, "run `python -m tools.filemap`"
 
 
-def test_every_package_is_there_and_no_generated_module() -> None:
+def test_every_package_is_listed_and_no_generated_module() -> None:
     found = file_map(ROOT)
     packages = {path.parent.relative_to(ROOT).as_posix() for path in ROOT.glob("kshare/**/*.py")}
     generated = {"kshare/protocol/messages", "kshare/dissect/fields"}
@@ -32,19 +32,19 @@ def test_every_package_is_there_and_no_generated_module() -> None:
         ("Three of them:\n\n    one", "Three of them"),
     ],
 )
-def test_first_lines(tmp_path: Path, document: str, wanted: str) -> None:
+def test_first_sentences_of_docstrings(tmp_path: Path, document: str, wanted: str) -> None:
     (tmp_path / "it.py").write_text(f'"""{document}"""\n', encoding="utf-8")
     assert first_line(tmp_path / "it.py") == wanted
 
 
-def test_a_module_without_a_docstring_is_named(tmp_path: Path) -> None:
+def test_module_without_docstring_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "kshare").mkdir()
     (tmp_path / "kshare" / "silent.py").write_text("x = 1\n", encoding="utf-8")
     with pytest.raises(FileMapError, match=r"silent\.py has no docstring"):
         file_map(tmp_path)
 
 
-def test_bars_are_escaped_and_packages_are_in_order(tmp_path: Path) -> None:
+def test_bars_are_escaped_and_packages_sorted(tmp_path: Path) -> None:
     for name in ("kshare/state/one.py", "kshare/net/two.py", "kshare/net/__init__.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text('"""a | b"""' if "__" not in name else "", encoding="utf-8")
@@ -57,14 +57,14 @@ def test_bars_are_escaped_and_packages_are_in_order(tmp_path: Path) -> None:
     ]
 
 
-def test_only_what_is_between_the_markers_changes() -> None:
+def test_only_text_between_the_markers_changes() -> None:
     page = f"# A page\n{BEGIN}old\n{END}rest\n"
     assert merged(page, "new\n") == f"# A page\n{BEGIN}\nnew\n\n{END}rest\n"
     with pytest.raises(FileMapError, match="lacks"):
         merged("# A page\n", "new\n")
 
 
-def test_the_command_writes_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_writes_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"{BEGIN}{END}", encoding="utf-8")
     monkeypatch.setattr("tools.filemap.PAGE", page)

@@ -1,4 +1,4 @@
-"""No name of kshare's has two meanings that nobody gave a reason for."""
+"""Every name that is defined in several modules has a documented reason."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tools.names import FILE, MISSING, read, shared, written
 HOW = "run: python -m tools.names --write"
 
 
-def test_every_shared_name_has_its_reason_and_no_other_has_one() -> None:
+def test_every_shared_name_has_a_reason_and_no_reason_is_left_over() -> None:
     names, reasons = shared(modules("kshare")), read(FILE.read_text(encoding="utf-8"))
     assert sorted(names) == sorted(reasons), HOW
     assert [name for name, reason in reasons.items() if len(reason) < 10] == []
     assert FILE.read_text(encoding="utf-8") == written(names, reasons), HOW
 
 
-def test_what_counts_as_a_name(tmp_path: Path) -> None:
+def test_which_names_count(tmp_path: Path) -> None:
     package = tmp_path / "p"
     package.mkdir()
     (package / "__init__.py").write_text("from p.a import Thing\n")
@@ -27,5 +27,5 @@ def test_what_counts_as_a_name(tmp_path: Path) -> None:
     assert shared(modules("p", tmp_path)) == {"LIMIT": ["p.a", "p.b"], "Thing": ["p.a", "p.c"]}
 
 
-def test_reasons_are_kept_and_missing_ones_are_asked_for() -> None:
+def test_reasons_are_kept_and_missing_ones_marked() -> None:
     assert written(["A", "B"], {"B": "one room", "C": "gone"}) == f"A | {MISSING}\nB | one room\n"

@@ -1,4 +1,4 @@
-"""Options are defined once, in the config dataclasses: what is derived from these is up to date."""
+"""Options are defined once, in the config dataclasses. Everything derived from them is up to date."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from kshare.testing.options import BrokerOptions
 from tools.options import BROKER, CLIENT, CONSUMER, Option, options_of, outdated, table
 
 
-def test_typed_dicts_and_tables_say_what_the_dataclasses_say() -> None:
+def test_typed_dicts_and_tables_are_up_to_date() -> None:
     assert list(outdated()) == [], "run `python -m tools.options`"
 
 
-def test_what_is_checked_at_run_time_is_what_type_checkers_know() -> None:
+def test_options_at_run_time_equal_those_for_type_checkers() -> None:
     assert {"bootstrap_servers", *get_type_hints(AnyOptions)} == set(OPTIONS)
     assert {"bootstrap_servers", *get_type_hints(ClientOptions)} == set(ADMIN_OPTIONS)
     assert set(get_type_hints(ClientOptions)) == set(CLIENT_OPTIONS)
@@ -28,12 +28,12 @@ def test_what_is_checked_at_run_time_is_what_type_checkers_know() -> None:
 
 
 @pytest.mark.parametrize("option", [*CONSUMER, *CLIENT, *BROKER], ids=lambda option: str(option.name))
-def test_every_option_has_docs_in_sentences(option: Option) -> None:
+def test_every_option_is_documented_in_sentences(option: Option) -> None:
     assert option.docs.endswith("."), option.docs
     assert option.docs[0].isupper(), option.docs
 
 
-def test_a_default_that_stands_in_two_dataclasses_is_the_same() -> None:
+def test_options_in_two_dataclasses_have_the_same_default() -> None:
     consumer, client = options_of(ConsumerConfig), options_of(NetSettings)
     shared = consumer.keys() & client.keys()
     assert shared == {"client_id", "request_timeout"}
@@ -46,7 +46,7 @@ def a_row(default: Any, name: str = "some") -> str:
     return table([Option(name, "int | None", default, "A | B.")]).splitlines()[-1]
 
 
-def test_tables_show_defaults_as_python_has_them() -> None:
+def test_tables_show_defaults_in_python_syntax() -> None:
     assert a_row(20_000) == "| `some` | `int \\| None` | `20_000` | A \\| B. |"
     assert a_row("x") == '| `some` | `int \\| None` | `"x"` | A \\| B. |'
     assert a_row(True) == "| `some` | `int \\| None` | `True` | A \\| B. |"

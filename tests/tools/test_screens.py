@@ -1,4 +1,4 @@
-"""Every command is drawn in docs/screens, within its window; and each can be drawn anew."""
+"""Every command is shown in docs/screens, within its window, and each screen can be drawn again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tools.screens.world import World, world
 
 _DRAWN = re.compile(r"^```text\n\$ kshare (.*?)\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
 _NOT_FOR_LOOKING = {"broker"}
-"""It is a server: it shows where it listens, and no more."""
+"""A server: it prints only the address where it listens."""
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +34,8 @@ def test_every_command_is_in_the_docs(columns: int, lines: int) -> None:
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: " ".join(scene.words)[:40])
-def test_each_can_be_drawn(scene: Scene, there: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it shows may differ in times and ids; that it fits and ends well may not."""
+def test_each_screen_can_be_drawn(scene: Scene, there: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times and ids may differ. It must fit the window, without traceback or escape sequences."""
     monkeypatch.setenv("KSHARE_BOOTSTRAP_SERVER", there.bootstrap)
     columns, lines = SIZES[0]
     text = draw(scene, there, columns, lines)

@@ -1,4 +1,4 @@
-"""What `tools/test` sets up and hands to pytest."""
+"""What `tools/test` prepares and which arguments it passes to pytest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Machine:
-    """Notes what is prepared and what is run."""
+    """Records what is prepared and what is run."""
 
     def __init__(self) -> None:
         self.prepared = ""

@@ -1,4 +1,4 @@
-"""The proxy runs on both event loops."""
+"""The proxy runs on asyncio and on trio."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The proxy between a client and a server that take their time: all bytes arrive, in order, with TLS and without."""
+"""The proxy between a slow client and a slow server: all bytes arrive, in order, with TLS and without."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ pytestmark = [pytest.mark.anyio, pytest.mark.lengthy]
 DEADLINE_S = 60.0
 HOST = "localhost"
 FAST, SLOW = 0.0, 0.002
-"""Seconds between two looks at what has come."""
+"""Pauses between reads, in seconds."""
 
 
 class Witness:
-    """A watcher and the tap on its only connection."""
+    """An observer, and the tap of its only connection."""
 
     def __init__(self) -> None:
         self.asked, self.answered = bytearray(), bytearray()
@@ -44,7 +44,7 @@ class Witness:
         self.asked += data
 
     def server_sends(self, data: memoryview, time: float) -> None:
-        assert self.asked, "no answer before its question"
+        assert self.asked, "a response was seen before its request"
         self.answered += data
 
     def closed(self, time: float, *, by_client: bool) -> None:
@@ -68,7 +68,7 @@ def security(request: pytest.FixtureRequest) -> tuple[Security, ssl.SSLContext |
 async def between(
     security: tuple[Security, ssl.SSLContext | None], serve: Callable[[ByteStream], object], witness: Witness
 ) -> AsyncIterator[SocketStream]:
-    """A client of a proxy in front of a server that does what it is told."""
+    """A client connected through a proxy to a server that runs `serve`."""
     ours, theirs = security
 
     async def handle(stream: SocketStream) -> None:
@@ -91,7 +91,7 @@ async def between(
 
 
 def frame(number: int, size: int) -> bytes:
-    """A request that nobody knows, or its answer: what matters is where its number stands."""
+    """A request with an unknown API key. Only its correlation id matters."""
     body = Random(size).randbytes(size)
     return (len(body) + 8).to_bytes(4, "big") + b"\x03\xe7\0\0" + number.to_bytes(4, "big") + body
 
@@ -110,10 +110,10 @@ async def drink(stream: ByteStream, wanted: int, pause_s: float) -> bytes:
 
 
 @pytest.mark.parametrize(("client_pause", "server_pause"), [(FAST, FAST), (SLOW, FAST), (FAST, SLOW)])
-async def test_all_arrives_whoever_is_slow(
+async def test_all_bytes_arrive_whichever_side_is_slow(
     security: tuple[Security, ssl.SSLContext | None], client_pause: float, server_pause: float
 ) -> None:
-    """More than all buffers on the way hold, both ways at once."""
+    """More bytes than all buffers hold, in both directions at once."""
     asked = b"".join(frame(number, 4_000_000) for number in range(3)) + frame(3, 0)
     answers = b"".join(answer(number, 3_000_000) for number in range(4))
     got: list[bytes] = []
@@ -136,7 +136,7 @@ async def test_all_arrives_whoever_is_slow(
     assert not witness.notes
 
 
-async def test_a_word_at_a_time(security: tuple[Security, ssl.SSLContext | None]) -> None:
+async def test_one_request_at_a_time(security: tuple[Security, ssl.SSLContext | None]) -> None:
     async def serve(stream: ByteStream) -> None:
         reader = BufferedByteReceiveStream(stream)
         for number in range(20):
@@ -158,7 +158,7 @@ async def test_a_word_at_a_time(security: tuple[Security, ssl.SSLContext | None]
     assert witness.answered == b"".join(answer(number, number * 1000) for number in range(20))
 
 
-async def test_no_answer_of_kafkas_ends_the_connection_with_a_word(
+async def test_invalid_response_closes_the_connection_with_a_note(
     security: tuple[Security, ssl.SSLContext | None],
 ) -> None:
     async def serve(stream: ByteStream) -> None:

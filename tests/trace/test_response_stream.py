@@ -1,4 +1,4 @@
-"""Answers on their way: the same bytes however they are cut, but for addresses, which become those of the proxy."""
+"""Forwarded responses: unchanged however they are split, except that addresses become those of the proxy."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ def records(size: int, endpoints: list[fetched.NodeEndpoint]) -> ShareFetchRespo
 
 @given(st.lists(st.integers(1, 9000), min_size=1, max_size=20), st.lists(st.integers(0, 12_000), max_size=5))
 @settings(max_examples=40)
-def test_what_holds_no_address_is_passed_on_as_it_is(sizes: list[int], bodies: list[int]) -> None:
-    asked, stream = [], bytes(4)  # begins with an empty SASL token
+def test_responses_without_addresses_are_unchanged(sizes: list[int], bodies: list[int]) -> None:
+    asked, stream = [], bytes(4)  # starts with an empty SASL token
     for number, size in enumerate(bodies):
         asked.append(RequestHead(78, 2, number))
         stream += framed(records(size, []), 2, number)
-        stream += framed(DescribeGroupsResponse(), 5, 1000 + number)  # of which nothing was asked
+        stream += framed(DescribeGroupsResponse(), 5, 1000 + number)  # without a request
     assert passed_on(stream, asked, sizes) == stream
 
 
@@ -102,7 +102,7 @@ def test_addresses_become_those_of_the_proxy(answer: Message, version: int) -> N
     ),
 )
 @settings(max_examples=200)
-def test_the_end_of_a_fetch_keeps_its_length_whatever_the_hosts_are_called(
+def test_rewritten_fetch_responses_keep_their_length_for_any_host_names(
     size: int, brokers: list[tuple[str, str | None]]
 ) -> None:
     endpoints = [fetched.NodeEndpoint(n, host, 9092, rack) for n, (host, rack) in enumerate(brokers)]
@@ -117,7 +117,7 @@ def test_the_end_of_a_fetch_keeps_its_length_whatever_the_hosts_are_called(
         assert moved.responses == decode_response(ShareFetchResponse, 2, memoryview(frame)[4:])[1].responses
 
 
-def test_versions_that_could_not_be_read_are_not_offered() -> None:
+def test_versions_unknown_to_us_are_not_offered() -> None:
     offered = ApiVersionsResponse(
         api_keys=[ApiVersion(3, 0, 99), ApiVersion(79, 1, 2), ApiVersion(12, 0, 99)]
     )
@@ -126,13 +126,13 @@ def test_versions_that_could_not_be_read_are_not_offered() -> None:
     assert [one.max_version for one in limited.api_keys] == [MetadataResponse.VERSIONS[1], 2, 99]
 
 
-def test_what_is_no_stream_of_frames_is_refused() -> None:
+def test_other_protocols_are_refused() -> None:
     with pytest.raises(DecodeError, match="1213486160"):
         passed_on(b"HTTP/1.1 400 Bad Request", [], [100])
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=20))
-def test_heads_of_requests_are_read_however_they_are_cut(sizes: list[int]) -> None:
+def test_request_headers_are_read_however_they_are_split(sizes: list[int]) -> None:
     def request(key: int, version: int, number: int, rest: int) -> bytes:
         body = key.to_bytes(2, "big") + version.to_bytes(2, "big") + number.to_bytes(4, "big") + bytes(rest)
         return len(body).to_bytes(4, "big") + body

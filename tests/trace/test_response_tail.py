@@ -1,4 +1,4 @@
-"""The end of a ShareFetch's answer with other addresses: all else stays, and so does the length."""
+"""The last part of a ShareFetch response with rewritten addresses: everything else and the length stay the same."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BROKER, HERE = "kafka-1.example.com", "10.0.0.1"
 
 
 def answer(tags: dict[int, bytes], *endpoints: NodeEndpoint) -> ShareFetchResponse:
-    """Too large for all of it to be held back."""
+    """Too large to be held back completely."""
     data = PartitionData(0, records=bytes(2 * TAIL))
     return ShareFetchResponse(
         responses=[ShareFetchableTopicResponse(bytes(16), [data])],
@@ -43,13 +43,13 @@ def passed_on(sent: bytes) -> ShareFetchResponse:
     "tags", [{0: b"new"}, {3: b"", 99: b"x" * 200}, {100: b"ours?", 101: b"", 200: b"ours, too?"}]
 )
 @pytest.mark.parametrize("rack", [None, "a"])
-def test_tags_that_nobody_knows_yet_are_kept(tags: dict[int, bytes], rack: str | None) -> None:
+def test_unknown_tags_are_kept(tags: dict[int, bytes], rack: str | None) -> None:
     frame = encode_response(answer(tags, NodeEndpoint(1, BROKER, 9092, rack)), VERSION, 7)
     came = passed_on(bytes(frame))
     assert came.node_endpoints == [NodeEndpoint(1, HERE, 5, rack)]
     found, _ = split_tags(came.unknown_tags, 0)
     assert {number: found[number] for number in tags} == tags
-    assert len(found) == len(tags) + 1  # what fills up the place of a longer name
+    assert len(found) == len(tags) + 1  # padding in place of a longer host name
 
 
 def test_tags_of_an_address_are_kept() -> None:
@@ -58,7 +58,7 @@ def test_tags_of_an_address_are_kept() -> None:
     assert passed_on(bytes(frame)).node_endpoints == [NodeEndpoint(1, HERE, 5, unknown_tags=tags)]
 
 
-def test_an_end_without_addresses_is_known_by_its_last_bytes() -> None:
+def test_tail_without_addresses_is_recognized() -> None:
     assert has_no_addresses(answer({}).encode(VERSION)[-TAIL:], VERSION)
     assert not has_no_addresses(answer({}, NodeEndpoint(1, "k", 1)).encode(VERSION)[-TAIL:], VERSION)
     assert not has_no_addresses(answer({0: b"new"}).encode(VERSION)[-TAIL:], VERSION)

@@ -1,4 +1,4 @@
-"""What passes is looked at in its order, whole, and stays as it is for whoever still looks."""
+"""Forwarded bytes are inspected in order and completely, and stay unchanged while they are inspected."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def passed(pump: SocketLoop, pair: tuple[socket.socket, socket.socket], data: by
     return len(received)
 
 
-def test_pieces_that_follow_each_other_are_looked_at_as_one(
+def test_consecutive_pieces_are_inspected_as_one(
     pump: SocketLoop, pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at = iter([1.0, 1.0004, 1.0008, 5.0])
@@ -60,7 +60,7 @@ def test_pieces_that_follow_each_other_are_looked_at_as_one(
     assert seen.times == [1.0008, 5.0]
 
 
-def test_questions_and_answers_keep_their_order(
+def test_requests_and_responses_are_inspected_in_order(
     pump: SocketLoop, pair: tuple[socket.socket, socket.socket]
 ) -> None:
     order: list[tuple[str, bytes]] = []
@@ -79,7 +79,7 @@ def test_questions_and_answers_keep_their_order(
     assert order[1] == ("answered", b"1!!")
 
 
-def test_what_somebody_still_looks_at_is_not_written_over(
+def test_bytes_in_use_are_not_overwritten(
     pump: SocketLoop, pair: tuple[socket.socket, socket.socket]
 ) -> None:
     random, seen = Random(3), Seen()
@@ -92,10 +92,10 @@ def test_what_somebody_still_looks_at_is_not_written_over(
 
 
 @pytest.mark.anyio
-async def test_passing_on_goes_before_looking(
+async def test_forwarding_has_priority_over_inspection(
     pump: SocketLoop, pair: tuple[socket.socket, socket.socket]
 ) -> None:
-    """As long as something comes all the time; then all of it is looked at."""
+    """As long as data keeps arriving, nothing is inspected; afterwards, everything is."""
     here, there = pair
     seen, passed_on, seen_by_then = Seen(), bytearray(), -1
     see = seen.see
@@ -123,8 +123,8 @@ async def test_passing_on_goes_before_looking(
     assert b"".join(seen.pieces) == passed_on
 
 
-def test_what_waits_to_be_looked_at_is_bounded(pair: tuple[socket.socket, socket.socket]) -> None:
-    """Nothing is looked at by itself: only because it gets too much."""
+def test_bytes_waiting_for_inspection_are_bounded(pair: tuple[socket.socket, socket.socket]) -> None:
+    """Nothing is inspected until the limit is reached."""
     unseen, seen = InspectionQueue(), Seen()
     here, there = pair
     see, count = seen.see, 0

@@ -1,4 +1,4 @@
-"""A stage for clients that behave badly: requests and answers become bytes, and what the linter says of them."""
+"""Simulates misbehaving clients: encodes requests and responses, decodes them as traffic, and collects findings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Ack = tuple[int, int, bytes]
 
 
 class Stage:
-    """One client, any number of connections; the clock stands until it is moved."""
+    """One client with any number of connections. The clock only moves on request."""
 
     def __init__(self) -> None:
         self.watch = TrafficAnalyzer()
@@ -63,7 +63,7 @@ class Stage:
         asked_at: float | None = None,
         behind: bytes = b"",
     ) -> None:
-        """`behind`: bytes that the request's frame counts, and no field has."""
+        """`behind`: surplus bytes that the request's frame includes."""
         self._last_id += 1
         version = type(request).VERSIONS[1]
         talk = self._talk(server)
@@ -145,11 +145,11 @@ class Stage:
         self._say(request, response)
 
     def reconnect(self, server: str = "broker:9092") -> None:
-        """What comes next goes over another connection; the first is not seen to close."""
+        """Use a new connection from now on; the old one isn't seen to close."""
         del self._talks[server]
 
     def missing_bytes(self, server: str = "broker:9092") -> None:
-        """What client and broker say next isn't seen."""
+        """The next bytes of both sides are missing from the capture."""
         talk = self._talk(server)
         talk.client_lost(self.now)
         talk.server_lost(self.now)

@@ -1,4 +1,4 @@
-"""Bytes of both directions become exchanges, however they are cut, and also behind a hole."""
+"""Bytes of both directions become exchanges, however they are split, and also after missing bytes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def ids(exchanges: list[Exchange]) -> list[int]:
 
 
 @given(st.lists(st.integers(1, 400), min_size=1, max_size=40))
-def test_it_does_not_matter_how_the_bytes_are_cut(sizes: list[int]) -> None:
+def test_exchanges_are_decoded_however_the_bytes_are_split(sizes: list[int]) -> None:
     talk = ExchangeDecoder(LINK)
     asked = b"".join(map(request, range(5)))
     answered = b"".join(map(response, range(5)))
@@ -58,7 +58,7 @@ def test_it_does_not_matter_how_the_bytes_are_cut(sizes: list[int]) -> None:
     assert talk.end(2.0) == []
 
 
-def test_times_and_sizes_belong_to_the_exchange() -> None:
+def test_exchange_has_times_and_sizes() -> None:
     talk = ExchangeDecoder(LINK)
     talk.client_sends(request(7), 10.0)
     (done,) = talk.server_sends(response(7), 10.5)
@@ -66,7 +66,7 @@ def test_times_and_sizes_belong_to_the_exchange() -> None:
     assert len(done.request_frame) == len(request(7)) - 4
 
 
-def test_a_capture_that_begins_in_the_middle_of_frames_is_joined() -> None:
+def test_capture_that_starts_within_frames() -> None:
     talk = ExchangeDecoder(LINK, is_joined_late=True)
     done = talk.client_sends(request(1)[9:] + request(2), 1.0)
     done += talk.server_sends(response(1)[50:] + response(2), 1.0)
@@ -76,7 +76,7 @@ def test_a_capture_that_begins_in_the_middle_of_frames_is_joined() -> None:
     assert not any(one.problem for one in done)
 
 
-def test_behind_a_hole_answers_find_their_questions_and_those_in_it_are_called_missing() -> None:
+def test_exchanges_after_missing_bytes_are_matched_and_lost_ones_reported() -> None:
     talk = ExchangeDecoder(LINK)
     for number in range(4):
         talk.client_sends(request(number), 1.0)
@@ -88,7 +88,7 @@ def test_behind_a_hole_answers_find_their_questions_and_those_in_it_are_called_m
     assert [one.correlation_id for one in done if one.is_unheard] == [1, 2]
 
 
-def test_a_hole_in_what_the_client_says_costs_what_lies_in_it() -> None:
+def test_missing_request_bytes_lose_only_their_own_exchanges() -> None:
     talk = ExchangeDecoder(LINK)
     talk.client_sends(request(0)[:20], 1.0)
     talk.client_lost(1.0)
@@ -97,7 +97,7 @@ def test_a_hole_in_what_the_client_says_costs_what_lies_in_it() -> None:
 
 
 @given(st.binary(max_size=2000), st.binary(max_size=2000), st.booleans())
-def test_nothing_breaks_it(one: bytes, other: bytes, is_late: bool) -> None:
+def test_arbitrary_bytes_are_handled(one: bytes, other: bytes, is_late: bool) -> None:
     talk = ExchangeDecoder(LINK, is_joined_late=is_late)
     talk.client_sends(one, 1.0)
     talk.server_sends(other, 1.0)
@@ -106,13 +106,13 @@ def test_nothing_breaks_it(one: bytes, other: bytes, is_late: bool) -> None:
     talk.end(1.0)
 
 
-def test_what_speaks_http_is_no_kafka() -> None:
+def test_http_is_not_kafka() -> None:
     talk = ExchangeDecoder(LINK)
     talk.client_sends(b"GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n", 1.0)
     assert not talk.is_kafka
 
 
-def test_a_produce_without_acknowledgement_waits_for_nothing() -> None:
+def test_produce_without_acks_expects_no_response() -> None:
     talk = ExchangeDecoder(LINK)
     sent = bytes(encode_request(ProduceRequest(acks=0), 12, 1, None))
     (done,) = talk.client_sends(sent, 1.0)
@@ -120,7 +120,7 @@ def test_a_produce_without_acknowledgement_waits_for_nothing() -> None:
     assert talk.end(2.0) == []
 
 
-def test_an_api_versions_that_is_refused_is_answered_in_version_0() -> None:
+def test_refused_api_versions_is_answered_in_version_0() -> None:
     talk = ExchangeDecoder(LINK)
     talk.client_sends(bytes(encode_request(ApiVersionsRequest(), 4, 1, None)), 1.0)
     refusal = bytes(encode_response(ApiVersionsResponse(error_code=35), 0, 1))
@@ -129,7 +129,7 @@ def test_an_api_versions_that_is_refused_is_answered_in_version_0() -> None:
     assert done.response.error_code == 35
 
 
-def test_tokens_without_headers_follow_an_old_handshake() -> None:
+def test_sasl_tokens_without_headers_follow_handshake_version_0() -> None:
     frames: list[Frame] = []
     talk = ExchangeDecoder(LINK, on_frame=frames.append)
     talk.client_sends(bytes(encode_request(SaslHandshakeRequest("PLAIN"), 0, 1, None)), 1.0)
@@ -144,7 +144,7 @@ def test_tokens_without_headers_follow_an_old_handshake() -> None:
     assert [one.is_token for one in frames] == [False, False, True, True, False, False]
 
 
-def test_an_answer_to_nothing_is_a_problem_unless_the_question_may_be_missing() -> None:
+def test_response_without_a_request_is_a_problem_unless_joined_late() -> None:
     for is_late in (False, True):
         talk = ExchangeDecoder(LINK, is_joined_late=is_late)
         talk.server_sends(response(1), 1.0)
@@ -152,7 +152,7 @@ def test_an_answer_to_nothing_is_a_problem_unless_the_question_may_be_missing() 
         assert problems == ([] if is_late else ["a response of 360 bytes without a request"])
 
 
-def test_what_kshare_does_not_know_is_named() -> None:
+def test_unknown_version_is_reported() -> None:
     talk = ExchangeDecoder(LINK)
     unknown = b"\x00\x4e\x00\x09\x00\x00\x00\x05\x00\x02me\x00"
     talk.client_sends(len(unknown).to_bytes(4, "big") + unknown, 1.0)
@@ -161,7 +161,7 @@ def test_what_kshare_does_not_know_is_named() -> None:
 
 
 @pytest.mark.parametrize("is_answered", [True, False])
-def test_what_was_never_answered_is_left_at_the_end(is_answered: bool) -> None:
+def test_unanswered_requests_remain_at_the_end(is_answered: bool) -> None:
     talk = ExchangeDecoder(LINK)
     talk.client_sends(request(1), 1.0)
     if is_answered:
@@ -170,11 +170,11 @@ def test_what_was_never_answered_is_left_at_the_end(is_answered: bool) -> None:
 
 
 METADATA_OF_LIBRDKAFKA = bytes.fromhex("0003000d00000005000772646b61666b610000000000010000")
-"""As librdkafka 2.16 asks for all topics: a count of four bytes stands where the one byte of a null belongs. So the two
-flags and the tags that it means come three bytes too late, behind what is read as them."""
+"""librdkafka 2.16's request for all topics: it has a count of four bytes in place of the one byte of a null. Its two
+flags and the tags therefore come three bytes too late, after the bytes that are decoded as them."""
 
 
-def test_bytes_behind_a_request_are_counted_and_the_rest_is_read() -> None:
+def test_surplus_bytes_of_a_request_are_counted() -> None:
     talk = ExchangeDecoder(Connection(1, "client", "broker"))
     frame = METADATA_OF_LIBRDKAFKA
     assert talk.client_sends(len(frame).to_bytes(4, "big") + frame, 1.0) == []
@@ -185,7 +185,7 @@ def test_bytes_behind_a_request_are_counted_and_the_rest_is_read() -> None:
     assert isinstance(done.response, MetadataResponse)
 
 
-def test_bytes_behind_an_answer_are_counted_and_the_rest_is_read() -> None:
+def test_surplus_bytes_of_a_response_are_counted() -> None:
     talk = ExchangeDecoder(Connection(1, "client", "broker"))
     talk.client_sends(bytes(encode_request(MetadataRequest(topics=None), 13, 5, "me")), 1.0)
     answer = bytes(encode_response(MetadataResponse(cluster_id="c"), 13, 5)) + b"more"

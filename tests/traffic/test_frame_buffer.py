@@ -1,4 +1,4 @@
-"""Frames in pieces share their memory, and never take it from somebody who still looks."""
+"""Frames that arrive in pieces reuse a buffer, but never one that is still in use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.helpers.framing import framed
     st.lists(st.integers(1, 30), min_size=1, max_size=60),
     st.sets(st.integers(0, 7)),
 )
-def test_what_is_still_looked_at_stays_as_it_is(bodies: list[bytes], cuts: list[int], kept: set[int]) -> None:
+def test_frames_in_use_are_not_overwritten(bodies: list[bytes], cuts: list[int], kept: set[int]) -> None:
     stream, splitter, at = framed(*bodies), FrameBuffer(), 0
     seen: list[bytes] = []
     held: list[tuple[memoryview, bytes]] = []
@@ -28,7 +28,7 @@ def test_what_is_still_looked_at_stays_as_it_is(bodies: list[bytes], cuts: list[
     assert all(frame == copy for frame, copy in held)
 
 
-def test_memory_is_used_again_once_nobody_looks() -> None:
+def test_buffer_is_reused_when_no_frame_uses_it() -> None:
     splitter = FrameBuffer()
     places = []
     for body in (b"first" * 10, b"second" * 5, b"third" * 8):
@@ -41,7 +41,7 @@ def test_memory_is_used_again_once_nobody_looks() -> None:
     assert places[0] is places[1] is places[2]
 
 
-def test_a_frame_in_one_piece_is_not_copied() -> None:
+def test_frame_in_one_piece_is_not_copied() -> None:
     stream = framed(b"abc")
     (frame,) = FrameBuffer().feed(stream)
     assert frame.obj is stream

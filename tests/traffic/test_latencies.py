@@ -1,4 +1,4 @@
-"""Quantiles of times: two digits right, and never beyond the longest."""
+"""Quantiles of durations: accurate to two digits, and never above the maximum."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kshare.traffic.latencies import Latencies
 
 
 @given(st.lists(st.floats(0, 1e5), min_size=1), st.floats(0.01, 1))
-def test_quantiles_are_right_to_two_digits(seconds: list[float], part: float) -> None:
+def test_quantiles_are_accurate_to_two_digits(seconds: list[float], part: float) -> None:
     times = Latencies()
     for one in seconds:
         times.add(one)
@@ -21,5 +21,5 @@ def test_quantiles_are_right_to_two_digits(seconds: list[float], part: float) ->
     assert found <= max(seconds)
 
 
-def test_nothing_has_no_quantile() -> None:
+def test_quantile_of_nothing_is_none() -> None:
     assert Latencies().quantile(0.5) is None

@@ -1,4 +1,4 @@
-"""Each rule of the linter: silent for those who keep to it, heard when it is broken."""
+"""Each rule of the linter: silent for correct clients, reported when it is broken."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ACCEPT, RELEASE, RENEW = b"\x01", b"\x02", b"\x04"
 STATE, REQUEST, NO_SESSION, BAD_EPOCH, MOVED, NO_TOPIC = 121, 42, 122, 123, 6, 100
 
 
-def test_a_client_that_behaves_is_left_in_peace() -> None:
+def test_correct_client_has_no_findings() -> None:
     stage = Stage()
     stage.heartbeat(0)
     stage.heartbeat(1, 0, 1)
@@ -38,7 +38,7 @@ def test_a_client_that_behaves_is_left_in_peace() -> None:
     assert stage.findings == []
 
 
-def test_a_session_may_be_opened_again_after_an_error() -> None:
+def test_session_may_be_reopened_after_an_error() -> None:
     stage = Stage()
     stage.fetch(0, (0, 9, 1))
     stage.fetch(1, error=NO_SESSION)
@@ -88,7 +88,7 @@ def acknowledges_too_late(stage: Stage) -> None:
     stage.acknowledge(1, (0, 9, ACCEPT), partition_error=STATE)
 
 
-def test_an_acknowledgement_that_waits_at_the_broker_is_in_time() -> None:
+def test_acknowledgement_in_a_fetch_that_waits_at_the_broker_is_in_time() -> None:
     stage = Stage()
     stage.fetch(0, (0, 9, 1), lock_ms=1000)
     stage.fetch(1, acks=[(0, 9, ACCEPT)], asked_at=stage.now + 0.1, takes=1.2)
@@ -204,7 +204,7 @@ def never_forgets(stage: Stage) -> None:
         stage.fetch(epoch)
 
 
-def test_a_partition_that_is_forgotten_in_time_may_go() -> None:
+def test_partition_that_is_forgotten_in_time_is_no_finding() -> None:
     stage = Stage()
     stage.heartbeat(1, 0)
     stage.fetch(0)
@@ -246,7 +246,7 @@ def forgets_to_leave(stage: Stage) -> None:
 
 
 def pins_the_window(stage: Stage) -> None:
-    """Holds the first record and settles all others, until there are no more to be had."""
+    """Holds the first record and settles all others, until nothing more is delivered."""
     stage.fetch(0, (0, 1499, 1))
     stage.fetch(1, (1500, 2378, 1), acks=[(1, 1499, ACCEPT)])
     stage.fetch(2, acks=[(1500, 2378, ACCEPT)], takes=0.5)
@@ -311,13 +311,13 @@ ALONGSIDE = {
 
 
 @pytest.mark.parametrize("rule", [rule.name for rule in RULES])
-def test_each_rule_is_heard_when_it_is_broken(rule: str) -> None:
+def test_each_broken_rule_is_reported(rule: str) -> None:
     stage = Stage()
     SINS[rule](stage)
     assert rule in stage.rules
     assert stage.rules <= {rule} | ALONGSIDE.get(rule, set())
     finding = next(one for one in stage.findings if one.rule == rule)
-    if rule == "surplus-bytes":  # of any client, member or not
+    if rule == "surplus-bytes":  # found for any client, member or not
         assert (finding.group, finding.member) == ("", "")
     else:
         assert finding.group == GROUP
@@ -325,7 +325,7 @@ def test_each_rule_is_heard_when_it_is_broken(rule: str) -> None:
     assert finding.client_id == "truck-7"
 
 
-def test_a_capture_that_ends_before_the_connection_does_not_show_whether_the_group_was_left() -> None:
+def test_leaving_the_group_is_unknown_if_the_capture_ends_before_the_connection() -> None:
     stage = Stage()
     stage.heartbeat(1, 0)
     stage.fetch(0)
@@ -334,7 +334,7 @@ def test_a_capture_that_ends_before_the_connection_does_not_show_whether_the_gro
     assert "group-not-left" not in stage.rules
 
 
-def test_a_pinned_window_is_named_with_what_pins_it() -> None:
+def test_finding_names_what_pins_the_window() -> None:
     stage = Stage()
     pins_the_window(stage)
     (said,) = [one for one in stage.findings if one.rule == "pinned-window"]
@@ -344,10 +344,10 @@ def test_a_pinned_window_is_named_with_what_pins_it() -> None:
     )
 
 
-def test_a_window_is_not_pinned_while_it_moves_or_has_room() -> None:
+def test_window_that_moves_or_has_space_is_not_pinned() -> None:
     moves, has_room, is_settled = Stage(), Stage(), Stage()
     moves.fetch(0, (0, 1999, 1))
-    for epoch in range(1, 9):  # each is held for a while, but not for long
+    for epoch in range(1, 9):  # each batch is held for a while, but not for long
         first = 2000 * epoch
         moves.fetch(epoch, (first, first + 1999, 1), acks=[(first - 2000, first - 1, ACCEPT)], takes=2.0)
     has_room.fetch(0, (0, 1998, 1))
@@ -360,11 +360,11 @@ def test_a_window_is_not_pinned_while_it_moves_or_has_room() -> None:
     assert not any("pinned-window" in stage.rules for stage in (moves, has_room, is_settled))
 
 
-def test_nothing_is_missed_by_rules_that_do_not_hear_of_turns_in_order(
+def test_rules_that_skip_regular_exchanges_miss_no_finding(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def heard() -> list[Finding]:
-        """After a sin, some turns in order."""
+        """Each misbehaviour, followed by some regular exchanges."""
         found: list[Finding] = []
         for sin in SINS.values():
             stage = Stage()
@@ -381,17 +381,17 @@ def test_nothing_is_missed_by_rules_that_do_not_hear_of_turns_in_order(
     assert [asdict(one) for one in heard()] == expected
 
 
-def test_names_are_unique_and_advice_is_given() -> None:
+def test_rule_names_are_unique_and_have_advice() -> None:
     assert len({rule.name for rule in RULES}) == len(RULES) >= 12
     assert all(rule.about.endswith(".") for rule in RULES)
 
 
-def test_the_guide_has_all_of_them() -> None:
+def test_all_rules_are_documented() -> None:
     guide = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
     assert [rule.name for rule in RULES if f"| `{rule.name}` | {rule.level} |" not in guide] == []
 
 
-def test_what_happens_often_is_said_seldom_and_counted() -> None:
+def test_frequent_findings_are_reported_rarely_and_counted() -> None:
     stage = Stage()
     stage.fetch(0)
     for _ in range(99):
@@ -402,14 +402,14 @@ def test_what_happens_often_is_said_seldom_and_counted() -> None:
     assert total.count == 99
 
 
-def test_nothing_is_said_of_sessions_that_began_before_we_looked() -> None:
+def test_sessions_that_began_before_the_capture_have_no_findings() -> None:
     stage = Stage()
     stage.fetch(17, (100, 199, 1), acks=[(0, 99, ACCEPT)])
     stage.acknowledge(18, (100, 249, ACCEPT))
     assert stage.findings == []
 
 
-def test_nothing_is_known_of_sessions_behind_a_hole() -> None:
+def test_sessions_with_missing_bytes_have_no_findings() -> None:
     stage = Stage()
     stage.heartbeat(0)
     stage.fetch(0, (0, 9, 1))
@@ -427,7 +427,7 @@ def test_nothing_is_known_of_sessions_behind_a_hole() -> None:
     assert stage.rules == {"turned-away"}
 
 
-def test_a_session_that_is_seen_whole_behind_a_hole_is_judged_again() -> None:
+def test_session_seen_again_after_missing_bytes_is_checked() -> None:
     stage = Stage()
     stage.fetch(0)
     stage.missing_bytes()
@@ -436,7 +436,7 @@ def test_a_session_that_is_seen_whole_behind_a_hole_is_judged_again() -> None:
     assert stage.rules == {"skipped-epoch"}
 
 
-def test_another_connection_with_a_hole_may_have_begun_another_session() -> None:
+def test_missing_bytes_on_another_connection_may_hide_a_new_session() -> None:
     stage = Stage()
     stage.fetch(0)
     stage.reconnect()

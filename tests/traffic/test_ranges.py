@@ -1,4 +1,4 @@
-"""Ranges of offsets against a dictionary of offsets."""
+"""Ranges of offsets, compared with a dictionary of offsets."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ SPANS = st.tuples(st.integers(0, 40), st.integers(0, 10)).map(lambda pair: (pair
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcx"), SPANS)), SPANS)
-def test_they_hold_what_a_dictionary_holds(
-    steps: list[tuple[str, tuple[int, int]]], asked: tuple[int, int]
-) -> None:
+def test_ranges_equal_a_dictionary(steps: list[tuple[str, tuple[int, int]]], asked: tuple[int, int]) -> None:
     ranges: Ranges[str] = Ranges()
     plain: dict[int, str] = {}
     for value, (first, last) in steps:
@@ -37,7 +35,7 @@ def test_they_hold_what_a_dictionary_holds(
     assert all(plain.get(offset) == one.value for one in looked for offset in range(one.first, one.last + 1))
 
 
-def test_neighbours_that_are_equal_become_one_and_the_lowest_are_forgotten_first() -> None:
+def test_equal_neighbours_are_merged_and_the_lowest_forgotten_first() -> None:
     ranges: Ranges[str] = Ranges(max_pieces=2)
     ranges.put(0, 4, "a")
     ranges.put(5, 9, "a")

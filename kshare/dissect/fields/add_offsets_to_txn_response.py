@@ -8,10 +8,10 @@ MESSAGE = Message(
     api_key=25,
     versions=(0, 4),
     flexible=(3, 4),
-    about="Whether the group's positions may be committed in the transaction.",
+    about="Whether the consumer group was added to the transaction.",
     fields=(
         Field("throttleTimeMs", "int32", (0, 4),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
-        Field("errorCode", "int16", (0, 4), about="Why the group was not added, 0 if it was."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
+        Field("errorCode", "int16", (0, 4), about="Error code; 0 if the group was added."),
     ),
 )

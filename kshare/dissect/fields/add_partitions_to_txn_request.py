@@ -4,19 +4,20 @@ from kshare.dissect.table import Field, Message
 
 ADD_PARTITIONS_TO_TXN_TOPIC = (
     Field("name", "string", (0, 5), entity="topicName", about="Topic of the partitions."),
-    Field("partitions", "[]int32", (0, 5), about="Partition numbers to add or check."),
+    Field("partitions", "[]int32", (0, 5), about="Partition numbers to add or verify."),
 )
 
 ADD_PARTITIONS_TO_TXN_TRANSACTION = (
     Field("transactionalId", "string", (4, 5), entity="transactionalId",
-          about="Transactional id that names the transaction's producer across restarts."),
+          about="Transactional id, which identifies the producer across restarts."),
     Field("producerId", "int64", (4, 5), entity="producerId",
-          about="Producer id that the transactional id holds at present."),
+          about="Current producer id of the transactional id."),
     Field("producerEpoch", "int16", (4, 5),
-          about="Epoch of the producer id; one lower than the stored epoch is fenced."),
-    Field("verifyOnly", "bool", (4, 5), about="Whether only to check that the partitions are in already."),
+          about="Epoch of the producer id; an epoch lower than the stored one is fenced."),
+    Field("verifyOnly", "bool", (4, 5),
+          about="Whether only to verify that the partitions are part of the transaction already."),
     Field("topics", "[]AddPartitionsToTxnTopic", (4, 5), struct=ADD_PARTITIONS_TO_TXN_TOPIC,
-          about="Partitions to add or check, by topic."),
+          about="Partitions to add or verify, by topic."),
 )
 
 MESSAGE = Message(
@@ -25,14 +26,14 @@ MESSAGE = Message(
     api_key=24,
     versions=(0, 5),
     flexible=(3, 5),
-    about="Takes partitions into a transaction; up to v3 from producers, since v4 from brokers that check or add on their behalf.",
+    about="Adds partitions to a transaction. Producers send it up to v3; since v4, brokers send it to verify or add partitions.",
     fields=(
         Field("transactions", "[]AddPartitionsToTxnTransaction", (4, 5), struct=ADD_PARTITIONS_TO_TXN_TRANSACTION,
-              about="Transactions to add to or to check, since v4."),
+              about="Transactions to verify or to add partitions to; since v4."),
         Field("v3AndBelowTransactionalId", "string", (0, 3), entity="transactionalId",
-              about="Transactional id that names the producer, up to v3."),
+              about="Transactional id of the producer, up to v3."),
         Field("v3AndBelowProducerId", "int64", (0, 3), entity="producerId",
-              about="Producer id that the transactional id holds at present, up to v3."),
+              about="Current producer id of the transactional id, up to v3."),
         Field("v3AndBelowProducerEpoch", "int16", (0, 3), about="Epoch of the producer id, up to v3."),
         Field("v3AndBelowTopics", "[]AddPartitionsToTxnTopic", (0, 3), struct=ADD_PARTITIONS_TO_TXN_TOPIC,
               about="Partitions to add, up to v3."),

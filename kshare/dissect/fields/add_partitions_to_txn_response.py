@@ -5,7 +5,7 @@ from kshare.dissect.table import Field, Message
 ADD_PARTITIONS_TO_TXN_PARTITION_RESULT = (
     Field("partitionIndex", "int32", (0, 5), about="Partition number."),
     Field("partitionErrorCode", "int16", (0, 5),
-          about="Why the partition is not in the transaction, 0 if it is."),
+          about="Error code; 0 if the partition is part of the transaction."),
 )
 
 ADD_PARTITIONS_TO_TXN_TOPIC_RESULT = (
@@ -16,7 +16,7 @@ ADD_PARTITIONS_TO_TXN_TOPIC_RESULT = (
 
 ADD_PARTITIONS_TO_TXN_RESULT = (
     Field("transactionalId", "string", (4, 5), entity="transactionalId",
-          about="Transaction that the results are about."),
+          about="Transactional id of the transaction."),
     Field("topicResults", "[]AddPartitionsToTxnTopicResult", (4, 5), struct=ADD_PARTITIONS_TO_TXN_TOPIC_RESULT,
           about="Results by topic."),
 )
@@ -27,12 +27,12 @@ MESSAGE = Message(
     api_key=24,
     versions=(0, 5),
     flexible=(3, 5),
-    about="Whether each partition is in its transaction.",
+    about="Result of adding or verifying each partition.",
     fields=(
         Field("throttleTimeMs", "int32", (0, 5),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("errorCode", "int16", (4, 5),
-              about="Error of the whole request, 0 if there is none; since v4."),
+              about="Error code of the whole request; 0 if there is none. Since v4."),
         Field("resultsByTransaction", "[]AddPartitionsToTxnResult", (4, 5), struct=ADD_PARTITIONS_TO_TXN_RESULT,
               about="Results by transaction, since v4."),
         Field("resultsByTopicV3AndBelow", "[]AddPartitionsToTxnTopicResult", (0, 3), struct=ADD_PARTITIONS_TO_TXN_TOPIC_RESULT,

@@ -3,20 +3,20 @@
 from kshare.dissect.table import Field, Message
 
 ENTITY_DATA = (
-    Field("entityType", "string", (0, 1), about="Kind of part: user, client-id or ip."),
+    Field("entityType", "string", (0, 1), about="Type of the component: user, client-id or ip."),
     Field("entityName", "string", (0, 1), nullable=(0, 1),
-          about="Name of the part; null is the default for that kind."),
+          about="Name of the component; null means the default of this type."),
 )
 
 OP_DATA = (
-    Field("key", "string", (0, 1), about="Name of the limit, such as consumer_byte_rate."),
-    Field("value", "float64", (0, 1), about="Limit to set; it means nothing when removing."),
-    Field("remove", "bool", (0, 1), about="Whether the limit is removed rather than set."),
+    Field("key", "string", (0, 1), about="Name of the quota, such as consumer_byte_rate."),
+    Field("value", "float64", (0, 1), about="Value to set; ignored when the quota is removed."),
+    Field("remove", "bool", (0, 1), about="Whether to remove the quota instead of setting it."),
 )
 
 ENTRY_DATA = (
     Field("entity", "[]EntityData", (0, 1), struct=ENTITY_DATA,
-          about="Parts that together say who is limited."),
+          about="Components that together identify the entity."),
     Field("ops", "[]OpData", (0, 1), struct=OP_DATA, about="Changes to make."),
 )
 
@@ -26,9 +26,10 @@ MESSAGE = Message(
     api_key=49,
     versions=(0, 1),
     flexible=(1, 1),
-    about="Sets or removes quotas of users, client ids and addresses.",
+    about="Sets or removes the quotas of users, client ids and IP addresses.",
     fields=(
-        Field("entries", "[]EntryData", (0, 1), struct=ENTRY_DATA, about="Entities whose quotas change."),
-        Field("validateOnly", "bool", (0, 1), about="Whether only to check if it would work."),
+        Field("entries", "[]EntryData", (0, 1), struct=ENTRY_DATA,
+              about="Entities whose quotas are changed."),
+        Field("validateOnly", "bool", (0, 1), about="Whether to validate the request without applying it."),
     ),
 )

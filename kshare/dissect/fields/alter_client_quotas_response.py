@@ -3,17 +3,17 @@
 from kshare.dissect.table import Field, Message
 
 ENTITY_DATA = (
-    Field("entityType", "string", (0, 1), about="Kind of part: user, client-id or ip."),
+    Field("entityType", "string", (0, 1), about="Type of the component: user, client-id or ip."),
     Field("entityName", "string", (0, 1), nullable=(0, 1),
-          about="Name of the part; null is the default for that kind."),
+          about="Name of the component; null means the default of this type."),
 )
 
 ENTRY_DATA = (
-    Field("errorCode", "int16", (0, 1), about="Why nothing changed for this entity, 0 if it did."),
+    Field("errorCode", "int16", (0, 1), about="Error code; 0 if the quotas of this entity were changed."),
     Field("errorMessage", "string", (0, 1), nullable=(0, 1),
-          about="The broker's explanation of the error code, for people; null when there is nothing to add."),
+          about="Error message that goes with the error code, if the broker sent one; otherwise null."),
     Field("entity", "[]EntityData", (0, 1), struct=ENTITY_DATA,
-          about="Parts that together say who is limited."),
+          about="Components that together identify the entity."),
 )
 
 MESSAGE = Message(
@@ -22,10 +22,10 @@ MESSAGE = Message(
     api_key=49,
     versions=(0, 1),
     flexible=(1, 1),
-    about="Whether the quotas of each entity were changed.",
+    about="Result of changing the quotas of each entity.",
     fields=(
         Field("throttleTimeMs", "int32", (0, 1),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
-        Field("entries", "[]EntryData", (0, 1), struct=ENTRY_DATA, about="One result for each entity."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
+        Field("entries", "[]EntryData", (0, 1), struct=ENTRY_DATA, about="One result per entity."),
     ),
 )

@@ -3,17 +3,17 @@
 from kshare.dissect.table import Field, Message
 
 ALTERABLE_CONFIG = (
-    Field("name", "string", (0, 2), about="Name of the setting."),
-    Field("value", "string", (0, 2), nullable=(0, 2), about="New value; null is refused."),
+    Field("name", "string", (0, 2), about="Name of the config."),
+    Field("value", "string", (0, 2), nullable=(0, 2), about="New value; null is rejected."),
 )
 
 ALTER_CONFIGS_RESOURCE = (
     Field("resourceType", "int8", (0, 2),
-          about="2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group."),
+          about="Resource type: 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group."),
     Field("resourceName", "string", (0, 2),
-          about="Name or id of the resource; empty for the default of all brokers."),
+          about="Name or id of the resource; an empty string means the default of all brokers."),
     Field("configs", "[]AlterableConfig", (0, 2), struct=ALTERABLE_CONFIG,
-          about="All settings that shall differ from the default."),
+          about="All configs that should differ from the default."),
 )
 
 MESSAGE = Message(
@@ -22,10 +22,10 @@ MESSAGE = Message(
     api_key=33,
     versions=(0, 2),
     flexible=(2, 2),
-    about="Replaces all dynamic settings of a resource: what is not listed falls back to its default. Prefer IncrementalAlterConfigs.",
+    about="Replaces all dynamic configs of a resource; configs that are not listed return to their defaults. Prefer IncrementalAlterConfigs.",
     fields=(
         Field("resources", "[]AlterConfigsResource", (0, 2), struct=ALTER_CONFIGS_RESOURCE,
-              about="Things whose settings are replaced."),
-        Field("validateOnly", "bool", (0, 2), about="Whether only to check if it would work."),
+              about="Resources whose configs are replaced."),
+        Field("validateOnly", "bool", (0, 2), about="Whether to validate the request without applying it."),
     ),
 )

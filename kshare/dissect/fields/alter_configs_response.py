@@ -3,10 +3,10 @@
 from kshare.dissect.table import Field, Message
 
 ALTER_CONFIGS_RESOURCE_RESPONSE = (
-    Field("errorCode", "int16", (0, 2), about="Why the settings stayed as they were, 0 if they changed."),
+    Field("errorCode", "int16", (0, 2), about="Error code; 0 if the configs were replaced."),
     Field("errorMessage", "string", (0, 2), nullable=(0, 2),
-          about="The broker's explanation of the error code, for people; null when there is nothing to add."),
-    Field("resourceType", "int8", (0, 2), about="Kind of the resource, numbered as in the request."),
+          about="Error message that goes with the error code, if the broker sent one; otherwise null."),
+    Field("resourceType", "int8", (0, 2), about="Resource type, with the same numbers as in the request."),
     Field("resourceName", "string", (0, 2), about="Name or id of the resource."),
 )
 
@@ -16,11 +16,11 @@ MESSAGE = Message(
     api_key=33,
     versions=(0, 2),
     flexible=(2, 2),
-    about="Whether the settings of each resource were replaced.",
+    about="Result of replacing the configs of each resource.",
     fields=(
         Field("throttleTimeMs", "int32", (0, 2),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("responses", "[]AlterConfigsResourceResponse", (0, 2), struct=ALTER_CONFIGS_RESOURCE_RESPONSE,
-              about="One result for each resource."),
+              about="One result per resource."),
     ),
 )

@@ -5,13 +5,13 @@ from kshare.dissect.table import Field, Message
 REASSIGNABLE_PARTITION = (
     Field("partitionIndex", "int32", (0, 1), about="Partition number."),
     Field("replicas", "[]int32", (0, 1), nullable=(0, 1), default=None, entity="brokerId",
-          about="Brokers that shall hold the replicas, preferred leader first; null calls off a move under way."),
+          about="Brokers of the new replicas, preferred leader first; null cancels a reassignment in progress."),
 )
 
 REASSIGNABLE_TOPIC = (
     Field("name", "string", (0, 1), entity="topicName", about="Topic of the partitions."),
     Field("partitions", "[]ReassignablePartition", (0, 1), struct=REASSIGNABLE_PARTITION,
-          about="Partitions to move."),
+          about="Partitions to reassign."),
 )
 
 MESSAGE = Message(
@@ -20,12 +20,12 @@ MESSAGE = Message(
     api_key=45,
     versions=(0, 1),
     flexible=(0, 1),
-    about="Moves replicas to other brokers, or calls off a move. Leaders may change, and share sessions with them.",
+    about="Moves replicas to other brokers, or cancels a reassignment. Leaders may change, which ends share sessions.",
     fields=(
         Field("timeoutMs", "int32", (0, 1), default=60000, about="Milliseconds to wait for the controller."),
         Field("allowReplicationFactorChange", "bool", (1, 1), default=True,
-              about="Whether the number of replicas may change with the move; since v1."),
+              about="Whether the reassignment may change the replication factor; since v1."),
         Field("topics", "[]ReassignableTopic", (0, 1), struct=REASSIGNABLE_TOPIC,
-              about="Partitions to move, by topic."),
+              about="Partitions to reassign, by topic."),
     ),
 )

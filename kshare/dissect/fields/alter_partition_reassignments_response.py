@@ -4,9 +4,9 @@ from kshare.dissect.table import Field, Message
 
 REASSIGNABLE_PARTITION_RESPONSE = (
     Field("partitionIndex", "int32", (0, 1), about="Partition number."),
-    Field("errorCode", "int16", (0, 1), about="Why this move was not begun or called off, 0 if it was."),
+    Field("errorCode", "int16", (0, 1), about="Error code; 0 if this reassignment was started or cancelled."),
     Field("errorMessage", "string", (0, 1), nullable=(0, 1),
-          about="Explanation of why nothing was done with the partition; null if it was."),
+          about="Error message of this partition; null if there is none."),
 )
 
 REASSIGNABLE_TOPIC_RESPONSE = (
@@ -21,16 +21,16 @@ MESSAGE = Message(
     api_key=45,
     versions=(0, 1),
     flexible=(0, 1),
-    about="Whether each move was begun or called off.",
+    about="Whether each reassignment was started or cancelled.",
     fields=(
         Field("throttleTimeMs", "int32", (0, 1),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("allowReplicationFactorChange", "bool", (1, 1), default=True,
-              about="What the request said on changing the number of replicas; since v1."),
+              about="AllowReplicationFactorChange of the request; since v1."),
         Field("errorCode", "int16", (0, 1),
-              about="Why nothing was begun at all, 0 if partitions speak for themselves."),
+              about="Error code of the whole request; 0 if there is none. Each partition has its own."),
         Field("errorMessage", "string", (0, 1), nullable=(0, 1),
-              about="The broker's explanation of the error code, for people; null when there is nothing to add."),
+              about="Error message that goes with the error code, if the broker sent one; otherwise null."),
         Field("responses", "[]ReassignableTopicResponse", (0, 1), struct=REASSIGNABLE_TOPIC_RESPONSE,
               about="Results by topic."),
     ),

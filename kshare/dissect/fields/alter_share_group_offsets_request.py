@@ -5,13 +5,13 @@ from kshare.dissect.table import Field, Message
 ALTER_SHARE_GROUP_OFFSETS_REQUEST_PARTITION = (
     Field("partitionIndex", "int32", (0, 0), about="Partition number."),
     Field("startOffset", "int64", (0, 0),
-          about="Offset to deliver from; states and delivery counts of records behind it are forgotten."),
+          about="New start offset (SPSO); delivery states and delivery counts of the partition are discarded."),
 )
 
 ALTER_SHARE_GROUP_OFFSETS_REQUEST_TOPIC = (
-    Field("topicName", "string", (0, 0), entity="topicName", about="Topic to set offsets for."),
+    Field("topicName", "string", (0, 0), entity="topicName", about="Name of the topic."),
     Field("partitions", "[]AlterShareGroupOffsetsRequestPartition", (0, 0), struct=ALTER_SHARE_GROUP_OFFSETS_REQUEST_PARTITION,
-          about="New start offsets by partition."),
+          about="New start offsets, by partition."),
 )
 
 MESSAGE = Message(
@@ -20,10 +20,10 @@ MESSAGE = Message(
     api_key=91,
     versions=(0, 0),
     flexible=(0, 0),
-    about="Admin to group coordinator: set where a share group starts reading. The group must be empty.",
+    about="Sets the start offsets of a share group. Sent by admin clients to the group coordinator; the group must be empty.",
     fields=(
         Field("groupId", "string", (0, 0), entity="groupId", about="Share group whose offsets are set."),
         Field("topics", "[]AlterShareGroupOffsetsRequestTopic", (0, 0), struct=ALTER_SHARE_GROUP_OFFSETS_REQUEST_TOPIC,
-              about="New start offsets by topic."),
+              about="New start offsets, by topic."),
     ),
 )

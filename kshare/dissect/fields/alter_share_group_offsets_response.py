@@ -4,14 +4,14 @@ from kshare.dissect.table import Field, Message
 
 ALTER_SHARE_GROUP_OFFSETS_RESPONSE_PARTITION = (
     Field("partitionIndex", "int32", (0, 0), about="Partition number."),
-    Field("errorCode", "int16", (0, 0), about="Why this start offset was not set, 0 if it was."),
+    Field("errorCode", "int16", (0, 0), about="Error code; 0 if this start offset was set."),
     Field("errorMessage", "string", (0, 0), nullable=(0, 0), default=None,
-          about="Explanation of why the start offset was not set; null if it was."),
+          about="Error message; null if the start offset was set."),
 )
 
 ALTER_SHARE_GROUP_OFFSETS_RESPONSE_TOPIC = (
-    Field("topicName", "string", (0, 0), entity="topicName", about="Topic that offsets were to be set for."),
-    Field("topicId", "uuid", (0, 0), about="Id of that topic, zero if it does not exist."),
+    Field("topicName", "string", (0, 0), entity="topicName", about="Name of the topic in the request."),
+    Field("topicId", "uuid", (0, 0), about="Id of the topic; zero if the topic does not exist."),
     Field("partitions", "[]AlterShareGroupOffsetsResponsePartition", (0, 0), struct=ALTER_SHARE_GROUP_OFFSETS_RESPONSE_PARTITION,
           about="Results by partition."),
 )
@@ -22,14 +22,14 @@ MESSAGE = Message(
     api_key=91,
     versions=(0, 0),
     flexible=(0, 0),
-    about="Whether each start offset was set.",
+    about="Result of setting each start offset.",
     fields=(
         Field("throttleTimeMs", "int32", (0, 0),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("errorCode", "int16", (0, 0),
-              about="Why nothing was set at all, 0 if partitions speak for themselves; NON_EMPTY_GROUP while members remain."),
+              about="Error code of the whole request; 0 if there is none. NON_EMPTY_GROUP if the group still has members."),
         Field("errorMessage", "string", (0, 0), nullable=(0, 0), default=None,
-              about="The broker's explanation of the error code, for people; null when there is nothing to add."),
+              about="Error message that goes with the error code, if the broker sent one; otherwise null."),
         Field("responses", "[]AlterShareGroupOffsetsResponseTopic", (0, 0), struct=ALTER_SHARE_GROUP_OFFSETS_RESPONSE_TOPIC,
               about="Results by topic."),
     ),

@@ -5,17 +5,17 @@ from kshare.dissect.table import Field, Message
 SCRAM_CREDENTIAL_DELETION = (
     Field("name", "string", (0, 0), about="Name of the user."),
     Field("mechanism", "int8", (0, 0),
-          about="Mechanism whose credential goes: 1 SCRAM-SHA-256, 2 SCRAM-SHA-512."),
+          about="Mechanism of the credential to delete: 1 SCRAM-SHA-256, 2 SCRAM-SHA-512."),
 )
 
 SCRAM_CREDENTIAL_UPSERTION = (
     Field("name", "string", (0, 0), about="Name of the user."),
     Field("mechanism", "int8", (0, 0),
-          about="Mechanism the credential is for: 1 SCRAM-SHA-256, 2 SCRAM-SHA-512."),
-    Field("iterations", "int32", (0, 0), about="How often the password was hashed; at least 4096."),
-    Field("salt", "bytes", (0, 0), about="Random bytes that were hashed with the password."),
+          about="Mechanism of the credential: 1 SCRAM-SHA-256, 2 SCRAM-SHA-512."),
+    Field("iterations", "int32", (0, 0), about="Number of hash iterations; at least 4096."),
+    Field("salt", "bytes", (0, 0), about="Random salt of the hash."),
     Field("saltedPassword", "bytes", (0, 0),
-          about="Password after salting and hashing; as good as the password to a thief, so it must not be logged."),
+          about="Salted and hashed password; it is as sensitive as the password itself and must not be logged."),
 )
 
 MESSAGE = Message(
@@ -24,11 +24,11 @@ MESSAGE = Message(
     api_key=51,
     versions=(0, 0),
     flexible=(0, 0),
-    about="Sets or removes SCRAM credentials of users. The password itself never travels, but its salted hash does.",
+    about="Sets or deletes SCRAM credentials of users. The request contains a salted hash of the password, not the password itself.",
     fields=(
         Field("deletions", "[]ScramCredentialDeletion", (0, 0), struct=SCRAM_CREDENTIAL_DELETION,
-              about="Users and mechanisms that shall no longer log in."),
+              about="Credentials to delete."),
         Field("upsertions", "[]ScramCredentialUpsertion", (0, 0), struct=SCRAM_CREDENTIAL_UPSERTION,
-              about="Credentials to set, whether there were any or not."),
+              about="Credentials to create or replace."),
     ),
 )

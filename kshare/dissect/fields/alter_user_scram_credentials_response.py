@@ -4,9 +4,9 @@ from kshare.dissect.table import Field, Message
 
 ALTER_USER_SCRAM_CREDENTIALS_RESULT = (
     Field("user", "string", (0, 0), about="Name of the user."),
-    Field("errorCode", "int16", (0, 0), about="Why nothing changed for this user, 0 if it did."),
+    Field("errorCode", "int16", (0, 0), about="Error code; 0 if the credentials of this user were changed."),
     Field("errorMessage", "string", (0, 0), nullable=(0, 0),
-          about="The broker's explanation of the error code, for people; null when there is nothing to add."),
+          about="Error message that goes with the error code, if the broker sent one; otherwise null."),
 )
 
 MESSAGE = Message(
@@ -15,11 +15,11 @@ MESSAGE = Message(
     api_key=51,
     versions=(0, 0),
     flexible=(0, 0),
-    about="Whether the credentials of each user were changed.",
+    about="Result of changing the credentials of each user.",
     fields=(
         Field("throttleTimeMs", "int32", (0, 0),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("results", "[]AlterUserScramCredentialsResult", (0, 0), struct=ALTER_USER_SCRAM_CREDENTIALS_RESULT,
-              about="One result for each user."),
+              about="One result per user."),
     ),
 )

@@ -3,23 +3,23 @@
 from kshare.dissect.table import Field, Message
 
 API_VERSION = (
-    Field("apiKey", "int16", (0, 5), about="Number of the API."),
-    Field("minVersion", "int16", (0, 5), about="Lowest version of the API that is accepted."),
-    Field("maxVersion", "int16", (0, 5), about="Highest version of the API that is accepted."),
+    Field("apiKey", "int16", (0, 5), about="API key."),
+    Field("minVersion", "int16", (0, 5), about="Lowest supported version of the API."),
+    Field("maxVersion", "int16", (0, 5), about="Highest supported version of the API."),
 )
 
 SUPPORTED_FEATURE_KEY = (
     Field("name", "string", (3, 5), about="Name of the feature, such as share.version."),
-    Field("minVersion", "int16", (3, 5), about="Lowest level the software can run."),
-    Field("maxVersion", "int16", (3, 5), about="Highest level the software can run."),
+    Field("minVersion", "int16", (3, 5), about="Lowest level that the software supports."),
+    Field("maxVersion", "int16", (3, 5), about="Highest level that the software supports."),
 )
 
 FINALIZED_FEATURE_KEY = (
     Field("name", "string", (3, 5),
-          about="Name of the feature; share groups work when share.version is here at level 1 or more."),
-    Field("maxVersionLevel", "int16", (3, 5), about="Level in force in the cluster."),
+          about="Name of the feature; share groups are enabled if share.version has level 1 or higher."),
+    Field("maxVersionLevel", "int16", (3, 5), about="Feature level of the cluster."),
     Field("minVersionLevel", "int16", (3, 5),
-          about="Lowest level in force; clusters of today put the same number here as in MaxVersionLevel."),
+          about="Lowest feature level of the cluster; current releases send the same value as MaxVersionLevel."),
 )
 
 MESSAGE = Message(
@@ -28,21 +28,21 @@ MESSAGE = Message(
     api_key=18,
     versions=(0, 5),
     flexible=(3, 5),
-    about="APIs, versions and features of the broker. Without ShareFetch in the list, it has no share groups.",
+    about="APIs, versions and features that the broker supports. If ShareFetch is not listed, the broker does not support share groups.",
     fields=(
         Field("errorCode", "int16", (0, 5),
-              about="0, or UNSUPPORTED_VERSION with a v0 body, after which the client asks again in a version listed."),
+              about="0, or UNSUPPORTED_VERSION in a v0 body; then the client retries with a version that is listed."),
         Field("apiKeys", "[]ApiVersion", (0, 5), struct=API_VERSION,
-              about="One entry for each API that this listener serves."),
+              about="One entry per API that this listener serves."),
         Field("throttleTimeMs", "int32", (1, 5),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("supportedFeatures", "[]SupportedFeatureKey", (3, 5), tagged=(3, 5), tag=0, struct=SUPPORTED_FEATURE_KEY,
-              about="Feature levels that the broker's software could run; look for share.version."),
+              about="Feature levels that the broker's software supports; for share groups, share.version matters."),
         Field("finalizedFeaturesEpoch", "int64", (3, 5), tagged=(3, 5), tag=1, default=-1,
-              about="Metadata offset that FinalizedFeatures is taken from; the higher is the newer, -1 is unknown."),
+              about="Metadata offset at which FinalizedFeatures was read; a higher one is newer, -1 means unknown."),
         Field("finalizedFeatures", "[]FinalizedFeatureKey", (3, 5), tagged=(3, 5), tag=2, struct=FINALIZED_FEATURE_KEY,
-              about="Feature levels that the cluster has switched on."),
+              about="Feature levels that are enabled in the cluster."),
         Field("zkMigrationReady", "bool", (3, 5), tagged=(3, 5), tag=3,
-              about="Left over from the move away from ZooKeeper; of no use to clients."),
+              about="Remnant of the migration from ZooKeeper; clients can ignore it."),
     ),
 )

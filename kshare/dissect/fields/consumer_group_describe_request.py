@@ -8,11 +8,11 @@ MESSAGE = Message(
     api_key=69,
     versions=(0, 1),
     flexible=(0, 1),
-    about="Asks for state, members and assignments of consumer groups of the new kind.",
+    about="Describes consumer groups of the KIP-848 protocol: state, members and assignments.",
     fields=(
         Field("groupIds", "[]string", (0, 1), entity="groupId",
-              about="Consumer groups to describe, all coordinated by the broker asked."),
+              about="Consumer groups to describe; the receiving broker must be the coordinator of each."),
         Field("includeAuthorizedOperations", "bool", (0, 1),
-              about="Whether to tell also which operations the caller is allowed on each group."),
+              about="Whether to include the operations that the client is authorized to perform on each group."),
     ),
 )

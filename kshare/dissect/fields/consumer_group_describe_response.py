@@ -4,8 +4,8 @@ from kshare.dissect.table import Field, Message
 
 TOPIC_PARTITIONS = (
     Field("topicId", "uuid", (0, 1), about="Topic of the partitions."),
-    Field("topicName", "string", (0, 1), entity="topicName", about="Name of that topic."),
-    Field("partitions", "[]int32", (0, 1), about="Partition numbers of that topic."),
+    Field("topicName", "string", (0, 1), entity="topicName", about="Name of the topic."),
+    Field("partitions", "[]int32", (0, 1), about="Partition numbers of the topic."),
 )
 
 ASSIGNMENT = (
@@ -18,38 +18,38 @@ MEMBER = (
     Field("instanceId", "string", (0, 1), nullable=(0, 1), default=None,
           about="Id of a static member; null for a dynamic one."),
     Field("rackId", "string", (0, 1), nullable=(0, 1), default=None,
-          about="Rack that the member gave; null if it gave none."),
+          about="Rack of the member; null if it has none."),
     Field("memberEpoch", "int32", (0, 1),
-          about="Last epoch given to the member; it reaches AssignmentEpoch when the member has caught up."),
-    Field("clientId", "string", (0, 1), about="Client id in the header of the member's requests."),
-    Field("clientHost", "string", (0, 1), about="Address that the member's heartbeats come from."),
+          about="Current epoch of the member; equals AssignmentEpoch once the member has reconciled its assignment."),
+    Field("clientId", "string", (0, 1), about="Client id from the member's request headers."),
+    Field("clientHost", "string", (0, 1), about="Address from which the member sends its heartbeats."),
     Field("subscribedTopicNames", "[]string", (0, 1), entity="topicName",
-          about="Topics the member subscribes to by name."),
+          about="Names of the topics to which the member subscribes."),
     Field("subscribedTopicRegex", "string", (0, 1), nullable=(0, 1), default=None,
-          about="Expression the member subscribes by; null if it uses none."),
-    Field("assignment", "Assignment", (0, 1), struct=ASSIGNMENT, about="Partitions the member has now."),
+          about="Regular expression to which the member subscribes; null if it has none."),
+    Field("assignment", "Assignment", (0, 1), struct=ASSIGNMENT,
+          about="Partitions that are currently assigned to the member."),
     Field("targetAssignment", "Assignment", (0, 1), struct=ASSIGNMENT,
-          about="Partitions the member shall have once others have given them up."),
+          about="Partitions that the member will have once other members have revoked them."),
     Field("memberType", "int8", (1, 1), default=-1,
-          about="0 speaks the classic protocol, 1 the new one, -1 is not told. Since v1."),
+          about="0 for the classic protocol, 1 for the consumer protocol, -1 unknown. Since v1."),
 )
 
 DESCRIBED_GROUP = (
     Field("errorCode", "int16", (0, 1),
-          about="Why this group could not be described, 0 if it was; GROUP_ID_NOT_FOUND also for groups of another type."),
+          about="Error code; 0 if the group was described. GROUP_ID_NOT_FOUND also for groups of another type."),
     Field("errorMessage", "string", (0, 1), nullable=(0, 1), default=None,
-          about="The broker's explanation of the error code, for people; null when there is nothing to add."),
-    Field("groupId", "string", (0, 1), entity="groupId", about="Group that this description is about."),
+          about="Error message that goes with the error code, if the broker sent one; otherwise null."),
+    Field("groupId", "string", (0, 1), entity="groupId", about="Id of the described group."),
     Field("groupState", "string", (0, 1), about="Empty, Assigning, Reconciling, Stable or Dead."),
     Field("groupEpoch", "int32", (0, 1),
-          about="Rises whenever members, subscriptions or the topics' partitions change."),
+          about="Group epoch; increases when members, subscriptions or the topics' partitions change."),
     Field("assignmentEpoch", "int32", (0, 1),
-          about="Group epoch that the target assignment was computed for."),
-    Field("assignorName", "string", (0, 1),
-          about="Assignor in the coordinator that spreads partitions over members."),
-    Field("members", "[]Member", (0, 1), struct=MEMBER, about="Members of the group at this moment."),
+          about="Group epoch for which the target assignment was computed."),
+    Field("assignorName", "string", (0, 1), about="Name of the server-side assignor."),
+    Field("members", "[]Member", (0, 1), struct=MEMBER, about="Current members of the group."),
     Field("authorizedOperations", "int32", (0, 1), default=-2147483648,
-          about="Bit field of what the caller may do with this group; -2147483648 if it was not asked for."),
+          about="Bit field of the operations that the client is authorized to perform on the group; -2147483648 if not requested."),
 )
 
 MESSAGE = Message(
@@ -58,11 +58,11 @@ MESSAGE = Message(
     api_key=69,
     versions=(0, 1),
     flexible=(0, 1),
-    about="State, members and assignments of the consumer groups asked for.",
+    about="State, members and assignments of the requested consumer groups.",
     fields=(
         Field("throttleTimeMs", "int32", (0, 1),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("groups", "[]DescribedGroup", (0, 1), struct=DESCRIBED_GROUP,
-              about="One description for each group asked for."),
+              about="One description per requested group."),
     ),
 )

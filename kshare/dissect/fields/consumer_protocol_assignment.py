@@ -13,11 +13,11 @@ MESSAGE = Message(
     api_key=None,
     versions=(0, 3),
     flexible=(1, 0),
-    about="What a classic group's leader gives to a consumer; it travels inside SyncGroup and behind a version number of two bytes.",
+    about="Assignment of a consumer in a classic group, after a version number of two bytes. Contained in SyncGroup.",
     fields=(
         Field("assignedPartitions", "[]TopicPartition", (0, 3), struct=TOPIC_PARTITION,
-              about="Partitions the consumer gets, by topic."),
+              about="Partitions assigned to the consumer, by topic."),
         Field("userData", "bytes", (0, 3), nullable=(0, 3), default=None,
-              about="Bytes private to the assignor; null for none."),
+              about="Data private to the assignor; null for none."),
     ),
 )

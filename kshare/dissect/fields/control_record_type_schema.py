@@ -8,9 +8,9 @@ MESSAGE = Message(
     api_key=None,
     versions=(0, 0),
     flexible=(1, 0),
-    about="Key of a control record, behind a version number of two bytes; share consumers never hand these out and acknowledge them as gaps.",
+    about="Key of a control record, after a version number of two bytes. Share consumers don't deliver control records; they acknowledge them as gaps.",
     fields=(
         Field("type", "int16", (0, 0),
-              about="0 aborts and 1 commits a transaction; 2 and above belong to the controllers' own log."),
+              about="0 for an abort marker, 1 for a commit marker; 2 and higher occur only in the controllers' log."),
     ),
 )

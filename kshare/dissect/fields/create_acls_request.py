@@ -4,16 +4,17 @@ from kshare.dissect.table import Field, Message
 
 ACL_CREATION = (
     Field("resourceType", "int8", (1, 3),
-          about="2 topic, 3 group, 4 cluster, 5 transactional id, 6 delegation token, 7 user."),
-    Field("resourceName", "string", (1, 3), about="Name of the resource, or the prefix; * stands for all."),
+          about="Resource type: 2 topic, 3 group, 4 cluster, 5 transactional id, 6 delegation token, 7 user."),
+    Field("resourceName", "string", (1, 3), about="Name of the resource, or its prefix; * matches all."),
     Field("resourcePatternType", "int8", (1, 3), default=3,
-          about="Whether the name is meant literally (3) or as a prefix (4)."),
+          about="Pattern type of the name: 3 literal, 4 prefixed."),
     Field("principal", "string", (1, 3),
-          about="Principal the rule is for, such as User:alice; User:* stands for all."),
-    Field("host", "string", (1, 3), about="Address the rule is for; * stands for all."),
+          about="Principal of the ACL, such as User:alice; User:* matches all."),
+    Field("host", "string", (1, 3), about="Host of the ACL; * matches all."),
     Field("operation", "int8", (1, 3),
-          about="What the rule is about: 2 all, 3 read, 4 write, 5 create, 6 delete, 7 alter, 8 describe; more follow."),
-    Field("permissionType", "int8", (1, 3), about="2 deny, which wins, or 3 allow."),
+          about="Operation: 2 all, 3 read, 4 write, 5 create, 6 delete, 7 alter, 8 describe; there are more."),
+    Field("permissionType", "int8", (1, 3),
+          about="Permission type: 2 deny, which takes precedence, or 3 allow."),
 )
 
 MESSAGE = Message(
@@ -22,8 +23,8 @@ MESSAGE = Message(
     api_key=30,
     versions=(1, 3),
     flexible=(2, 3),
-    about="Adds access rules.",
+    about="Creates ACLs.",
     fields=(
-        Field("creations", "[]AclCreation", (1, 3), struct=ACL_CREATION, about="Rules to add."),
+        Field("creations", "[]AclCreation", (1, 3), struct=ACL_CREATION, about="ACLs to create."),
     ),
 )

@@ -3,9 +3,9 @@
 from kshare.dissect.table import Field, Message
 
 ACL_CREATION_RESULT = (
-    Field("errorCode", "int16", (1, 3), about="Why the rule was not added, 0 if it was."),
+    Field("errorCode", "int16", (1, 3), about="Error code; 0 if the ACL was created."),
     Field("errorMessage", "string", (1, 3), nullable=(1, 3),
-          about="The broker's explanation of the error code, for people; null when there is nothing to add."),
+          about="Error message that goes with the error code, if the broker sent one; otherwise null."),
 )
 
 MESSAGE = Message(
@@ -14,11 +14,11 @@ MESSAGE = Message(
     api_key=30,
     versions=(1, 3),
     flexible=(2, 3),
-    about="Whether each access rule was added, in the order of the request.",
+    about="Result of creating each ACL, in the order of the request.",
     fields=(
         Field("throttleTimeMs", "int32", (1, 3),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("results", "[]AclCreationResult", (1, 3), struct=ACL_CREATION_RESULT,
-              about="One result for each rule."),
+              about="One result per ACL."),
     ),
 )

@@ -4,15 +4,14 @@ from kshare.dissect.table import Field, Message
 
 CREATE_PARTITIONS_ASSIGNMENT = (
     Field("brokerIds", "[]int32", (0, 3), entity="brokerId",
-          about="Brokers to hold the replicas of one new partition, preferred leader first."),
+          about="Brokers of one new partition's replicas, preferred leader first."),
 )
 
 CREATE_PARTITIONS_TOPIC = (
-    Field("name", "string", (0, 3), entity="topicName", about="Topic to enlarge."),
-    Field("count", "int32", (0, 3),
-          about="Number of partitions it shall have in the end, not how many to add."),
+    Field("name", "string", (0, 3), entity="topicName", about="Name of the topic."),
+    Field("count", "int32", (0, 3), about="New total number of partitions, not the number to add."),
     Field("assignments", "[]CreatePartitionsAssignment", (0, 3), nullable=(0, 3), struct=CREATE_PARTITIONS_ASSIGNMENT,
-          about="Placement of each new partition by hand; null lets the controller choose."),
+          about="Manual replica assignment of each new partition; null lets the controller choose."),
 )
 
 MESSAGE = Message(
@@ -21,11 +20,11 @@ MESSAGE = Message(
     api_key=37,
     versions=(0, 3),
     flexible=(2, 3),
-    about="Adds partitions to topics. Share groups are assigned them once their state is initialized.",
+    about="Adds partitions to topics. Share groups are assigned the new partitions once their state is initialized.",
     fields=(
         Field("topics", "[]CreatePartitionsTopic", (0, 3), struct=CREATE_PARTITIONS_TOPIC,
-              about="Topics to enlarge."),
+              about="Topics to add partitions to."),
         Field("timeoutMs", "int32", (0, 3), about="Milliseconds to wait for the controller."),
-        Field("validateOnly", "bool", (0, 3), about="Whether only to check if it would work."),
+        Field("validateOnly", "bool", (0, 3), about="Whether to validate the request without applying it."),
     ),
 )

@@ -3,11 +3,11 @@
 from kshare.dissect.table import Field, Message
 
 CREATE_PARTITIONS_TOPIC_RESULT = (
-    Field("name", "string", (0, 3), entity="topicName", about="Topic that was to be enlarged."),
+    Field("name", "string", (0, 3), entity="topicName", about="Name of the topic in the request."),
     Field("errorCode", "int16", (0, 3),
-          about="Why the topic was not enlarged, 0 if it was; a topic can't shrink."),
+          about="Error code; 0 if partitions were added. A topic can't have fewer partitions than before."),
     Field("errorMessage", "string", (0, 3), nullable=(0, 3), default=None,
-          about="Explanation of why the topic was not enlarged; null if it was."),
+          about="Error message; null if partitions were added."),
 )
 
 MESSAGE = Message(
@@ -16,11 +16,11 @@ MESSAGE = Message(
     api_key=37,
     versions=(0, 3),
     flexible=(2, 3),
-    about="Whether each topic was enlarged.",
+    about="Result of adding partitions to each topic.",
     fields=(
         Field("throttleTimeMs", "int32", (0, 3),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("results", "[]CreatePartitionsTopicResult", (0, 3), struct=CREATE_PARTITIONS_TOPIC_RESULT,
-              about="One result for each topic."),
+              about="One result per topic."),
     ),
 )

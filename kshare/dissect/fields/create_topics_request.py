@@ -5,24 +5,24 @@ from kshare.dissect.table import Field, Message
 CREATABLE_REPLICA_ASSIGNMENT = (
     Field("partitionIndex", "int32", (2, 7), about="Partition number."),
     Field("brokerIds", "[]int32", (2, 7), entity="brokerId",
-          about="Brokers to hold the replicas, preferred leader first."),
+          about="Brokers of the partition's replicas, preferred leader first."),
 )
 
 CREATABLE_TOPIC_CONFIG = (
-    Field("name", "string", (2, 7), about="Name of the setting, such as retention.ms."),
-    Field("value", "string", (2, 7), nullable=(2, 7), about="Value of the setting; null is refused."),
+    Field("name", "string", (2, 7), about="Name of the config, such as retention.ms."),
+    Field("value", "string", (2, 7), nullable=(2, 7), about="Value of the config; null is rejected."),
 )
 
 CREATABLE_TOPIC = (
-    Field("name", "string", (2, 7), entity="topicName", about="Name of the new topic."),
+    Field("name", "string", (2, 7), entity="topicName", about="Name of the topic."),
     Field("numPartitions", "int32", (2, 7),
-          about="Number of partitions; -1 takes the broker's default, or goes with Assignments."),
+          about="Number of partitions; -1 for the broker's default, or if Assignments is set."),
     Field("replicationFactor", "int16", (2, 7),
-          about="Replicas of each partition; -1 takes the broker's default, or goes with Assignments."),
+          about="Replication factor; -1 for the broker's default, or if Assignments is set."),
     Field("assignments", "[]CreatableReplicaAssignment", (2, 7), struct=CREATABLE_REPLICA_ASSIGNMENT,
-          about="Placement of every partition by hand; empty lets the controller choose."),
+          about="Manual replica assignment of each partition; empty lets the controller choose."),
     Field("configs", "[]CreatableTopicConfig", (2, 7), struct=CREATABLE_TOPIC_CONFIG,
-          about="Settings that differ from the broker's defaults."),
+          about="Topic configs that differ from the broker's defaults."),
 )
 
 MESSAGE = Message(
@@ -31,10 +31,11 @@ MESSAGE = Message(
     api_key=19,
     versions=(2, 7),
     flexible=(5, 7),
-    about="Creates topics, of given size or by hand-made placement.",
+    about="Creates topics, with a number of partitions or a manual replica assignment.",
     fields=(
-        Field("topics", "[]CreatableTopic", (2, 7), struct=CREATABLE_TOPIC, about="New topics wanted."),
+        Field("topics", "[]CreatableTopic", (2, 7), struct=CREATABLE_TOPIC, about="Topics to create."),
         Field("timeoutMs", "int32", (2, 7), default=60000, about="Milliseconds to wait for the controller."),
-        Field("validateOnly", "bool", (2, 7), about="Whether only to check if it would work; since v1."),
+        Field("validateOnly", "bool", (2, 7),
+              about="Whether to validate the request without applying it; since v1."),
     ),
 )

@@ -3,31 +3,32 @@
 from kshare.dissect.table import Field, Message
 
 CREATABLE_TOPIC_CONFIGS = (
-    Field("name", "string", (5, 7), about="Name of the setting."),
+    Field("name", "string", (5, 7), about="Name of the config."),
     Field("value", "string", (5, 7), nullable=(5, 7),
-          about="Value of the setting; null if it is secret or has none."),
-    Field("readOnly", "bool", (5, 7), about="Whether the setting can't be changed."),
+          about="Value of the config; null if it is sensitive or not set."),
+    Field("readOnly", "bool", (5, 7), about="Whether the config is read-only."),
     Field("configSource", "int8", (5, 7), default=-1,
-          about="Where the value is from: 1 topic, 2 broker, 3 all brokers, 4 broker's file, 5 default, 0 and -1 unknown."),
+          about="Source of the value: 1 topic, 2 broker, 3 all brokers, 4 broker's file, 5 default, 0 and -1 unknown."),
     Field("isSensitive", "bool", (5, 7),
-          about="Whether the setting is a secret, so that its value is not told."),
+          about="Whether the config is sensitive; if so, its value is not returned."),
 )
 
 CREATABLE_TOPIC_RESULT = (
     Field("name", "string", (2, 7), entity="topicName", about="Name of the topic."),
-    Field("topicId", "uuid", (7, 7), about="Id of the new topic, which share-group requests need; since v7."),
+    Field("topicId", "uuid", (7, 7),
+          about="Id of the new topic, which requests of share groups need; since v7."),
     Field("errorCode", "int16", (2, 7),
-          about="Why the topic was not created, 0 if it was; metadata may take a moment to show it."),
+          about="Error code; 0 if the topic was created. It may take a moment until metadata contains the topic."),
     Field("errorMessage", "string", (2, 7), nullable=(2, 7),
-          about="Explanation of why the topic was not created; null if it was."),
+          about="Error message; null if the topic was created."),
     Field("topicConfigErrorCode", "int16", (5, 7), tagged=(5, 7), tag=0,
-          about="Why Configs is missing, for lack of authorization mostly; 0 if it is not."),
+          about="Error code that explains why Configs is null, usually missing authorization; 0 if Configs is present."),
     Field("numPartitions", "int32", (5, 7), default=-1,
-          about="Number of partitions it got; -1 if the caller may not know."),
+          about="Number of partitions; -1 if the client is not authorized to see it."),
     Field("replicationFactor", "int16", (5, 7), default=-1,
-          about="Replicas of each partition; -1 if the caller may not know."),
+          about="Replication factor; -1 if the client is not authorized to see it."),
     Field("configs", "[]CreatableTopicConfigs", (5, 7), nullable=(5, 7), struct=CREATABLE_TOPIC_CONFIGS,
-          about="Settings in force for the topic; null if the caller may not know."),
+          about="Configs of the topic; null if the client is not authorized to see them."),
 )
 
 MESSAGE = Message(
@@ -36,11 +37,11 @@ MESSAGE = Message(
     api_key=19,
     versions=(2, 7),
     flexible=(5, 7),
-    about="Whether each topic was created, and what it looks like.",
+    about="Result of creating each topic, with the topic's id and configs.",
     fields=(
         Field("throttleTimeMs", "int32", (2, 7),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("topics", "[]CreatableTopicResult", (2, 7), struct=CREATABLE_TOPIC_RESULT,
-              about="One result for each topic."),
+              about="One result per topic."),
     ),
 )

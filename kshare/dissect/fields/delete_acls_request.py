@@ -4,18 +4,17 @@ from kshare.dissect.table import Field, Message
 
 DELETE_ACLS_FILTER = (
     Field("resourceTypeFilter", "int8", (1, 3),
-          about="Kind of resource: 1 any, 2 topic, 3 group, 4 cluster, 5 transactional id, 6 token, 7 user."),
+          about="Resource type: 1 any, 2 topic, 3 group, 4 cluster, 5 transactional id, 6 token, 7 user."),
     Field("resourceNameFilter", "string", (1, 3), nullable=(1, 3),
           about="Name of the resource; null matches any."),
     Field("patternTypeFilter", "int8", (1, 3), default=3,
-          about="3 literal, 4 prefix, 1 either of them, 2 everything that would apply to the name. Since v1."),
+          about="Pattern type: 1 any, 2 every pattern that applies to the name, 3 literal, 4 prefixed. Since v1."),
     Field("principalFilter", "string", (1, 3), nullable=(1, 3),
-          about="Principal the rule is for; null matches any."),
-    Field("hostFilter", "string", (1, 3), nullable=(1, 3),
-          about="Address the rule is for; null matches any."),
+          about="Principal of the ACL; null matches any."),
+    Field("hostFilter", "string", (1, 3), nullable=(1, 3), about="Host of the ACL; null matches any."),
     Field("operation", "int8", (1, 3),
-          about="1 any, 2 all, 3 read, 4 write, 5 create, 6 delete, 7 alter, 8 describe, 9 cluster action; more follow."),
-    Field("permissionType", "int8", (1, 3), about="1 either, 2 deny, 3 allow."),
+          about="Operation: 1 any, 2 all, 3 read, 4 write, 5 create, 6 delete, 7 alter, 8 describe, 9 cluster action; there are more."),
+    Field("permissionType", "int8", (1, 3), about="Permission type: 1 any, 2 deny, 3 allow."),
 )
 
 MESSAGE = Message(
@@ -24,9 +23,9 @@ MESSAGE = Message(
     api_key=31,
     versions=(1, 3),
     flexible=(2, 3),
-    about="Removes all access rules that match the filters.",
+    about="Deletes all ACLs that match the filters.",
     fields=(
         Field("filters", "[]DeleteAclsFilter", (1, 3), struct=DELETE_ACLS_FILTER,
-              about="Filters, each of which removes what matches."),
+              about="Filters; the ACLs that match any of them are deleted."),
     ),
 )

@@ -3,27 +3,26 @@
 from kshare.dissect.table import Field, Message
 
 DELETE_ACLS_MATCHING_ACL = (
-    Field("errorCode", "int16", (1, 3), about="Why this rule was not removed, 0 if it was."),
+    Field("errorCode", "int16", (1, 3), about="Error code; 0 if this ACL was deleted."),
     Field("errorMessage", "string", (1, 3), nullable=(1, 3),
-          about="Explanation of why the rule was not removed; null if it was."),
+          about="Error message; null if this ACL was deleted."),
     Field("resourceType", "int8", (1, 3),
-          about="2 topic, 3 group, 4 cluster, 5 transactional id, 6 delegation token, 7 user."),
-    Field("resourceName", "string", (1, 3), about="Name of the resource, or the prefix; * stands for all."),
-    Field("patternType", "int8", (1, 3), default=3,
-          about="Whether the name was meant literally (3) or as a prefix (4)."),
-    Field("principal", "string", (1, 3), about="Principal the rule was for."),
-    Field("host", "string", (1, 3), about="Address the rule was for; * stands for all."),
+          about="Resource type: 2 topic, 3 group, 4 cluster, 5 transactional id, 6 delegation token, 7 user."),
+    Field("resourceName", "string", (1, 3), about="Name of the resource, or its prefix; * matches all."),
+    Field("patternType", "int8", (1, 3), default=3, about="Pattern type of the name: 3 literal, 4 prefixed."),
+    Field("principal", "string", (1, 3), about="Principal of the ACL."),
+    Field("host", "string", (1, 3), about="Host of the ACL; * matches all."),
     Field("operation", "int8", (1, 3),
-          about="What the rule was about: 2 all, 3 read, 4 write, 5 create, 6 delete, 7 alter, 8 describe; more follow."),
-    Field("permissionType", "int8", (1, 3), about="2 deny or 3 allow."),
+          about="Operation: 2 all, 3 read, 4 write, 5 create, 6 delete, 7 alter, 8 describe; there are more."),
+    Field("permissionType", "int8", (1, 3), about="Permission type: 2 deny or 3 allow."),
 )
 
 DELETE_ACLS_FILTER_RESULT = (
-    Field("errorCode", "int16", (1, 3), about="Why the filter could not be applied, 0 if it could."),
+    Field("errorCode", "int16", (1, 3), about="Error code; 0 if the filter was applied."),
     Field("errorMessage", "string", (1, 3), nullable=(1, 3),
-          about="Explanation of why the filter could not be applied; null if it could."),
+          about="Error message; null if the filter was applied."),
     Field("matchingAcls", "[]DeleteAclsMatchingAcl", (1, 3), struct=DELETE_ACLS_MATCHING_ACL,
-          about="Rules that matched the filter."),
+          about="ACLs that matched the filter."),
 )
 
 MESSAGE = Message(
@@ -32,11 +31,11 @@ MESSAGE = Message(
     api_key=31,
     versions=(1, 3),
     flexible=(2, 3),
-    about="Access rules that each filter removed, in the order of the request.",
+    about="ACLs that each filter deleted, in the order of the request.",
     fields=(
         Field("throttleTimeMs", "int32", (1, 3),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("filterResults", "[]DeleteAclsFilterResult", (1, 3), struct=DELETE_ACLS_FILTER_RESULT,
-              about="What each filter matched, in the order of the filters."),
+              about="One result per filter, in the order of the request."),
     ),
 )

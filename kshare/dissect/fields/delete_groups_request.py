@@ -8,9 +8,9 @@ MESSAGE = Message(
     api_key=42,
     versions=(0, 3),
     flexible=(2, 3),
-    about="Deletes groups of any type that have no members, along with their offsets or share state.",
+    about="Deletes empty groups of any type, including their offsets or share-group state.",
     fields=(
         Field("groupsNames", "[]string", (0, 3), entity="groupId",
-              about="Groups to delete, all coordinated by the broker asked."),
+              about="Groups to delete; the receiving broker must be the coordinator of each."),
     ),
 )

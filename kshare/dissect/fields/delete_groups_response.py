@@ -3,11 +3,11 @@
 from kshare.dissect.table import Field, Message
 
 DELETABLE_GROUP_RESULT = (
-    Field("groupId", "string", (0, 3), entity="groupId", about="Group that was to be deleted."),
+    Field("groupId", "string", (0, 3), entity="groupId", about="Id of the group in the request."),
     Field("errorCode", "int16", (0, 3),
-          about="Why the group still exists, 0 if it does not; NON_EMPTY_GROUP while it has members."),
+          about="Error code; 0 if the group was deleted. NON_EMPTY_GROUP if it has members."),
     Field("errorMessage", "string", (3, 3), nullable=(3, 3), default=None,
-          about="Explanation of why the group was not deleted; null if it was. Since v3."),
+          about="Error message; null if the group was deleted. Since v3."),
 )
 
 MESSAGE = Message(
@@ -16,11 +16,11 @@ MESSAGE = Message(
     api_key=42,
     versions=(0, 3),
     flexible=(2, 3),
-    about="Whether each group was deleted.",
+    about="Result of deleting each group.",
     fields=(
         Field("throttleTimeMs", "int32", (0, 3),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("results", "[]DeletableGroupResult", (0, 3), struct=DELETABLE_GROUP_RESULT,
-              about="One result for each group."),
+              about="One result per group."),
     ),
 )

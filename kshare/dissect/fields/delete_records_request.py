@@ -5,13 +5,13 @@ from kshare.dissect.table import Field, Message
 DELETE_RECORDS_PARTITION = (
     Field("partitionIndex", "int32", (0, 2), about="Partition number."),
     Field("offset", "int64", (0, 2),
-          about="First offset to keep; -1 deletes everything up to the high watermark."),
+          about="First offset to keep; -1 deletes all records up to the high watermark."),
 )
 
 DELETE_RECORDS_TOPIC = (
     Field("name", "string", (0, 2), entity="topicName", about="Topic of the partitions."),
     Field("partitions", "[]DeleteRecordsPartition", (0, 2), struct=DELETE_RECORDS_PARTITION,
-          about="Partitions to cut."),
+          about="Partitions to delete records from."),
 )
 
 MESSAGE = Message(
@@ -20,10 +20,10 @@ MESSAGE = Message(
     api_key=21,
     versions=(0, 2),
     flexible=(2, 2),
-    about="Deletes records from the front of partitions. Share groups move their start offsets along.",
+    about="Deletes the oldest records of partitions. Start offsets of share groups advance accordingly.",
     fields=(
         Field("topics", "[]DeleteRecordsTopic", (0, 2), struct=DELETE_RECORDS_TOPIC,
-              about="Partitions to cut, by topic."),
-        Field("timeoutMs", "int32", (0, 2), about="Milliseconds to wait for the replicas to follow."),
+              about="Partitions to delete records from, by topic."),
+        Field("timeoutMs", "int32", (0, 2), about="Milliseconds to wait for the replicas."),
     ),
 )

@@ -5,7 +5,7 @@ from kshare.dissect.table import Field, Message
 DELETE_RECORDS_PARTITION_RESULT = (
     Field("partitionIndex", "int32", (0, 2), about="Partition number."),
     Field("lowWatermark", "int64", (0, 2), about="Lowest offset that any replica still has; -1 on error."),
-    Field("errorCode", "int16", (0, 2), about="Why the partition was not cut, 0 if it was."),
+    Field("errorCode", "int16", (0, 2), about="Error code; 0 if the records were deleted."),
 )
 
 DELETE_RECORDS_TOPIC_RESULT = (
@@ -20,10 +20,10 @@ MESSAGE = Message(
     api_key=21,
     versions=(0, 2),
     flexible=(2, 2),
-    about="Where each partition begins now.",
+    about="New low watermark of each partition.",
     fields=(
         Field("throttleTimeMs", "int32", (0, 2),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("topics", "[]DeleteRecordsTopicResult", (0, 2), struct=DELETE_RECORDS_TOPIC_RESULT,
               about="Results by topic."),
     ),

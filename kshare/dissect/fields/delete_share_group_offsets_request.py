@@ -3,7 +3,7 @@
 from kshare.dissect.table import Field, Message
 
 DELETE_SHARE_GROUP_OFFSETS_REQUEST_TOPIC = (
-    Field("topicName", "string", (0, 0), entity="topicName", about="Topic to forget."),
+    Field("topicName", "string", (0, 0), entity="topicName", about="Name of the topic."),
 )
 
 MESSAGE = Message(
@@ -12,10 +12,10 @@ MESSAGE = Message(
     api_key=92,
     versions=(0, 0),
     flexible=(0, 0),
-    about="Admin to group coordinator: make a share group forget topics altogether. The group must be empty.",
+    about="Deletes a share group's offsets for topics. Sent by admin clients to the group coordinator; the group must be empty.",
     fields=(
-        Field("groupId", "string", (0, 0), entity="groupId", about="Share group that is to forget topics."),
+        Field("groupId", "string", (0, 0), entity="groupId", about="Share group whose offsets are deleted."),
         Field("topics", "[]DeleteShareGroupOffsetsRequestTopic", (0, 0), struct=DELETE_SHARE_GROUP_OFFSETS_REQUEST_TOPIC,
-              about="Topics to forget, with every partition."),
+              about="Topics whose offsets are deleted, in all partitions."),
     ),
 )

@@ -3,11 +3,11 @@
 from kshare.dissect.table import Field, Message
 
 DELETE_SHARE_GROUP_OFFSETS_RESPONSE_TOPIC = (
-    Field("topicName", "string", (0, 0), entity="topicName", about="Topic that was to be forgotten."),
-    Field("topicId", "uuid", (0, 0), about="Id of that topic, zero if it is not known."),
-    Field("errorCode", "int16", (0, 0), about="Why this topic's offsets were not deleted, 0 if they were."),
+    Field("topicName", "string", (0, 0), entity="topicName", about="Name of the topic in the request."),
+    Field("topicId", "uuid", (0, 0), about="Id of the topic; zero if unknown."),
+    Field("errorCode", "int16", (0, 0), about="Error code; 0 if the offsets for this topic were deleted."),
     Field("errorMessage", "string", (0, 0), nullable=(0, 0), default=None,
-          about="Explanation of why the offsets were not deleted; null if they were."),
+          about="Error message; null if the offsets were deleted."),
 )
 
 MESSAGE = Message(
@@ -16,14 +16,14 @@ MESSAGE = Message(
     api_key=92,
     versions=(0, 0),
     flexible=(0, 0),
-    about="Whether the group has forgotten each topic.",
+    about="Result of deleting the share group's offsets for each topic.",
     fields=(
         Field("throttleTimeMs", "int32", (0, 0),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("errorCode", "int16", (0, 0),
-              about="Why nothing was deleted at all, 0 if topics speak for themselves; NON_EMPTY_GROUP while members remain."),
+              about="Error code of the whole request; 0 if there is none. NON_EMPTY_GROUP if the group still has members."),
         Field("errorMessage", "string", (0, 0), nullable=(0, 0), default=None,
-              about="The broker's explanation of the error code, for people; null when there is nothing to add."),
+              about="Error message that goes with the error code, if the broker sent one; otherwise null."),
         Field("responses", "[]DeleteShareGroupOffsetsResponseTopic", (0, 0), struct=DELETE_SHARE_GROUP_OFFSETS_RESPONSE_TOPIC,
               about="Results by topic."),
     ),

@@ -9,7 +9,7 @@ PARTITION_DATA = (
 DELETE_STATE_DATA = (
     Field("topicId", "uuid", (0, 0), about="Topic of the share-partitions."),
     Field("partitions", "[]PartitionData", (0, 0), struct=PARTITION_DATA,
-          about="Share-partitions to forget."),
+          about="Share-partitions whose state is deleted."),
 )
 
 MESSAGE = Message(
@@ -18,10 +18,10 @@ MESSAGE = Message(
     api_key=86,
     versions=(0, 0),
     flexible=(0, 0),
-    about="Group coordinator to share coordinator: forget share-partitions, because a topic, its offsets or the whole group was deleted.",
+    about="Deletes the state of share-partitions when a topic, its offsets or the group is deleted. Sent by group coordinators to share coordinators.",
     fields=(
-        Field("groupId", "string", (0, 0), about="Share group that owned the state."),
+        Field("groupId", "string", (0, 0), about="Share group that the state belongs to."),
         Field("topics", "[]DeleteStateData", (0, 0), struct=DELETE_STATE_DATA,
-              about="Share-partitions to forget, by topic."),
+              about="Share-partitions whose state is deleted, by topic."),
     ),
 )

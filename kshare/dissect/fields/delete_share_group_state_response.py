@@ -4,10 +4,9 @@ from kshare.dissect.table import Field, Message
 
 PARTITION_RESULT = (
     Field("partition", "int32", (0, 0), about="Partition number."),
-    Field("errorCode", "int16", (0, 0),
-          about="Why the state was not deleted, 0 if it was or if there was none."),
+    Field("errorCode", "int16", (0, 0), about="Error code; 0 if the state was deleted or did not exist."),
     Field("errorMessage", "string", (0, 0), nullable=(0, 0), default=None,
-          about="The broker's explanation of the error code, for people; null when there is nothing to add."),
+          about="Error message that goes with the error code, if the broker sent one; otherwise null."),
 )
 
 DELETE_STATE_RESULT = (
@@ -22,7 +21,7 @@ MESSAGE = Message(
     api_key=86,
     versions=(0, 0),
     flexible=(0, 0),
-    about="Whether the durable state of each share-partition has been deleted.",
+    about="Result of deleting the persisted state of each share-partition.",
     fields=(
         Field("results", "[]DeleteStateResult", (0, 0), struct=DELETE_STATE_RESULT,
               about="Results by topic."),

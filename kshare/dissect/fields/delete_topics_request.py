@@ -4,8 +4,8 @@ from kshare.dissect.table import Field, Message
 
 DELETE_TOPIC_STATE = (
     Field("name", "string", (6, 6), nullable=(6, 6), default=None, entity="topicName",
-          about="Topic to delete by name; null if the id is given."),
-    Field("topicId", "uuid", (6, 6), about="Topic to delete by id; zero if the name is given."),
+          about="Name of the topic to delete; null if the id is given."),
+    Field("topicId", "uuid", (6, 6), about="Id of the topic to delete; zero if the name is given."),
 )
 
 MESSAGE = Message(
@@ -14,12 +14,12 @@ MESSAGE = Message(
     api_key=20,
     versions=(1, 6),
     flexible=(4, 6),
-    about="Deletes topics, with everything in them. Share groups lose what was left to deliver there.",
+    about="Deletes topics with all their records. Share groups lose the records that were not delivered yet.",
     fields=(
         Field("topics", "[]DeleteTopicState", (6, 6), struct=DELETE_TOPIC_STATE,
-              about="Topics to delete, since v6."),
+              about="Topics to delete; since v6."),
         Field("topicNames", "[]string", (1, 5), entity="topicName",
-              about="Names of topics to delete, up to v5."),
+              about="Names of the topics to delete, up to v5."),
         Field("timeoutMs", "int32", (1, 6), about="Milliseconds to wait for the controller."),
     ),
 )

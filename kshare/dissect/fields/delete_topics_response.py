@@ -4,11 +4,11 @@ from kshare.dissect.table import Field, Message
 
 DELETABLE_TOPIC_RESULT = (
     Field("name", "string", (1, 6), nullable=(6, 6), entity="topicName",
-          about="Name of the topic; null if the caller may not know it."),
+          about="Name of the topic; null if the client is not authorized to see it."),
     Field("topicId", "uuid", (6, 6), about="Id of the topic; since v6."),
-    Field("errorCode", "int16", (1, 6), about="Why the topic was not deleted, 0 if it was."),
+    Field("errorCode", "int16", (1, 6), about="Error code; 0 if the topic was deleted."),
     Field("errorMessage", "string", (5, 6), nullable=(5, 6), default=None,
-          about="Explanation of why the topic was not deleted; null if it was. Since v5."),
+          about="Error message; null if the topic was deleted. Since v5."),
 )
 
 MESSAGE = Message(
@@ -17,11 +17,11 @@ MESSAGE = Message(
     api_key=20,
     versions=(1, 6),
     flexible=(4, 6),
-    about="Whether each topic was deleted.",
+    about="Result of deleting each topic.",
     fields=(
         Field("throttleTimeMs", "int32", (1, 6),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("responses", "[]DeletableTopicResult", (1, 6), struct=DELETABLE_TOPIC_RESULT,
-              about="One result for each topic."),
+              about="One result per topic."),
     ),
 )

@@ -3,20 +3,20 @@
 from kshare.dissect.table import Field, Message
 
 ACL_DESCRIPTION = (
-    Field("principal", "string", (1, 3), about="Principal the rule is for, such as User:alice."),
-    Field("host", "string", (1, 3), about="Address the rule is for; * stands for all."),
+    Field("principal", "string", (1, 3), about="Principal of the ACL, such as User:alice."),
+    Field("host", "string", (1, 3), about="Host of the ACL; * matches all."),
     Field("operation", "int8", (1, 3),
-          about="What the rule is about: 2 all, 3 read, 4 write, 5 create, 6 delete, 7 alter, 8 describe; more follow."),
-    Field("permissionType", "int8", (1, 3), about="2 deny, which wins, or 3 allow."),
+          about="Operation: 2 all, 3 read, 4 write, 5 create, 6 delete, 7 alter, 8 describe; there are more."),
+    Field("permissionType", "int8", (1, 3),
+          about="Permission type: 2 deny, which takes precedence, or 3 allow."),
 )
 
 DESCRIBE_ACLS_RESOURCE = (
     Field("resourceType", "int8", (1, 3),
-          about="2 topic, 3 group, 4 cluster, 5 transactional id, 6 delegation token, 7 user."),
-    Field("resourceName", "string", (1, 3), about="Name of the resource, or the prefix; * stands for all."),
-    Field("patternType", "int8", (1, 3), default=3,
-          about="Whether the name is meant literally (3) or as a prefix (4)."),
-    Field("acls", "[]AclDescription", (1, 3), struct=ACL_DESCRIPTION, about="Rules on the resource."),
+          about="Resource type: 2 topic, 3 group, 4 cluster, 5 transactional id, 6 delegation token, 7 user."),
+    Field("resourceName", "string", (1, 3), about="Name of the resource, or its prefix; * matches all."),
+    Field("patternType", "int8", (1, 3), default=3, about="Pattern type of the name: 3 literal, 4 prefixed."),
+    Field("acls", "[]AclDescription", (1, 3), struct=ACL_DESCRIPTION, about="ACLs of the resource."),
 )
 
 MESSAGE = Message(
@@ -25,15 +25,15 @@ MESSAGE = Message(
     api_key=29,
     versions=(1, 3),
     flexible=(2, 3),
-    about="Access rules found, by resource. Share consumers need READ on the group and READ on the topics.",
+    about="Matching ACLs, by resource. Share consumers need READ on the group and on the topics.",
     fields=(
         Field("throttleTimeMs", "int32", (1, 3),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("errorCode", "int16", (1, 3),
-              about="Why the rules can't be listed, 0 if they can; SECURITY_DISABLED if the cluster has no authorizer."),
+              about="Error code; 0 if there is none. SECURITY_DISABLED if the cluster has no authorizer."),
         Field("errorMessage", "string", (1, 3), nullable=(1, 3),
-              about="The broker's explanation of the error code, for people; null when there is nothing to add."),
+              about="Error message that goes with the error code, if the broker sent one; otherwise null."),
         Field("resources", "[]DescribeAclsResource", (1, 3), struct=DESCRIBE_ACLS_RESOURCE,
-              about="Resources with rules that match."),
+              about="Resources that have matching ACLs."),
     ),
 )

@@ -3,11 +3,10 @@
 from kshare.dissect.table import Field, Message
 
 COMPONENT_DATA = (
-    Field("entityType", "string", (0, 1), about="Kind of part the condition is on: user, client-id or ip."),
+    Field("entityType", "string", (0, 1), about="Type of the component to filter by: user, client-id or ip."),
     Field("matchType", "int8", (0, 1),
-          about="0 matches the name given, 1 the default, 2 any that has a name."),
-    Field("match", "string", (0, 1), nullable=(0, 1),
-          about="Name to match; null with the other match types."),
+          about="Match type: 0 the exact name, 1 the default, 2 any specified name."),
+    Field("match", "string", (0, 1), nullable=(0, 1), about="Name to match; null for the other match types."),
 )
 
 MESSAGE = Message(
@@ -16,11 +15,11 @@ MESSAGE = Message(
     api_key=48,
     versions=(0, 1),
     flexible=(1, 1),
-    about="Reads the quotas of users, client ids and addresses.",
+    about="Lists the quotas of users, client ids and IP addresses.",
     fields=(
         Field("components", "[]ComponentData", (0, 1), struct=COMPONENT_DATA,
-              about="Conditions that an entity has to meet."),
+              about="Filters that an entity must match."),
         Field("strict", "bool", (0, 1),
-              about="Whether entities with further parts, not named here, are left out."),
+              about="Whether to exclude entities that have components other than those in the filters."),
     ),
 )

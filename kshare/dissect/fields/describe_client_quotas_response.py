@@ -3,20 +3,20 @@
 from kshare.dissect.table import Field, Message
 
 ENTITY_DATA = (
-    Field("entityType", "string", (0, 1), about="Kind of part: user, client-id or ip."),
+    Field("entityType", "string", (0, 1), about="Type of the component: user, client-id or ip."),
     Field("entityName", "string", (0, 1), nullable=(0, 1),
-          about="Name of the part; null is the default for that kind."),
+          about="Name of the component; null means the default of this type."),
 )
 
 VALUE_DATA = (
-    Field("key", "string", (0, 1), about="Name of the limit, such as consumer_byte_rate."),
-    Field("value", "float64", (0, 1), about="The limit itself, in the unit of its name."),
+    Field("key", "string", (0, 1), about="Name of the quota, such as consumer_byte_rate."),
+    Field("value", "float64", (0, 1), about="Value of the quota, in the unit that its name implies."),
 )
 
 ENTRY_DATA = (
     Field("entity", "[]EntityData", (0, 1), struct=ENTITY_DATA,
-          about="Parts that together say who is limited."),
-    Field("values", "[]ValueData", (0, 1), struct=VALUE_DATA, about="Limits of the entity."),
+          about="Components that together identify the entity."),
+    Field("values", "[]ValueData", (0, 1), struct=VALUE_DATA, about="Quotas of the entity."),
 )
 
 MESSAGE = Message(
@@ -25,14 +25,14 @@ MESSAGE = Message(
     api_key=48,
     versions=(0, 1),
     flexible=(1, 1),
-    about="Quotas that met the conditions. They may explain a ThrottleTimeMs that is not 0.",
+    about="Quotas that match the filters. They can explain a ThrottleTimeMs greater than 0.",
     fields=(
         Field("throttleTimeMs", "int32", (0, 1),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
-        Field("errorCode", "int16", (0, 1), about="Why the quotas can't be told, 0 if they can."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
+        Field("errorCode", "int16", (0, 1), about="Error code; 0 if there is none."),
         Field("errorMessage", "string", (0, 1), nullable=(0, 1),
-              about="The broker's explanation of the error code, for people; null when there is nothing to add."),
+              about="Error message that goes with the error code, if the broker sent one; otherwise null."),
         Field("entries", "[]EntryData", (0, 1), nullable=(0, 1), struct=ENTRY_DATA,
-              about="Quotas found; null on error."),
+              about="Matching entities; null on error."),
     ),
 )

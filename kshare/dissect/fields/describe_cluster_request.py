@@ -8,13 +8,12 @@ MESSAGE = Message(
     api_key=60,
     versions=(0, 2),
     flexible=(0, 2),
-    about="Asks which brokers or controllers make up the cluster.",
+    about="Lists the brokers or controllers of the cluster.",
     fields=(
         Field("includeClusterAuthorizedOperations", "bool", (0, 2),
-              about="Whether to tell also what the caller may do with the cluster."),
+              about="Whether to include the operations that the client is authorized to perform on the cluster."),
         Field("endpointType", "int8", (1, 2), default=1,
-              about="Whose addresses are wanted: 1 brokers, 2 controllers. Since v1."),
-        Field("includeFencedBrokers", "bool", (2, 2),
-              about="Whether to list also brokers that are registered but not in service; since v2."),
+              about="Type of endpoints to list: 1 brokers, 2 controllers. Since v1."),
+        Field("includeFencedBrokers", "bool", (2, 2), about="Whether to include fenced brokers; since v2."),
     ),
 )

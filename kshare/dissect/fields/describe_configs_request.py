@@ -4,11 +4,11 @@ from kshare.dissect.table import Field, Message
 
 DESCRIBE_CONFIGS_RESOURCE = (
     Field("resourceType", "int8", (1, 4),
-          about="2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group."),
+          about="Resource type: 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group."),
     Field("resourceName", "string", (1, 4),
-          about="Name of the topic or group or id of the broker; empty for the default of all brokers."),
+          about="Name of the topic or group, or id of the broker; an empty string means the default of all brokers."),
     Field("configurationKeys", "[]string", (1, 4), nullable=(1, 4),
-          about="Settings of interest; null or an empty list asks for all."),
+          about="Configs to return; null or an empty list returns all."),
 )
 
 MESSAGE = Message(
@@ -17,13 +17,13 @@ MESSAGE = Message(
     api_key=32,
     versions=(1, 4),
     flexible=(4, 4),
-    about="Reads settings of topics, brokers, client metrics or groups; share groups keep share.auto.offset.reset and the like here.",
+    about="Reads the configs of topics, brokers, client metrics or groups, including those of share groups, such as share.auto.offset.reset.",
     fields=(
         Field("resources", "[]DescribeConfigsResource", (1, 4), struct=DESCRIBE_CONFIGS_RESOURCE,
-              about="Things whose settings are wanted."),
+              about="Resources whose configs are requested."),
         Field("includeSynonyms", "bool", (1, 4),
-              about="Whether to list also all the places a value can come from; since v1."),
+              about="Whether to include all possible sources of each value; since v1."),
         Field("includeDocumentation", "bool", (3, 4),
-              about="Whether to send the broker's own help texts too; since v3."),
+              about="Whether to include the broker's documentation of each config; since v3."),
     ),
 )

@@ -3,38 +3,39 @@
 from kshare.dissect.table import Field, Message
 
 DESCRIBE_CONFIGS_SYNONYM = (
-    Field("name", "string", (1, 4), about="Name the setting has in that place."),
+    Field("name", "string", (1, 4), about="Name of the config in that source."),
     Field("value", "string", (1, 4), nullable=(1, 4),
-          about="Value given there; null if it is secret or has none."),
-    Field("source", "int8", (1, 4), about="Kind of place, numbered as ConfigSource."),
+          about="Value in that source; null if it is sensitive or not set."),
+    Field("source", "int8", (1, 4), about="Type of the source, with the same numbers as ConfigSource."),
 )
 
 DESCRIBE_CONFIGS_RESOURCE_RESULT = (
-    Field("name", "string", (1, 4), about="Name of the setting, such as share.auto.offset.reset."),
+    Field("name", "string", (1, 4), about="Name of the config, such as share.auto.offset.reset."),
     Field("value", "string", (1, 4), nullable=(1, 4),
-          about="Value in force; null if it is secret or has none."),
-    Field("readOnly", "bool", (1, 4), about="Whether the setting can't be changed while the broker runs."),
+          about="Current value; null if it is sensitive or not set."),
+    Field("readOnly", "bool", (1, 4),
+          about="Whether the config can't be changed while the broker is running."),
     Field("configSource", "int8", (1, 4), default=-1,
-          about="Origin: 1 topic, 2 broker, 3 all brokers, 4 broker's file, 5 default, 6 logger, 7 metrics, 8 group."),
+          about="Source: 1 topic, 2 broker, 3 all brokers, 4 broker's file, 5 default, 6 logger, 7 client metrics, 8 group."),
     Field("isSensitive", "bool", (1, 4),
-          about="Whether the setting is a secret, so that its value is not told."),
+          about="Whether the config is sensitive; if so, its value is not returned."),
     Field("synonyms", "[]DescribeConfigsSynonym", (1, 4), struct=DESCRIBE_CONFIGS_SYNONYM,
-          about="Every place the value could come from, the one in force first."),
+          about="All sources of the value, the effective one first."),
     Field("configType", "int8", (3, 4),
           about="Type: 1 boolean, 2 string, 3 int, 4 short, 5 long, 6 double, 7 list, 8 class, 9 password, 0 unknown."),
     Field("documentation", "string", (3, 4), nullable=(3, 4),
-          about="Help text of the broker; null if it was not asked for."),
+          about="Documentation of the config; null if not requested."),
 )
 
 DESCRIBE_CONFIGS_RESULT = (
-    Field("errorCode", "int16", (1, 4), about="Why the settings can't be told, 0 if they can."),
+    Field("errorCode", "int16", (1, 4), about="Error code; 0 if the configs were read."),
     Field("errorMessage", "string", (1, 4), nullable=(1, 4),
-          about="The broker's explanation of the error code, for people; null when there is nothing to add."),
+          about="Error message that goes with the error code, if the broker sent one; otherwise null."),
     Field("resourceType", "int8", (1, 4),
-          about="2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group."),
+          about="Resource type: 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group."),
     Field("resourceName", "string", (1, 4), about="Name or id of the resource."),
     Field("configs", "[]DescribeConfigsResourceResult", (1, 4), struct=DESCRIBE_CONFIGS_RESOURCE_RESULT,
-          about="Settings of the resource."),
+          about="Configs of the resource."),
 )
 
 MESSAGE = Message(
@@ -43,11 +44,11 @@ MESSAGE = Message(
     api_key=32,
     versions=(1, 4),
     flexible=(4, 4),
-    about="Settings of the resources asked for, with where each value comes from.",
+    about="Configs of the requested resources, with the source of each value.",
     fields=(
         Field("throttleTimeMs", "int32", (1, 4),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("results", "[]DescribeConfigsResult", (1, 4), struct=DESCRIBE_CONFIGS_RESULT,
-              about="Settings, or an error, for each thing asked about."),
+              about="One result per requested resource."),
     ),
 )

@@ -8,11 +8,11 @@ MESSAGE = Message(
     api_key=15,
     versions=(0, 6),
     flexible=(5, 6),
-    about="Asks for state and members of classic consumer groups; share groups have ShareGroupDescribe.",
+    about="Describes classic groups: state and members. For share groups, use ShareGroupDescribe.",
     fields=(
         Field("groups", "[]string", (0, 6), entity="groupId",
-              about="Groups to describe, all coordinated by the broker asked."),
+              about="Groups to describe; the receiving broker must be the coordinator of each."),
         Field("includeAuthorizedOperations", "bool", (3, 6),
-              about="Whether to tell also which operations the caller is allowed on each group."),
+              about="Whether to include the operations that the client is authorized to perform on each group."),
     ),
 )

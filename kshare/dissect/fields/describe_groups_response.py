@@ -3,33 +3,32 @@
 from kshare.dissect.table import Field, Message
 
 DESCRIBED_GROUP_MEMBER = (
-    Field("memberId", "string", (0, 6), about="Id the coordinator gave to the member."),
+    Field("memberId", "string", (0, 6), about="Member id, assigned by the coordinator."),
     Field("groupInstanceId", "string", (4, 6), nullable=(4, 6), default=None,
-          about="Id of a static member, which keeps its partitions over a restart; null for a dynamic one."),
-    Field("clientId", "string", (0, 6), about="Client id in the header of the member's requests."),
-    Field("clientHost", "string", (0, 6), about="Address that the member's requests come from."),
+          about="Id of a static member, which keeps its partitions across restarts; null for a dynamic one."),
+    Field("clientId", "string", (0, 6), about="Client id from the member's request headers."),
+    Field("clientHost", "string", (0, 6), about="Address from which the member sends its requests."),
     Field("memberMetadata", "bytes", (0, 6),
-          about="What the member said when it joined; a ConsumerProtocolSubscription in consumer groups."),
+          about="Metadata from the member's JoinGroup request; in consumer groups a ConsumerProtocolSubscription."),
     Field("memberAssignment", "bytes", (0, 6),
-          about="What the leader gave to the member; a ConsumerProtocolAssignment in consumer groups."),
+          about="Assignment of the member; in consumer groups a ConsumerProtocolAssignment."),
 )
 
 DESCRIBED_GROUP = (
     Field("errorCode", "int16", (0, 6),
-          about="Why this group could not be described, 0 if it was; since v6 GROUP_ID_NOT_FOUND for a share group's id."),
+          about="Error code; 0 if the group was described. Since v6, GROUP_ID_NOT_FOUND for a share group's id."),
     Field("errorMessage", "string", (6, 6), nullable=(6, 6), default=None,
-          about="Explanation of the group's error; null if there is none. Since v6."),
-    Field("groupId", "string", (0, 6), entity="groupId", about="Group that this description is about."),
+          about="Error message of the group; null if there is none. Since v6."),
+    Field("groupId", "string", (0, 6), entity="groupId", about="Id of the described group."),
     Field("groupState", "string", (0, 6),
           about="Empty, PreparingRebalance, CompletingRebalance, Stable or Dead."),
-    Field("protocolType", "string", (0, 6),
-          about="What the members use the group for: \"consumer\", \"connect\" and so on."),
+    Field("protocolType", "string", (0, 6), about="Protocol type: \"consumer\", \"connect\" or another one."),
     Field("protocolData", "string", (0, 6),
-          about="Name of the assignor that the members agreed on; empty unless the group is stable."),
+          about="Name of the assignor that the group uses; empty unless the group is stable."),
     Field("members", "[]DescribedGroupMember", (0, 6), struct=DESCRIBED_GROUP_MEMBER,
-          about="Members of the group at this moment."),
+          about="Current members of the group."),
     Field("authorizedOperations", "int32", (3, 6), default=-2147483648,
-          about="Bit field of what the caller may do with this group; -2147483648 if it was not asked for."),
+          about="Bit field of the operations that the client is authorized to perform on the group; -2147483648 if not requested."),
 )
 
 MESSAGE = Message(
@@ -38,11 +37,11 @@ MESSAGE = Message(
     api_key=15,
     versions=(0, 6),
     flexible=(5, 6),
-    about="State and members of the classic groups asked for.",
+    about="State and members of the requested classic groups.",
     fields=(
         Field("throttleTimeMs", "int32", (1, 6),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("groups", "[]DescribedGroup", (0, 6), struct=DESCRIBED_GROUP,
-              about="One description for each group asked for."),
+              about="One description per requested group."),
     ),
 )

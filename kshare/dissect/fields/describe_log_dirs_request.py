@@ -3,8 +3,8 @@
 from kshare.dissect.table import Field, Message
 
 DESCRIBABLE_LOG_DIR_TOPIC = (
-    Field("topic", "string", (1, 5), entity="topicName", about="Topic of interest."),
-    Field("partitions", "[]int32", (1, 5), about="Partition numbers of interest."),
+    Field("topic", "string", (1, 5), entity="topicName", about="Name of the topic."),
+    Field("partitions", "[]int32", (1, 5), about="Requested partition numbers."),
 )
 
 MESSAGE = Message(
@@ -13,9 +13,9 @@ MESSAGE = Message(
     api_key=35,
     versions=(1, 5),
     flexible=(2, 5),
-    about="Asks how much space partitions take on this broker's disks.",
+    about="Asks for the log directories of this broker and the disk space that partitions use.",
     fields=(
         Field("topics", "[]DescribableLogDirTopic", (1, 5), nullable=(1, 5), struct=DESCRIBABLE_LOG_DIR_TOPIC,
-              about="Partitions of interest by topic; null asks for all."),
+              about="Requested partitions, by topic; null for all."),
     ),
 )

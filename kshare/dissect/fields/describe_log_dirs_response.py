@@ -4,11 +4,11 @@ from kshare.dissect.table import Field, Message
 
 DESCRIBE_LOG_DIRS_PARTITION = (
     Field("partitionIndex", "int32", (1, 5), about="Partition number."),
-    Field("partitionSize", "int64", (1, 5), about="Bytes that the partition's segments take."),
+    Field("partitionSize", "int64", (1, 5), about="Size of the partition's log segments in bytes."),
     Field("offsetLag", "int64", (1, 5),
-          about="How many offsets the replica is behind, or a replica on its way in is behind the one it replaces."),
+          about="How many offsets the replica lags behind; for a future replica, how many behind the one it will replace."),
     Field("isFutureKey", "bool", (1, 5),
-          about="Whether this is a copy on its way in from another directory."),
+          about="Whether this is a future replica, which is being moved here from another directory."),
 )
 
 DESCRIBE_LOG_DIRS_TOPIC = (
@@ -19,15 +19,16 @@ DESCRIBE_LOG_DIRS_TOPIC = (
 
 DESCRIBE_LOG_DIRS_RESULT = (
     Field("errorCode", "int16", (1, 5),
-          about="What is wrong with the directory, KAFKA_STORAGE_ERROR if its disk failed; 0 if nothing is."),
+          about="Error code of the directory, KAFKA_STORAGE_ERROR if its disk failed; 0 if there is none."),
     Field("logDir", "string", (1, 5), about="Absolute path of the directory on the broker."),
     Field("topics", "[]DescribeLogDirsTopic", (1, 5), struct=DESCRIBE_LOG_DIRS_TOPIC,
           about="Partitions in the directory, by topic."),
     Field("totalBytes", "int64", (4, 5), default=-1,
-          about="Size of the disk in bytes; -1 if it is not known. Since v4."),
+          about="Size of the disk in bytes; -1 if unknown. Since v4."),
     Field("usableBytes", "int64", (4, 5), default=-1,
-          about="Bytes still free for the broker on the disk; -1 if they are not known. Since v4."),
-    Field("isCordoned", "bool", (5, 5), about="Whether the directory takes no new partitions; since v5."),
+          about="Usable disk space in bytes; -1 if unknown. Since v4."),
+    Field("isCordoned", "bool", (5, 5),
+          about="Whether the directory is cordoned and gets no new partitions; since v5."),
 )
 
 MESSAGE = Message(
@@ -36,13 +37,13 @@ MESSAGE = Message(
     api_key=35,
     versions=(1, 5),
     flexible=(2, 5),
-    about="The broker's log directories with the partitions in them.",
+    about="Log directories of the broker, with the partitions that they contain.",
     fields=(
         Field("throttleTimeMs", "int32", (1, 5),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("errorCode", "int16", (3, 5),
-              about="Why nothing can be told, 0 if directories speak for themselves; since v3."),
+              about="Error code of the whole request; 0 if there is none. Each directory has its own. Since v3."),
         Field("results", "[]DescribeLogDirsResult", (1, 5), struct=DESCRIBE_LOG_DIRS_RESULT,
-              about="One result for each log directory."),
+              about="One result per log directory."),
     ),
 )

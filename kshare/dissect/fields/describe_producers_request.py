@@ -3,8 +3,8 @@
 from kshare.dissect.table import Field, Message
 
 TOPIC_REQUEST = (
-    Field("name", "string", (0, 0), entity="topicName", about="Topic asked about."),
-    Field("partitionIndexes", "[]int32", (0, 0), about="Partition numbers asked about."),
+    Field("name", "string", (0, 0), entity="topicName", about="Name of the topic."),
+    Field("partitionIndexes", "[]int32", (0, 0), about="Requested partition numbers."),
 )
 
 MESSAGE = Message(
@@ -13,9 +13,9 @@ MESSAGE = Message(
     api_key=61,
     versions=(0, 0),
     flexible=(0, 0),
-    about="Asks partition leaders which producers have written of late, and which of them hold a transaction open.",
+    about="Asks partition leaders for the active producers of partitions, and which of them have an open transaction.",
     fields=(
         Field("topics", "[]TopicRequest", (0, 0), struct=TOPIC_REQUEST,
-              about="Partitions asked about, by topic."),
+              about="Partitions to describe, by topic."),
     ),
 )

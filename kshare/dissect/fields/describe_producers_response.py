@@ -4,30 +4,30 @@ from kshare.dissect.table import Field, Message
 
 PRODUCER_STATE = (
     Field("producerId", "int64", (0, 0), entity="producerId", about="Id of the producer."),
-    Field("producerEpoch", "int32", (0, 0), about="Epoch the producer last wrote with."),
+    Field("producerEpoch", "int32", (0, 0), about="Last producer epoch."),
     Field("lastSequence", "int32", (0, 0), default=-1,
-          about="Sequence number of its last record; -1 if there is none."),
+          about="Sequence number of the last record; -1 if there is none."),
     Field("lastTimestamp", "int64", (0, 0), default=-1,
-          about="Time of its last batch, in milliseconds since 1970; -1 if there is none."),
+          about="Timestamp of the last batch, in milliseconds since 1970; -1 if there is none."),
     Field("coordinatorEpoch", "int32", (0, 0),
-          about="Epoch of the transaction coordinator that wrote its last marker."),
+          about="Epoch of the transaction coordinator that wrote the producer's last marker."),
     Field("currentTxnStartOffset", "int64", (0, 0), default=-1,
-          about="Where its open transaction begins, which holds read-committed readers back; -1 if none is open."),
+          about="First offset of the open transaction, where read-committed consumers have to wait; -1 if none is open."),
 )
 
 PARTITION_RESPONSE = (
     Field("partitionIndex", "int32", (0, 0), about="Partition number."),
-    Field("errorCode", "int16", (0, 0), about="Why there is no answer for this partition, 0 if there is."),
+    Field("errorCode", "int16", (0, 0), about="Error code; 0 if the partition was described."),
     Field("errorMessage", "string", (0, 0), nullable=(0, 0), default=None,
-          about="The broker's explanation of the error code, for people; null when there is nothing to add."),
+          about="Error message that goes with the error code, if the broker sent one; otherwise null."),
     Field("activeProducers", "[]ProducerState", (0, 0), struct=PRODUCER_STATE,
-          about="Producers that wrote recently enough to be remembered."),
+          about="Producers that the partition leader has state for."),
 )
 
 TOPIC_RESPONSE = (
-    Field("name", "string", (0, 0), entity="topicName", about="Topic that the answers are about."),
+    Field("name", "string", (0, 0), entity="topicName", about="Name of the topic."),
     Field("partitions", "[]PartitionResponse", (0, 0), struct=PARTITION_RESPONSE,
-          about="Answers by partition."),
+          about="Results by partition."),
 )
 
 MESSAGE = Message(
@@ -36,10 +36,10 @@ MESSAGE = Message(
     api_key=61,
     versions=(0, 0),
     flexible=(0, 0),
-    about="Producers that the partition leaders remember.",
+    about="Active producers of each requested partition.",
     fields=(
         Field("throttleTimeMs", "int32", (0, 0),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
-        Field("topics", "[]TopicResponse", (0, 0), struct=TOPIC_RESPONSE, about="Answers by topic."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
+        Field("topics", "[]TopicResponse", (0, 0), struct=TOPIC_RESPONSE, about="Results by topic."),
     ),
 )

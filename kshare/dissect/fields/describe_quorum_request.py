@@ -8,8 +8,8 @@ PARTITION_DATA = (
 
 TOPIC_DATA = (
     Field("topicName", "string", (0, 2), entity="topicName",
-          about="Topic of interest; __cluster_metadata is the only one there is."),
-    Field("partitions", "[]PartitionData", (0, 2), struct=PARTITION_DATA, about="Partitions of interest."),
+          about="Name of the topic; always __cluster_metadata."),
+    Field("partitions", "[]PartitionData", (0, 2), struct=PARTITION_DATA, about="Partitions to describe."),
 )
 
 MESSAGE = Message(
@@ -18,8 +18,8 @@ MESSAGE = Message(
     api_key=55,
     versions=(0, 2),
     flexible=(0, 2),
-    about="Asks how the controllers stand: who leads, who votes, who lags.",
+    about="Describes the KRaft quorum: its leader, voters and observers, and how far each has replicated.",
     fields=(
-        Field("topics", "[]TopicData", (0, 2), struct=TOPIC_DATA, about="Quorum logs of interest, by topic."),
+        Field("topics", "[]TopicData", (0, 2), struct=TOPIC_DATA, about="Quorum topics to describe."),
     ),
 )

@@ -3,35 +3,33 @@
 from kshare.dissect.table import Field, Message
 
 REPLICA_STATE = (
-    Field("replicaId", "int32", (0, 2), entity="brokerId", about="Node that this progress is about."),
+    Field("replicaId", "int32", (0, 2), entity="brokerId", about="Id of the node."),
     Field("replicaDirectoryId", "uuid", (2, 2),
-          about="Id of the directory where the node keeps the log; since v2."),
-    Field("logEndOffset", "int64", (0, 2),
-          about="Offset behind the last record the node has; -1 if it is not known."),
+          about="Id of the log directory where the node stores the quorum's log; since v2."),
+    Field("logEndOffset", "int64", (0, 2), about="Log end offset of the node; -1 if unknown."),
     Field("lastFetchTimestamp", "int64", (1, 2), default=-1,
-          about="When the node last fetched, in milliseconds since 1970 by the leader's clock; -1 if not known."),
+          about="Time of the node's last fetch by the leader's clock, in milliseconds since 1970; -1 if unknown."),
     Field("lastCaughtUpTimestamp", "int64", (1, 2), default=-1,
-          about="When the node last had everything, in milliseconds since 1970 by the leader's clock; -1 if not known."),
+          about="Time when the node was last caught up by the leader's clock, in milliseconds since 1970; -1 if unknown."),
 )
 
 PARTITION_DATA = (
     Field("partitionIndex", "int32", (0, 2), about="Partition number."),
-    Field("errorCode", "int16", (0, 2), about="Why nothing can be told on this partition, 0 if it can."),
+    Field("errorCode", "int16", (0, 2), about="Error code; 0 if the partition was described."),
     Field("errorMessage", "string", (2, 2), nullable=(2, 2),
-          about="Explanation of the partition's error; null if there is none. Since v2."),
-    Field("leaderId", "int32", (0, 2), entity="brokerId",
-          about="Controller that leads; -1 if none is known."),
-    Field("leaderEpoch", "int32", (0, 2), about="Epoch of that leadership."),
+          about="Error message of the partition; null if there is none. Since v2."),
+    Field("leaderId", "int32", (0, 2), entity="brokerId", about="Id of the leader; -1 if unknown."),
+    Field("leaderEpoch", "int32", (0, 2), about="Epoch of the leader."),
     Field("highWatermark", "int64", (0, 2),
-          about="Offset up to which a majority has the log; -1 if it is not known yet."),
+          about="High watermark, up to which a majority has replicated the log; -1 if unknown."),
     Field("currentVoters", "[]ReplicaState", (0, 2), struct=REPLICA_STATE,
-          about="Controllers that vote, with their progress."),
+          about="Voters and their replication state."),
     Field("observers", "[]ReplicaState", (0, 2), struct=REPLICA_STATE,
-          about="Brokers and other nodes that only follow, with their progress."),
+          about="Observers, such as brokers, and their replication state."),
 )
 
 TOPIC_DATA = (
-    Field("topicName", "string", (0, 2), entity="topicName", about="Topic of the quorum's log."),
+    Field("topicName", "string", (0, 2), entity="topicName", about="Name of the quorum's topic."),
     Field("partitions", "[]PartitionData", (0, 2), struct=PARTITION_DATA, about="State by partition."),
 )
 
@@ -43,7 +41,7 @@ LISTENER = (
 
 NODE = (
     Field("nodeId", "int32", (2, 2), entity="brokerId", about="Id of the voter."),
-    Field("listeners", "[]Listener", (2, 2), struct=LISTENER, about="Addresses that the voter listens on."),
+    Field("listeners", "[]Listener", (2, 2), struct=LISTENER, about="Listeners of the voter."),
 )
 
 MESSAGE = Message(
@@ -52,13 +50,13 @@ MESSAGE = Message(
     api_key=55,
     versions=(0, 2),
     flexible=(0, 2),
-    about="State of the quorum of controllers.",
+    about="State of the KRaft quorum.",
     fields=(
         Field("errorCode", "int16", (0, 2),
-              about="Why nothing can be told, 0 if partitions speak for themselves."),
+              about="Error code of the whole request; 0 if there is none. Each partition has its own."),
         Field("errorMessage", "string", (2, 2), nullable=(2, 2),
-              about="The broker's explanation of the error code, for people; null when there is nothing to add."),
+              about="Error message that goes with the error code, if the broker sent one; otherwise null."),
         Field("topics", "[]TopicData", (0, 2), struct=TOPIC_DATA, about="State by topic."),
-        Field("nodes", "[]Node", (2, 2), struct=NODE, about="Addresses of the voters; since v2."),
+        Field("nodes", "[]Node", (2, 2), struct=NODE, about="Voters with their addresses; since v2."),
     ),
 )

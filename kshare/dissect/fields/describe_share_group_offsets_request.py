@@ -3,14 +3,14 @@
 from kshare.dissect.table import Field, Message
 
 DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST_TOPIC = (
-    Field("topicName", "string", (0, 1), entity="topicName", about="Topic of interest."),
-    Field("partitions", "[]int32", (0, 1), about="Partition numbers of interest."),
+    Field("topicName", "string", (0, 1), entity="topicName", about="Name of the topic."),
+    Field("partitions", "[]int32", (0, 1), about="Requested partition numbers."),
 )
 
 DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST_GROUP = (
     Field("groupId", "string", (0, 1), entity="groupId", about="Share group to describe."),
     Field("topics", "[]DescribeShareGroupOffsetsRequestTopic", (0, 1), nullable=(0, 1), struct=DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST_TOPIC,
-          about="Partitions of interest by topic; null asks for all that the group has state for."),
+          about="Partitions to describe, by topic; null for all that the group has state for."),
 )
 
 MESSAGE = Message(
@@ -19,9 +19,9 @@ MESSAGE = Message(
     api_key=90,
     versions=(0, 1),
     flexible=(0, 1),
-    about="Admin to group coordinator: how far share groups have got in their partitions.",
+    about="Asks for the start offsets of share groups. Sent by admin clients to the group coordinator.",
     fields=(
         Field("groups", "[]DescribeShareGroupOffsetsRequestGroup", (0, 1), struct=DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST_GROUP,
-              about="Groups to describe, all coordinated by the broker asked."),
+              about="Groups to describe; the receiving broker must be the coordinator of each."),
     ),
 )

@@ -5,30 +5,30 @@ from kshare.dissect.table import Field, Message
 DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE_PARTITION = (
     Field("partitionIndex", "int32", (0, 1), about="Partition number."),
     Field("startOffset", "int64", (0, 1),
-          about="First offset not done with (the SPSO); -1 if the group has not begun on this partition."),
-    Field("leaderEpoch", "int32", (0, 1), about="Leader epoch under which the start offset was recorded."),
+          about="Start offset (SPSO); -1 if the group has not started to consume this partition."),
+    Field("leaderEpoch", "int32", (0, 1), about="Leader epoch with which the start offset was written."),
     Field("lag", "int64", (1, 1), default=-1,
-          about="Records still to be delivered to an end; -1 if it cannot be computed. Since v1 (Kafka 4.2)."),
-    Field("errorCode", "int16", (0, 1), about="Why there is no offset for this partition, 0 if there is."),
+          about="Share group lag: records that are not settled yet; -1 if it can't be computed. Since v1 (Kafka 4.2)."),
+    Field("errorCode", "int16", (0, 1), about="Error code; 0 if there is none."),
     Field("errorMessage", "string", (0, 1), nullable=(0, 1), default=None,
-          about="Explanation of the partition's error; null if there is none."),
+          about="Error message of the partition; null if there is none."),
 )
 
 DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE_TOPIC = (
-    Field("topicName", "string", (0, 1), entity="topicName", about="Topic of the partitions below."),
+    Field("topicName", "string", (0, 1), entity="topicName", about="Name of the topic."),
     Field("topicId", "uuid", (0, 1),
-          about="Id of that topic, which tells it from an earlier one of the same name."),
+          about="Id of the topic, which distinguishes it from an earlier topic of the same name."),
     Field("partitions", "[]DescribeShareGroupOffsetsResponsePartition", (0, 1), struct=DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE_PARTITION,
           about="Offsets by partition."),
 )
 
 DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE_GROUP = (
-    Field("groupId", "string", (0, 1), entity="groupId", about="Share group that these offsets belong to."),
+    Field("groupId", "string", (0, 1), entity="groupId", about="Id of the share group."),
     Field("topics", "[]DescribeShareGroupOffsetsResponseTopic", (0, 1), struct=DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE_TOPIC,
           about="Offsets by topic."),
-    Field("errorCode", "int16", (0, 1), about="Why the whole group could not be described, 0 if it was."),
+    Field("errorCode", "int16", (0, 1), about="Error code of the whole group; 0 if there is none."),
     Field("errorMessage", "string", (0, 1), nullable=(0, 1), default=None,
-          about="Explanation of the group's error; null if there is none."),
+          about="Error message of the group; null if there is none."),
 )
 
 MESSAGE = Message(
@@ -37,11 +37,11 @@ MESSAGE = Message(
     api_key=90,
     versions=(0, 1),
     flexible=(0, 1),
-    about="Start offsets of the share-partitions asked for and, since v1, how many records remain to be delivered.",
+    about="Start offsets of the requested share-partitions; since v1 also their lag.",
     fields=(
         Field("throttleTimeMs", "int32", (0, 1),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("groups", "[]DescribeShareGroupOffsetsResponseGroup", (0, 1), struct=DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE_GROUP,
-              about="One result for each group asked for."),
+              about="One result per requested group."),
     ),
 )

@@ -3,13 +3,12 @@
 from kshare.dissect.table import Field, Message
 
 TOPIC_REQUEST = (
-    Field("name", "string", (0, 0), entity="topicName", about="Topic to describe."),
+    Field("name", "string", (0, 0), entity="topicName", about="Name of the topic."),
 )
 
 CURSOR = (
-    Field("topicName", "string", (0, 0), entity="topicName", about="Topic to go on with."),
-    Field("partitionIndex", "int32", (0, 0),
-          about="First partition of that topic that is still to be described."),
+    Field("topicName", "string", (0, 0), entity="topicName", about="Topic to continue with."),
+    Field("partitionIndex", "int32", (0, 0), about="First partition to describe of that topic."),
 )
 
 MESSAGE = Message(
@@ -18,13 +17,13 @@ MESSAGE = Message(
     api_key=75,
     versions=(0, 0),
     flexible=(0, 0),
-    about="Describes topics partition by partition, in pages, with what Metadata leaves out.",
+    about="Describes the partitions of topics page by page, with details that Metadata does not contain.",
     fields=(
         Field("topics", "[]TopicRequest", (0, 0), struct=TOPIC_REQUEST,
               about="Topics to describe; an empty list describes all."),
         Field("responsePartitionLimit", "int32", (0, 0), default=2000,
-              about="Most partitions to describe in one response; the broker has a cap of its own."),
+              about="Maximum number of partitions in the response; the broker has its own limit as well."),
         Field("cursor", "Cursor", (0, 0), nullable=(0, 0), struct=CURSOR,
-              about="Place to go on from; null begins at the front."),
+              about="Where to continue; null starts with the first topic."),
     ),
 )

@@ -3,39 +3,38 @@
 from kshare.dissect.table import Field, Message
 
 DESCRIBE_TOPIC_PARTITIONS_RESPONSE_PARTITION = (
-    Field("errorCode", "int16", (0, 0), about="What is wrong with the partition, 0 if nothing is."),
+    Field("errorCode", "int16", (0, 0), about="Error code of the partition; 0 if there is none."),
     Field("partitionIndex", "int32", (0, 0), about="Partition number."),
     Field("leaderId", "int32", (0, 0), entity="brokerId",
-          about="Broker that leads the partition; -1 if none does."),
-    Field("leaderEpoch", "int32", (0, 0), default=-1,
-          about="Epoch of that leadership; -1 if it is not known."),
+          about="Leader of the partition; -1 if there is none."),
+    Field("leaderEpoch", "int32", (0, 0), default=-1, about="Leader epoch; -1 if unknown."),
     Field("replicaNodes", "[]int32", (0, 0), entity="brokerId",
           about="Brokers that have a replica of the partition."),
-    Field("isrNodes", "[]int32", (0, 0), entity="brokerId",
-          about="Brokers whose replica has kept up with the leader."),
+    Field("isrNodes", "[]int32", (0, 0), entity="brokerId", about="Brokers of the in-sync replicas."),
     Field("eligibleLeaderReplicas", "[]int32", (0, 0), nullable=(0, 0), default=None, entity="brokerId",
-          about="Brokers that may be elected without losing data, though they fell out of sync; null if not kept."),
+          about="Out-of-sync replicas that can be elected without data loss (ELR); null if not tracked."),
     Field("lastKnownElr", "[]int32", (0, 0), nullable=(0, 0), default=None, entity="brokerId",
-          about="Brokers that were eligible before all failed; null if not kept."),
+          about="Eligible replicas at the time when the last of them failed; null if not tracked."),
     Field("offlineReplicas", "[]int32", (0, 0), entity="brokerId",
-          about="Brokers whose replica can't be reached or is on a failed disk."),
+          about="Brokers of replicas that are offline, because the broker or its disk failed."),
 )
 
 DESCRIBE_TOPIC_PARTITIONS_RESPONSE_TOPIC = (
-    Field("errorCode", "int16", (0, 0), about="Why the topic was not described, 0 if it was."),
+    Field("errorCode", "int16", (0, 0), about="Error code; 0 if the topic was described."),
     Field("name", "string", (0, 0), nullable=(0, 0), entity="topicName",
-          about="Name of the topic; null if it can't be told."),
+          about="Name of the topic; null if it can't be disclosed."),
     Field("topicId", "uuid", (0, 0), about="Id of the topic."),
-    Field("isInternal", "bool", (0, 0), about="Whether Kafka keeps its own state in the topic."),
+    Field("isInternal", "bool", (0, 0),
+          about="Whether the topic is internal: Kafka stores its own state in it."),
     Field("partitions", "[]DescribeTopicPartitionsResponsePartition", (0, 0), struct=DESCRIBE_TOPIC_PARTITIONS_RESPONSE_PARTITION,
-          about="Partitions of the topic that fit on this page."),
+          about="Partitions of the topic on this page."),
     Field("topicAuthorizedOperations", "int32", (0, 0), default=-2147483648,
-          about="Bit field of what the caller may do with the topic."),
+          about="Bit field of the operations that the client is authorized to perform on the topic."),
 )
 
 CURSOR = (
-    Field("topicName", "string", (0, 0), entity="topicName", about="Topic that the next page begins with."),
-    Field("partitionIndex", "int32", (0, 0), about="Partition that the next page begins with."),
+    Field("topicName", "string", (0, 0), entity="topicName", about="First topic of the next page."),
+    Field("partitionIndex", "int32", (0, 0), about="First partition of the next page."),
 )
 
 MESSAGE = Message(
@@ -47,10 +46,10 @@ MESSAGE = Message(
     about="One page of topic descriptions.",
     fields=(
         Field("throttleTimeMs", "int32", (0, 0),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("topics", "[]DescribeTopicPartitionsResponseTopic", (0, 0), struct=DESCRIBE_TOPIC_PARTITIONS_RESPONSE_TOPIC,
-              about="Topics described on this page, by name in ascending order."),
+              about="Topics on this page, in ascending order of their names."),
         Field("nextCursor", "Cursor", (0, 0), nullable=(0, 0), struct=CURSOR,
-              about="Cursor to ask for the next page with; null on the last one."),
+              about="Cursor for the next page; null on the last page."),
     ),
 )

@@ -8,9 +8,9 @@ MESSAGE = Message(
     api_key=65,
     versions=(0, 0),
     flexible=(0, 0),
-    about="Asks a transaction coordinator for the state of transactions.",
+    about="Asks the transaction coordinator for the state of transactions.",
     fields=(
         Field("transactionalIds", "[]string", (0, 0), entity="transactionalId",
-              about="Transactional ids to describe, all coordinated by the broker asked."),
+              about="Transactional ids to describe; the receiving broker must be the coordinator of each."),
     ),
 )

@@ -3,26 +3,25 @@
 from kshare.dissect.table import Field, Message
 
 TOPIC_DATA = (
-    Field("topic", "string", (0, 0), entity="topicName", about="Topic with partitions in the transaction."),
-    Field("partitions", "[]int32", (0, 0), about="Partition numbers in the transaction."),
+    Field("topic", "string", (0, 0), entity="topicName", about="Name of the topic."),
+    Field("partitions", "[]int32", (0, 0), about="Partition numbers that are part of the transaction."),
 )
 
 TRANSACTION_STATE = (
-    Field("errorCode", "int16", (0, 0),
-          about="Why this transactional id could not be described, 0 if it was."),
+    Field("errorCode", "int16", (0, 0), about="Error code; 0 if the transactional id was described."),
     Field("transactionalId", "string", (0, 0), entity="transactionalId",
-          about="Transactional id that this description is about."),
+          about="The described transactional id."),
     Field("transactionState", "string", (0, 0),
-          about="Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort and the like."),
+          about="State: Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort or another one."),
     Field("transactionTimeoutMs", "int32", (0, 0),
-          about="Milliseconds after which the broker aborts an open transaction."),
+          about="Transaction timeout in milliseconds, after which the broker aborts an open transaction."),
     Field("transactionStartTimeMs", "int64", (0, 0),
-          about="When the transaction began, in milliseconds since 1970; -1 if none is open."),
+          about="Start time of the transaction, in milliseconds since 1970; -1 if none is open."),
     Field("producerId", "int64", (0, 0), entity="producerId",
-          about="Producer id that the transactional id holds at present."),
-    Field("producerEpoch", "int16", (0, 0), about="Epoch of that producer id."),
+          about="Current producer id of the transactional id."),
+    Field("producerEpoch", "int16", (0, 0), about="Epoch of the producer id."),
     Field("topics", "[]TopicData", (0, 0), struct=TOPIC_DATA,
-          about="Partitions in the transaction, by topic."),
+          about="Partitions that are part of the transaction, by topic."),
 )
 
 MESSAGE = Message(
@@ -31,11 +30,11 @@ MESSAGE = Message(
     api_key=65,
     versions=(0, 0),
     flexible=(0, 0),
-    about="State of the transactions asked for.",
+    about="State of the requested transactions.",
     fields=(
         Field("throttleTimeMs", "int32", (0, 0),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("transactionStates", "[]TransactionState", (0, 0), struct=TRANSACTION_STATE,
-              about="One description for each transactional id."),
+              about="One description per transactional id."),
     ),
 )

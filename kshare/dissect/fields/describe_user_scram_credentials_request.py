@@ -12,9 +12,9 @@ MESSAGE = Message(
     api_key=50,
     versions=(0, 0),
     flexible=(0, 0),
-    about="Asks which users have SCRAM credentials, and of what strength.",
+    about="Lists the users that have SCRAM credentials, with their mechanisms and iteration counts.",
     fields=(
         Field("users", "[]UserName", (0, 0), nullable=(0, 0), struct=USER_NAME,
-              about="Users of interest; null or an empty list asks for all."),
+              about="Users to describe; null or an empty list for all."),
     ),
 )

@@ -3,17 +3,17 @@
 from kshare.dissect.table import Field, Message
 
 CREDENTIAL_INFO = (
-    Field("mechanism", "int8", (0, 0), about="1 SCRAM-SHA-256, 2 SCRAM-SHA-512, 0 unknown."),
+    Field("mechanism", "int8", (0, 0), about="Mechanism: 1 SCRAM-SHA-256, 2 SCRAM-SHA-512, 0 unknown."),
     Field("iterations", "int32", (0, 0),
-          about="How often the password is hashed; the higher, the dearer to guess."),
+          about="Number of hash iterations; the more, the harder the password is to guess."),
 )
 
 DESCRIBE_USER_SCRAM_CREDENTIALS_RESULT = (
     Field("user", "string", (0, 0), about="Name of the user."),
     Field("errorCode", "int16", (0, 0),
-          about="Why nothing can be told on this user, 0 if it can; RESOURCE_NOT_FOUND if there are no credentials."),
+          about="Error code of the user; 0 if there is none. RESOURCE_NOT_FOUND if the user has no credentials."),
     Field("errorMessage", "string", (0, 0), nullable=(0, 0),
-          about="Explanation of the user's error; null if there is none."),
+          about="Error message of the user; null if there is none."),
     Field("credentialInfos", "[]CredentialInfo", (0, 0), struct=CREDENTIAL_INFO,
           about="Credentials of the user."),
 )
@@ -24,15 +24,15 @@ MESSAGE = Message(
     api_key=50,
     versions=(0, 0),
     flexible=(0, 0),
-    about="SCRAM mechanisms and iteration counts by user; secrets are never sent.",
+    about="SCRAM mechanisms and iteration counts of each user; the credentials themselves are never returned.",
     fields=(
         Field("throttleTimeMs", "int32", (0, 0),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("errorCode", "int16", (0, 0),
-              about="Why nothing can be told, 0 if users speak for themselves."),
+              about="Error code of the whole request; 0 if there is none. Each user has its own."),
         Field("errorMessage", "string", (0, 0), nullable=(0, 0),
-              about="The broker's explanation of the error code, for people; null when there is nothing to add."),
+              about="Error message that goes with the error code, if the broker sent one; otherwise null."),
         Field("results", "[]DescribeUserScramCredentialsResult", (0, 0), struct=DESCRIBE_USER_SCRAM_CREDENTIALS_RESULT,
-              about="One result for each user."),
+              about="One result per user."),
     ),
 )

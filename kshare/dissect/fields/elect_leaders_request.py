@@ -13,12 +13,13 @@ MESSAGE = Message(
     api_key=43,
     versions=(0, 2),
     flexible=(2, 2),
-    about="Has leaders elected: the preferred ones, or out-of-sync ones in an emergency.",
+    about="Triggers leader elections: of preferred replicas, or of out-of-sync replicas in an emergency.",
     fields=(
         Field("electionType", "int8", (1, 2),
-              about="0 elects the preferred replica, 1 an out-of-sync one, which may lose records; since v1."),
+              about="0 elects the preferred replica; 1 elects an out-of-sync replica, which may lose records. Since v1."),
         Field("topicPartitions", "[]TopicPartitions", (0, 2), nullable=(0, 2), struct=TOPIC_PARTITIONS,
-              about="Partitions to elect leaders for; null means all."),
-        Field("timeoutMs", "int32", (0, 2), default=60000, about="Milliseconds to wait for the elections."),
+              about="Partitions to elect leaders for; null for all."),
+        Field("timeoutMs", "int32", (0, 2), default=60000,
+              about="Milliseconds to wait for the elections to complete."),
     ),
 )

@@ -5,9 +5,9 @@ from kshare.dissect.table import Field, Message
 PARTITION_RESULT = (
     Field("partitionId", "int32", (0, 2), about="Partition number."),
     Field("errorCode", "int16", (0, 2),
-          about="Why the leader did not change, 0 if it did; ELECTION_NOT_NEEDED if it is the right one already."),
+          about="Error code; 0 if a leader was elected. ELECTION_NOT_NEEDED if the desired leader was leader already."),
     Field("errorMessage", "string", (0, 2), nullable=(0, 2),
-          about="Explanation of why the leader did not change; null if it did."),
+          about="Error message; null if a leader was elected."),
 )
 
 REPLICA_ELECTION_RESULT = (
@@ -22,12 +22,12 @@ MESSAGE = Message(
     api_key=43,
     versions=(0, 2),
     flexible=(2, 2),
-    about="Whether each partition has got a new leader.",
+    about="Result of the leader election of each partition.",
     fields=(
         Field("throttleTimeMs", "int32", (0, 2),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("errorCode", "int16", (1, 2),
-              about="Why there was no election at all, 0 if partitions speak for themselves; since v1."),
+              about="Error code of the whole request; 0 if there is none. Each partition has its own. Since v1."),
         Field("replicaElectionResults", "[]ReplicaElectionResult", (0, 2), struct=REPLICA_ELECTION_RESULT,
               about="Results by topic."),
     ),

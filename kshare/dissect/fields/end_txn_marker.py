@@ -8,9 +8,9 @@ MESSAGE = Message(
     api_key=None,
     versions=(0, 0),
     flexible=(1, 0),
-    about="Value of the control record that ends a transaction, behind a version number of two bytes.",
+    about="Value of a control record that ends a transaction, after a version number of two bytes.",
     fields=(
         Field("coordinatorEpoch", "int32", (0, 0),
-              about="Epoch of the transaction coordinator that wrote the marker, so that a deposed one is noticed."),
+              about="Epoch of the transaction coordinator that wrote the marker, to detect outdated coordinators."),
     ),
 )

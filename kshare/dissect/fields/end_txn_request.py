@@ -11,11 +11,11 @@ MESSAGE = Message(
     about="Commits or aborts a transaction.",
     fields=(
         Field("transactionalId", "string", (0, 5), entity="transactionalId",
-              about="Transactional id that names the transaction's producer across restarts."),
+              about="Transactional id, which identifies the producer across restarts."),
         Field("producerId", "int64", (0, 5), entity="producerId",
-              about="Producer id that the transactional id holds at present."),
+              about="Current producer id of the transactional id."),
         Field("producerEpoch", "int16", (0, 5),
-              about="Epoch of the producer id; one lower than the stored epoch is fenced."),
-        Field("committed", "bool", (0, 5), about="True commits, false aborts."),
+              about="Epoch of the producer id; an epoch lower than the stored one is fenced."),
+        Field("committed", "bool", (0, 5), about="True to commit, false to abort."),
     ),
 )

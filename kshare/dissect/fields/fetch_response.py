@@ -3,66 +3,67 @@
 from kshare.dissect.table import Field, Message
 
 EPOCH_END_OFFSET = (
-    Field("epoch", "int32", (12, 18), default=-1, about="Largest leader epoch that both logs share."),
-    Field("endOffset", "int64", (12, 18), default=-1, about="Offset at which that epoch ends on the leader."),
+    Field("epoch", "int32", (12, 18), default=-1, about="Largest leader epoch that both logs have."),
+    Field("endOffset", "int64", (12, 18), default=-1, about="End offset of that epoch on the leader."),
 )
 
 LEADER_ID_AND_EPOCH = (
     Field("leaderId", "int32", (12, 18), default=-1, entity="brokerId",
-          about="Broker that leads the partition now; -1 if it is not known."),
+          about="Current leader of the partition; -1 if unknown."),
     Field("leaderEpoch", "int32", (12, 18), default=-1,
-          about="Epoch of that leadership; the higher of two is the newer, and -1 means not known."),
+          about="Leader epoch; of two, the higher one is newer. -1 if unknown."),
 )
 
 SNAPSHOT_ID = (
-    Field("endOffset", "int64", (12, 18), default=-1, about="Offset that the snapshot reaches up to."),
+    Field("endOffset", "int64", (12, 18), default=-1, about="End offset of the snapshot."),
     Field("epoch", "int32", (12, 18), default=-1, about="Leader epoch of the snapshot's last record."),
 )
 
 ABORTED_TRANSACTION = (
     Field("producerId", "int64", (4, 18), entity="producerId",
-          about="Producer whose records have to be skipped."),
+          about="Producer whose records must be skipped."),
     Field("firstOffset", "int64", (4, 18),
-          about="Offset to begin skipping at, up to that producer's abort marker."),
+          about="First offset to skip; skipping ends at the producer's abort marker."),
 )
 
 PARTITION_DATA = (
     Field("partitionIndex", "int32", (4, 18), about="Partition number."),
     Field("errorCode", "int16", (4, 18),
-          about="Why the partition could not be read, 0 if it could; OFFSET_OUT_OF_RANGE needs a new offset."),
+          about="Error code; 0 if there is none. OFFSET_OUT_OF_RANGE requires another fetch offset."),
     Field("highWatermark", "int64", (4, 18),
-          about="Offset behind the last record that all in-sync replicas have; consumers see nothing beyond."),
+          about="High watermark: end of the records that all in-sync replicas have. Consumers can't read beyond it."),
     Field("lastStableOffset", "int64", (4, 18), default=-1,
-          about="First offset that may belong to an open transaction; read-committed consumers stop there."),
+          about="Last stable offset: first offset of any open transaction. Read-committed consumers can't read beyond it."),
     Field("logStartOffset", "int64", (5, 18), default=-1,
-          about="First offset that the partition still has; -1 if it is not told."),
+          about="Log start offset of the partition; -1 if unknown."),
     Field("divergingEpoch", "EpochEndOffset", (12, 18), tagged=(12, 18), tag=0, struct=EPOCH_END_OFFSET,
-          about="Where the follower's log parts from the leader's, so that it can cut it back."),
+          about="Where the follower's log diverges from the leader's, so that the follower can truncate it."),
     Field("currentLeader", "LeaderIdAndEpoch", (12, 18), tagged=(12, 18), tag=1, struct=LEADER_ID_AND_EPOCH,
-          about="Who leads the partition now, when this broker does not."),
+          about="Current leader, if it is not this broker."),
     Field("snapshotId", "SnapshotId", (12, 18), tagged=(12, 18), tag=2, struct=SNAPSHOT_ID,
-          about="Snapshot to load first, for controllers whose offset has been cut off the log."),
+          about="Snapshot to load first, for controllers whose fetch offset is no longer in the log."),
     Field("abortedTransactions", "[]AbortedTransaction", (4, 18), nullable=(4, 18), struct=ABORTED_TRANSACTION,
-          about="Aborted transactions within Records, read-committed only; null otherwise."),
+          about="Aborted transactions in Records, with read committed only; otherwise null."),
     Field("preferredReadReplica", "int32", (11, 18), default=-1, entity="brokerId",
-          about="Broker that the consumer should read from instead; -1 for this one."),
+          about="Broker from which the consumer should read instead; -1 for this broker."),
     Field("records", "records", (4, 18), nullable=(4, 18),
-          about="Record batches as stored; the first may begin before the offset asked for, the last may be cut off."),
+          about="Record batches as stored; the first may start before the fetch offset, the last may be truncated."),
 )
 
 FETCHABLE_TOPIC_RESPONSE = (
-    Field("topic", "string", (4, 12), entity="topicName", about="Topic that was read, up to v12."),
-    Field("topicId", "uuid", (13, 18), about="Topic that was read, since v13."),
+    Field("topic", "string", (4, 12), entity="topicName",
+          about="Name of the topic that was read, up to v12."),
+    Field("topicId", "uuid", (13, 18), about="Id of the topic that was read; since v13."),
     Field("partitions", "[]PartitionData", (4, 18), struct=PARTITION_DATA,
-          about="Results by partition; in a session those without news are left out."),
+          about="Results by partition; within a session, unchanged partitions are omitted."),
 )
 
 NODE_ENDPOINT = (
-    Field("nodeId", "int32", (16, 18), entity="brokerId", about="Broker that this address belongs to."),
+    Field("nodeId", "int32", (16, 18), entity="brokerId", about="Id of the broker."),
     Field("host", "string", (16, 18), about="Host name or IP address to connect to."),
     Field("port", "int32", (16, 18), about="TCP port to connect to."),
     Field("rack", "string", (16, 18), nullable=(16, 18), default=None,
-          about="Rack that the broker stands in; null if it has none configured."),
+          about="Rack of the broker; null if none is configured."),
 )
 
 MESSAGE = Message(
@@ -71,16 +72,16 @@ MESSAGE = Message(
     api_key=1,
     versions=(4, 18),
     flexible=(12, 18),
-    about="Records from the offsets asked for, with what is needed to judge how far the partition goes.",
+    about="Records from the requested offsets, with the log start offset, high watermark and last stable offset of each partition.",
     fields=(
         Field("throttleTimeMs", "int32", (4, 18),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("errorCode", "int16", (7, 18),
-              about="Error of the whole request, mostly a lost fetch session; 0 if partitions speak for themselves."),
-        Field("sessionId", "int32", (7, 18), about="Fetch session now open; 0 if there is none."),
+              about="Error code of the whole request, usually an invalid fetch session; 0 if there is none. Each partition has its own."),
+        Field("sessionId", "int32", (7, 18), about="Id of the fetch session; 0 if there is none."),
         Field("responses", "[]FetchableTopicResponse", (4, 18), struct=FETCHABLE_TOPIC_RESPONSE,
               about="Results by topic."),
         Field("nodeEndpoints", "[]NodeEndpoint", (16, 18), tagged=(16, 18), tag=0, struct=NODE_ENDPOINT,
-              about="Addresses of the leaders named in this response, so that a moved partition can be followed at once."),
+              about="Addresses of the leaders in this response, so that clients can reach them without a Metadata request."),
     ),
 )

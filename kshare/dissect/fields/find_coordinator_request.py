@@ -8,11 +8,11 @@ MESSAGE = Message(
     api_key=10,
     versions=(0, 6),
     flexible=(3, 6),
-    about="Asks which broker coordinates a group, transaction or share-partition. Asking also creates the internal topic behind it.",
+    about="Finds the coordinator of a group, transaction or share-partition. Creates the coordinator's internal topic if it does not exist.",
     fields=(
-        Field("key", "string", (0, 3), about="The one id whose coordinator is wanted, up to v3."),
+        Field("key", "string", (0, 3), about="Key to find the coordinator of, up to v3."),
         Field("keyType", "int8", (1, 6),
-              about="What the key is: 0 a group, 1 a transactional id, 2 a share-partition written group:topicId:partition (v6)."),
-        Field("coordinatorKeys", "[]string", (4, 6), about="Ids whose coordinators are wanted, since v4."),
+              about="Type of the key: 0 group, 1 transactional id, 2 share-partition in the form group:topicId:partition (v6)."),
+        Field("coordinatorKeys", "[]string", (4, 6), about="Keys to find the coordinators of; since v4."),
     ),
 )

@@ -3,15 +3,14 @@
 from kshare.dissect.table import Field, Message
 
 COORDINATOR = (
-    Field("key", "string", (4, 6), about="Id that this answer is about."),
-    Field("nodeId", "int32", (4, 6), entity="brokerId",
-          about="Broker that is the coordinator of the key; -1 on error."),
-    Field("host", "string", (4, 6), about="Host name or IP address of that broker; empty on error."),
-    Field("port", "int32", (4, 6), about="TCP port of that broker; -1 on error."),
+    Field("key", "string", (4, 6), about="The requested key."),
+    Field("nodeId", "int32", (4, 6), entity="brokerId", about="Broker id of the coordinator; -1 on error."),
+    Field("host", "string", (4, 6), about="Host name or IP address of the coordinator; empty on error."),
+    Field("port", "int32", (4, 6), about="TCP port of the coordinator; -1 on error."),
     Field("errorCode", "int16", (4, 6),
-          about="Why no coordinator was found for the key, 0 if it was; COORDINATOR_NOT_AVAILABLE is worth asking again."),
+          about="Error code; 0 if the coordinator was found. COORDINATOR_NOT_AVAILABLE can be retried."),
     Field("errorMessage", "string", (4, 6), nullable=(4, 6),
-          about="Explanation of why there is no coordinator; null or empty if there is one."),
+          about="Error message; null or empty if the coordinator was found."),
 )
 
 MESSAGE = Message(
@@ -20,19 +19,18 @@ MESSAGE = Message(
     api_key=10,
     versions=(0, 6),
     flexible=(3, 6),
-    about="Broker that coordinates each key asked for; share groups heartbeat there, share-partition state lives there.",
+    about="Coordinator of each requested key: the group coordinator for heartbeats, or the share coordinator for share-partition state.",
     fields=(
         Field("throttleTimeMs", "int32", (1, 6),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("errorCode", "int16", (0, 3),
-              about="Why no coordinator was found, 0 if it was; up to v3, COORDINATOR_NOT_AVAILABLE is worth asking again."),
+              about="Error code; 0 if the coordinator was found. COORDINATOR_NOT_AVAILABLE can be retried. Up to v3."),
         Field("errorMessage", "string", (1, 3), nullable=(1, 3),
-              about="The broker's explanation of the error code, for people; null when there is nothing to add."),
-        Field("nodeId", "int32", (0, 3), entity="brokerId",
-              about="Broker that is the coordinator, up to v3."),
+              about="Error message that goes with the error code, if the broker sent one; otherwise null."),
+        Field("nodeId", "int32", (0, 3), entity="brokerId", about="Broker id of the coordinator, up to v3."),
         Field("host", "string", (0, 3), about="Host name or IP address of the coordinator, up to v3."),
         Field("port", "int32", (0, 3), about="TCP port of the coordinator, up to v3."),
         Field("coordinators", "[]Coordinator", (4, 6), struct=COORDINATOR,
-              about="One answer for each key, since v4."),
+              about="One result per key; since v4."),
     ),
 )

@@ -8,9 +8,9 @@ MESSAGE = Message(
     api_key=71,
     versions=(0, 0),
     flexible=(0, 0),
-    about="Asks which of its metrics this client should send to the broker.",
+    about="Asks which client metrics the broker wants this client to push.",
     fields=(
         Field("clientInstanceId", "uuid", (0, 0),
-              about="Id the broker gave to this client instance; zero asks for a new one."),
+              about="Id that the broker assigned to this client instance; zero requests a new one."),
     ),
 )

@@ -8,11 +8,11 @@ MESSAGE = Message(
     api_key=12,
     versions=(0, 4),
     flexible=(4, 4),
-    about="Whether the member is still in its classic group.",
+    about="Whether the member is still part of its classic group.",
     fields=(
         Field("throttleTimeMs", "int32", (1, 4),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("errorCode", "int16", (0, 4),
-              about="0 if all is well; REBALANCE_IN_PROGRESS means join again, UNKNOWN_MEMBER_ID that the member was dropped."),
+              about="0 if there is no error; after REBALANCE_IN_PROGRESS rejoin, after UNKNOWN_MEMBER_ID join as a new member."),
     ),
 )

@@ -3,18 +3,18 @@
 from kshare.dissect.table import Field, Message
 
 ALTERABLE_CONFIG = (
-    Field("name", "string", (0, 1), about="Name of the setting."),
+    Field("name", "string", (0, 1), about="Name of the config."),
     Field("configOperation", "int8", (0, 1),
-          about="0 sets, 1 goes back to the default, 2 appends to a list, 3 takes away from a list."),
+          about="Operation: 0 sets, 1 restores the default, 2 appends to a list, 3 removes from a list."),
     Field("value", "string", (0, 1), nullable=(0, 1),
-          about="New value, or the part to append or take away; null when going back to the default."),
+          about="New value, or the list elements to append or remove; null when restoring the default."),
 )
 
 ALTER_CONFIGS_RESOURCE = (
     Field("resourceType", "int8", (0, 1),
-          about="2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group."),
+          about="Resource type: 2 topic, 4 broker, 8 broker logger, 16 client metrics, 32 group."),
     Field("resourceName", "string", (0, 1),
-          about="Name or id of the resource; empty for the default of all brokers. A group need not exist yet."),
+          about="Name or id of the resource; an empty string means the default of all brokers. A group need not exist yet."),
     Field("configs", "[]AlterableConfig", (0, 1), struct=ALTERABLE_CONFIG, about="Changes to make."),
 )
 
@@ -24,10 +24,10 @@ MESSAGE = Message(
     api_key=44,
     versions=(0, 1),
     flexible=(1, 1),
-    about="Changes single settings and leaves the others alone: the way to set a share group's share.auto.offset.reset.",
+    about="Changes individual configs and leaves all others unchanged, for example share.auto.offset.reset of a share group.",
     fields=(
         Field("resources", "[]AlterConfigsResource", (0, 1), struct=ALTER_CONFIGS_RESOURCE,
-              about="Things whose settings change."),
-        Field("validateOnly", "bool", (0, 1), about="Whether only to check if it would work."),
+              about="Resources whose configs are changed."),
+        Field("validateOnly", "bool", (0, 1), about="Whether to validate the request without applying it."),
     ),
 )

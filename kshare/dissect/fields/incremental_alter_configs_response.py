@@ -4,10 +4,10 @@ from kshare.dissect.table import Field, Message
 
 ALTER_CONFIGS_RESOURCE_RESPONSE = (
     Field("errorCode", "int16", (0, 1),
-          about="Why nothing changed, 0 if it did; INVALID_CONFIG for a value or a setting the broker does not have."),
+          about="Error code; 0 if the configs were changed. INVALID_CONFIG for an invalid value or an unknown config."),
     Field("errorMessage", "string", (0, 1), nullable=(0, 1),
-          about="The broker's explanation of the error code, for people; null when there is nothing to add."),
-    Field("resourceType", "int8", (0, 1), about="Kind of the resource, numbered as in the request."),
+          about="Error message that goes with the error code, if the broker sent one; otherwise null."),
+    Field("resourceType", "int8", (0, 1), about="Resource type, with the same numbers as in the request."),
     Field("resourceName", "string", (0, 1), about="Name or id of the resource."),
 )
 
@@ -17,11 +17,11 @@ MESSAGE = Message(
     api_key=44,
     versions=(0, 1),
     flexible=(1, 1),
-    about="Whether the changes to each resource were made.",
+    about="Result of changing the configs of each resource.",
     fields=(
         Field("throttleTimeMs", "int32", (0, 1),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("responses", "[]AlterConfigsResourceResponse", (0, 1), struct=ALTER_CONFIGS_RESOURCE_RESPONSE,
-              about="One result for each resource."),
+              about="One result per resource."),
     ),
 )

@@ -5,9 +5,9 @@ from kshare.dissect.table import Field, Message
 PARTITION_DATA = (
     Field("partition", "int32", (0, 0), about="Partition number."),
     Field("stateEpoch", "int32", (0, 0),
-          about="Group epoch at this moment; state written under an older one is fenced from now on."),
+          about="Current group epoch; from now on, writes with a lower state epoch are fenced."),
     Field("startOffset", "int64", (0, 0),
-          about="Offset to begin at (the SPSO); -1 leaves it to share.auto.offset.reset at the first fetch."),
+          about="Start offset (SPSO); -1 means that share.auto.offset.reset decides it at the first fetch."),
 )
 
 INITIALIZE_STATE_DATA = (
@@ -22,9 +22,9 @@ MESSAGE = Message(
     api_key=83,
     versions=(0, 0),
     flexible=(0, 0),
-    about="Group coordinator to share coordinator: create or reset the durable state of share-partitions.",
+    about="Creates or resets the persisted state of share-partitions. Sent by group coordinators to share coordinators.",
     fields=(
-        Field("groupId", "string", (0, 0), about="Share group that owns the state."),
+        Field("groupId", "string", (0, 0), about="Share group that the state belongs to."),
         Field("topics", "[]InitializeStateData", (0, 0), struct=INITIALIZE_STATE_DATA,
               about="Share-partitions to initialize, by topic."),
     ),

@@ -5,9 +5,9 @@ from kshare.dissect.table import Field, Message
 PARTITION_RESULT = (
     Field("partition", "int32", (0, 0), about="Partition number."),
     Field("errorCode", "int16", (0, 0),
-          about="Why the state was not initialized, 0 if it was; FENCED_STATE_EPOCH if a newer epoch exists."),
+          about="Error code; 0 if the state was initialized. FENCED_STATE_EPOCH if a higher state epoch is stored."),
     Field("errorMessage", "string", (0, 0), nullable=(0, 0), default=None,
-          about="The broker's explanation of the error code, for people; null when there is nothing to add."),
+          about="Error message that goes with the error code, if the broker sent one; otherwise null."),
 )
 
 INITIALIZE_STATE_RESULT = (
@@ -22,7 +22,7 @@ MESSAGE = Message(
     api_key=83,
     versions=(0, 0),
     flexible=(0, 0),
-    about="Whether the durable state of each share-partition was created or reset.",
+    about="Result of creating or resetting the persisted state of each share-partition.",
     fields=(
         Field("results", "[]InitializeStateResult", (0, 0), struct=INITIALIZE_STATE_RESULT,
               about="Results by topic."),

@@ -5,7 +5,7 @@ from kshare.dissect.table import Field, Message
 JOIN_GROUP_REQUEST_PROTOCOL = (
     Field("name", "string", (0, 9), about="Name of the assignor."),
     Field("metadata", "bytes", (0, 9),
-          about="What the assignor needs to know of the member; a ConsumerProtocolSubscription in consumer groups."),
+          about="Metadata for the assignor; in consumer groups a ConsumerProtocolSubscription."),
 )
 
 MESSAGE = Message(
@@ -14,21 +14,21 @@ MESSAGE = Message(
     api_key=11,
     versions=(0, 9),
     flexible=(6, 9),
-    about="Joins a classic group; share groups use ShareGroupHeartbeat instead.",
+    about="Joins a classic group. Share groups use ShareGroupHeartbeat.",
     fields=(
         Field("groupId", "string", (0, 9), entity="groupId", about="Classic group to join."),
         Field("sessionTimeoutMs", "int32", (0, 9),
-              about="Milliseconds without a heartbeat after which the member counts as gone."),
+              about="Session timeout: milliseconds without a heartbeat after which the member is removed."),
         Field("rebalanceTimeoutMs", "int32", (1, 9), default=-1,
-              about="Milliseconds that members get to rejoin in a rebalance; -1 means as the session timeout."),
-        Field("memberId", "string", (0, 9), about="Id from an earlier join; empty the first time."),
+              about="Milliseconds that members have to rejoin in a rebalance; -1 uses the session timeout."),
+        Field("memberId", "string", (0, 9), about="Member id from an earlier join; empty on the first one."),
         Field("groupInstanceId", "string", (5, 9), nullable=(5, 9), default=None,
-              about="Id of a static member, stable over restarts; null for a dynamic one."),
+              about="Id of a static member, unchanged across restarts; null for a dynamic one."),
         Field("protocolType", "string", (0, 9),
-              about="What the group is used for, \"consumer\" mostly; all members must agree."),
+              about="Protocol type, usually \"consumer\"; it must be the same for all members."),
         Field("protocols", "[]JoinGroupRequestProtocol", (0, 9), struct=JOIN_GROUP_REQUEST_PROTOCOL,
-              about="Assignors the member can work with, the one it likes best first."),
+              about="Assignors that the member supports, preferred first."),
         Field("reason", "string", (8, 9), nullable=(8, 9), default=None,
-              about="Why the member joins or rejoins, for the broker's log; null if it does not say. Since v8."),
+              about="Why the member joins or rejoins, for the broker's log; null for none. Since v8."),
     ),
 )

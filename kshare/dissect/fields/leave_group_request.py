@@ -4,11 +4,11 @@ from kshare.dissect.table import Field, Message
 
 MEMBER_IDENTITY = (
     Field("memberId", "string", (3, 5),
-          about="Id of the member that leaves; empty if a static one is named by its instance id."),
+          about="Id of the leaving member; empty if a static member is identified by its instance id."),
     Field("groupInstanceId", "string", (3, 5), nullable=(3, 5), default=None,
-          about="Id of a static member that leaves; null for a dynamic one."),
+          about="Instance id of a leaving static member; null for a dynamic one."),
     Field("reason", "string", (5, 5), nullable=(5, 5), default=None,
-          about="Why the member leaves, for the broker's log; null if it does not say."),
+          about="Why the member leaves, for the broker's log; null for none."),
 )
 
 MESSAGE = Message(
@@ -17,11 +17,11 @@ MESSAGE = Message(
     api_key=13,
     versions=(0, 5),
     flexible=(4, 5),
-    about="Takes members out of a classic group without waiting for their timeout.",
+    about="Removes members from a classic group without waiting for their session timeout.",
     fields=(
         Field("groupId", "string", (0, 5), entity="groupId", about="Classic group to leave."),
-        Field("memberId", "string", (0, 2), about="The one member that leaves, up to v2."),
+        Field("memberId", "string", (0, 2), about="Id of the leaving member, up to v2."),
         Field("members", "[]MemberIdentity", (3, 5), struct=MEMBER_IDENTITY,
-              about="Members that leave, since v3."),
+              about="Leaving members; since v3."),
     ),
 )

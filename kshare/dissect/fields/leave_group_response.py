@@ -3,10 +3,10 @@
 from kshare.dissect.table import Field, Message
 
 MEMBER_RESPONSE = (
-    Field("memberId", "string", (3, 5), about="Member that was to leave."),
+    Field("memberId", "string", (3, 5), about="Id of the member in the request."),
     Field("groupInstanceId", "string", (3, 5), nullable=(3, 5),
           about="Id of a static member; null for a dynamic one."),
-    Field("errorCode", "int16", (3, 5), about="Why this member is still in, 0 if it is out."),
+    Field("errorCode", "int16", (3, 5), about="Error code; 0 if the member was removed."),
 )
 
 MESSAGE = Message(
@@ -15,12 +15,12 @@ MESSAGE = Message(
     api_key=13,
     versions=(0, 5),
     flexible=(4, 5),
-    about="Whether the members are out of the classic group.",
+    about="Result of removing the members from the classic group.",
     fields=(
         Field("throttleTimeMs", "int32", (1, 5),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
-        Field("errorCode", "int16", (0, 5), about="Why the request failed as a whole, 0 if it did not."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
+        Field("errorCode", "int16", (0, 5), about="Error code of the whole request; 0 if there is none."),
         Field("members", "[]MemberResponse", (3, 5), struct=MEMBER_RESPONSE,
-              about="One result for each member, since v3."),
+              about="One result per member; since v3."),
     ),
 )

@@ -8,9 +8,9 @@ MESSAGE = Message(
     api_key=74,
     versions=(0, 1),
     flexible=(0, 1),
-    about="Asks which resources have settings of their own; in v0 client metrics alone, since v1 groups and others too.",
+    about="Lists the resources that have their own configs: in v0 only client metrics, since v1 also groups and others.",
     fields=(
         Field("resourceTypes", "[]int8", (1, 1),
-              about="Kinds to list, such as 32 for groups; empty lists every kind. Since v1."),
+              about="Resource types to list, such as 32 for groups; empty for all. Since v1."),
     ),
 )

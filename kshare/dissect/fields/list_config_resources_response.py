@@ -5,7 +5,7 @@ from kshare.dissect.table import Field, Message
 CONFIG_RESOURCE = (
     Field("resourceName", "string", (0, 1), about="Name or id of the resource."),
     Field("resourceType", "int8", (1, 1), default=16,
-          about="2 topic, 4 broker, 8 broker logger, 16 client metrics (all there is in v0), 32 group."),
+          about="Resource type: 2 topic, 4 broker, 8 broker logger, 16 client metrics (the only one in v0), 32 group."),
 )
 
 MESSAGE = Message(
@@ -14,12 +14,12 @@ MESSAGE = Message(
     api_key=74,
     versions=(0, 1),
     flexible=(0, 1),
-    about="Names of the resources that have settings of their own.",
+    about="Names of the resources that have their own configs.",
     fields=(
         Field("throttleTimeMs", "int32", (0, 1),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
-        Field("errorCode", "int16", (0, 1), about="Why the list is missing, 0 if it is not."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
+        Field("errorCode", "int16", (0, 1), about="Error code; 0 if there is none."),
         Field("configResources", "[]ConfigResource", (0, 1), struct=CONFIG_RESOURCE,
-              about="Resources found."),
+              about="Matching resources."),
     ),
 )

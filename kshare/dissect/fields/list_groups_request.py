@@ -8,11 +8,11 @@ MESSAGE = Message(
     api_key=16,
     versions=(0, 5),
     flexible=(3, 5),
-    about="Asks which groups this broker coordinates. Every broker has to be asked to see them all.",
+    about="Lists the groups that this broker coordinates. To list all groups of a cluster, ask every broker.",
     fields=(
         Field("statesFilter", "[]string", (4, 5),
-              about="States to list, such as Stable; empty lists all. Since v4."),
+              about="States to list, such as Stable; empty for all. Since v4."),
         Field("typesFilter", "[]string", (5, 5),
-              about="Types to list: classic, consumer, share, streams; empty lists all. Since v5."),
+              about="Group types to list: classic, consumer, share, streams; empty for all. Since v5."),
     ),
 )

@@ -4,10 +4,9 @@ from kshare.dissect.table import Field, Message
 
 LISTED_GROUP = (
     Field("groupId", "string", (0, 5), entity="groupId", about="Id of the group."),
-    Field("protocolType", "string", (0, 5),
-          about="What the members use the group for; \"share\" in share groups."),
-    Field("groupState", "string", (4, 5), about="State of the group at this moment; since v4."),
-    Field("groupType", "string", (5, 5), about="classic, consumer, share or streams; since v5."),
+    Field("protocolType", "string", (0, 5), about="Protocol type of the group; \"share\" for share groups."),
+    Field("groupState", "string", (4, 5), about="Current state of the group; since v4."),
+    Field("groupType", "string", (5, 5), about="Group type: classic, consumer, share or streams; since v5."),
 )
 
 MESSAGE = Message(
@@ -16,13 +15,12 @@ MESSAGE = Message(
     api_key=16,
     versions=(0, 5),
     flexible=(3, 5),
-    about="Groups that the broker coordinates and that the caller may see.",
+    about="Groups that the broker coordinates and that the client is authorized to see.",
     fields=(
         Field("throttleTimeMs", "int32", (1, 5),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("errorCode", "int16", (0, 5),
-              about="Why the list is missing, 0 if it is not; COORDINATOR_LOAD_IN_PROGRESS is worth asking again."),
-        Field("groups", "[]ListedGroup", (0, 5), struct=LISTED_GROUP,
-              about="Groups that passed the filters."),
+              about="Error code; 0 if there is none. COORDINATOR_LOAD_IN_PROGRESS can be retried."),
+        Field("groups", "[]ListedGroup", (0, 5), struct=LISTED_GROUP, about="Groups that match the filters."),
     ),
 )

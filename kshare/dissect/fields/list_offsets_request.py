@@ -5,15 +5,15 @@ from kshare.dissect.table import Field, Message
 LIST_OFFSETS_PARTITION = (
     Field("partitionIndex", "int32", (1, 11), about="Partition number."),
     Field("currentLeaderEpoch", "int32", (4, 11), default=-1,
-          about="Leader epoch the client believes in; -1 skips the check."),
+          about="Leader epoch known to the client; -1 skips the check."),
     Field("timestamp", "int64", (1, 11),
-          about="Milliseconds since 1970; or -1 end, -2 beginning, -3 newest time, -4 first local, -5 last tiered."),
+          about="Milliseconds since 1970; or -1 latest, -2 earliest, -3 max timestamp, -4 earliest local, -5 latest tiered."),
 )
 
 LIST_OFFSETS_TOPIC = (
-    Field("name", "string", (1, 11), entity="topicName", about="Topic asked about."),
+    Field("name", "string", (1, 11), entity="topicName", about="Name of the topic."),
     Field("partitions", "[]ListOffsetsPartition", (1, 11), struct=LIST_OFFSETS_PARTITION,
-          about="Questions by partition."),
+          about="Partitions to find offsets for."),
 )
 
 MESSAGE = Message(
@@ -22,15 +22,15 @@ MESSAGE = Message(
     api_key=2,
     versions=(1, 11),
     flexible=(6, 11),
-    about="Asks which offset belongs to a point in time, or to the beginning or end of a partition.",
+    about="Finds the offset for a timestamp, or the start or end offset of a partition.",
     fields=(
         Field("replicaId", "int32", (1, 11), entity="brokerId",
-              about="Broker id of a replica that asks; -1 for clients."),
+              about="Broker id of the replica that sends the request; -1 for clients."),
         Field("isolationLevel", "int8", (2, 11),
-              about="Whether \"end\" means the high watermark (0) or the last stable offset (1)."),
+              about="Whether the end offset is the high watermark (0) or the last stable offset (1)."),
         Field("topics", "[]ListOffsetsTopic", (1, 11), struct=LIST_OFFSETS_TOPIC,
-              about="Questions by topic."),
+              about="Partitions to find offsets for, by topic."),
         Field("timeoutMs", "int32", (10, 11),
-              about="Milliseconds to wait for answers that only tiered storage knows; since v10."),
+              about="Milliseconds to wait for offsets that must be read from tiered storage; since v10."),
     ),
 )

@@ -4,19 +4,19 @@ from kshare.dissect.table import Field, Message
 
 LIST_OFFSETS_PARTITION_RESPONSE = (
     Field("partitionIndex", "int32", (1, 11), about="Partition number."),
-    Field("errorCode", "int16", (1, 11), about="Why there is no answer, 0 if there is."),
+    Field("errorCode", "int16", (1, 11), about="Error code; 0 if there is none."),
     Field("timestamp", "int64", (1, 11), default=-1,
-          about="Time of the record found, in milliseconds since 1970; -1 if the question was not about a time."),
+          about="Timestamp of the record found, in milliseconds since 1970; -1 if the request did not search by time."),
     Field("offset", "int64", (1, 11), default=-1,
-          about="Offset found; -1 if no record is as young as asked."),
+          about="Offset found; -1 if no record is at or after the requested timestamp."),
     Field("leaderEpoch", "int32", (4, 11), default=-1,
-          about="Leader epoch of the record found; -1 if it is not known."),
+          about="Leader epoch of the record found; -1 if unknown."),
 )
 
 LIST_OFFSETS_TOPIC_RESPONSE = (
-    Field("name", "string", (1, 11), entity="topicName", about="Topic that the answers are about."),
+    Field("name", "string", (1, 11), entity="topicName", about="Name of the topic."),
     Field("partitions", "[]ListOffsetsPartitionResponse", (1, 11), struct=LIST_OFFSETS_PARTITION_RESPONSE,
-          about="Answers by partition."),
+          about="Results by partition."),
 )
 
 MESSAGE = Message(
@@ -25,11 +25,11 @@ MESSAGE = Message(
     api_key=2,
     versions=(1, 11),
     flexible=(6, 11),
-    about="Offset found for each partition asked about.",
+    about="Offset found for each partition.",
     fields=(
         Field("throttleTimeMs", "int32", (2, 11),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("topics", "[]ListOffsetsTopicResponse", (1, 11), struct=LIST_OFFSETS_TOPIC_RESPONSE,
-              about="Answers by topic."),
+              about="Results by topic."),
     ),
 )

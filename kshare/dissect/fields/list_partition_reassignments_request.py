@@ -3,8 +3,8 @@
 from kshare.dissect.table import Field, Message
 
 LIST_PARTITION_REASSIGNMENTS_TOPICS = (
-    Field("name", "string", (0, 0), entity="topicName", about="Topic of interest."),
-    Field("partitionIndexes", "[]int32", (0, 0), about="Partition numbers of interest."),
+    Field("name", "string", (0, 0), entity="topicName", about="Name of the topic."),
+    Field("partitionIndexes", "[]int32", (0, 0), about="Requested partition numbers."),
 )
 
 MESSAGE = Message(
@@ -13,10 +13,10 @@ MESSAGE = Message(
     api_key=46,
     versions=(0, 0),
     flexible=(0, 0),
-    about="Asks which replicas are being moved at this moment.",
+    about="Lists the partition reassignments that are in progress.",
     fields=(
         Field("timeoutMs", "int32", (0, 0), default=60000, about="Milliseconds to wait for the controller."),
         Field("topics", "[]ListPartitionReassignmentsTopics", (0, 0), nullable=(0, 0), default=None, struct=LIST_PARTITION_REASSIGNMENTS_TOPICS,
-              about="Partitions of interest by topic; null asks for all."),
+              about="Requested partitions, by topic; null for all."),
     ),
 )

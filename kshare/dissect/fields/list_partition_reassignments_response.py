@@ -5,16 +5,15 @@ from kshare.dissect.table import Field, Message
 ONGOING_PARTITION_REASSIGNMENT = (
     Field("partitionIndex", "int32", (0, 0), about="Partition number."),
     Field("replicas", "[]int32", (0, 0), entity="brokerId",
-          about="Brokers with a replica now, coming and going ones included."),
-    Field("addingReplicas", "[]int32", (0, 0), entity="brokerId",
-          about="Brokers that are getting a replica."),
-    Field("removingReplicas", "[]int32", (0, 0), entity="brokerId", about="Brokers that will lose theirs."),
+          about="Current replicas, including those being added or removed."),
+    Field("addingReplicas", "[]int32", (0, 0), entity="brokerId", about="Replicas being added."),
+    Field("removingReplicas", "[]int32", (0, 0), entity="brokerId", about="Replicas being removed."),
 )
 
 ONGOING_TOPIC_REASSIGNMENT = (
     Field("name", "string", (0, 0), entity="topicName", about="Topic of the partitions."),
     Field("partitions", "[]OngoingPartitionReassignment", (0, 0), struct=ONGOING_PARTITION_REASSIGNMENT,
-          about="Partitions with a move under way."),
+          about="Partitions that are being reassigned."),
 )
 
 MESSAGE = Message(
@@ -23,14 +22,14 @@ MESSAGE = Message(
     api_key=46,
     versions=(0, 0),
     flexible=(0, 0),
-    about="Moves of replicas under way.",
+    about="Partition reassignments that are in progress.",
     fields=(
         Field("throttleTimeMs", "int32", (0, 0),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
-        Field("errorCode", "int16", (0, 0), about="Why the list is missing, 0 if it is not."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
+        Field("errorCode", "int16", (0, 0), about="Error code; 0 if there is none."),
         Field("errorMessage", "string", (0, 0), nullable=(0, 0),
-              about="The broker's explanation of the error code, for people; null when there is nothing to add."),
+              about="Error message that goes with the error code, if the broker sent one; otherwise null."),
         Field("topics", "[]OngoingTopicReassignment", (0, 0), struct=ONGOING_TOPIC_REASSIGNMENT,
-              about="Moves under way, by topic."),
+              about="Ongoing reassignments, by topic."),
     ),
 )

@@ -6,7 +6,7 @@ TRANSACTION_STATE = (
     Field("transactionalId", "string", (0, 2), entity="transactionalId",
           about="Transactional id of the transaction."),
     Field("producerId", "int64", (0, 2), entity="producerId",
-          about="Producer id that the transactional id holds at present."),
+          about="Current producer id of the transactional id."),
     Field("transactionState", "string", (0, 2), about="State of the transaction."),
 )
 
@@ -16,14 +16,14 @@ MESSAGE = Message(
     api_key=66,
     versions=(0, 2),
     flexible=(0, 2),
-    about="Transactions that the broker coordinates and that passed the filters.",
+    about="Transactions that the broker coordinates and that match the filters.",
     fields=(
         Field("throttleTimeMs", "int32", (0, 2),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
-        Field("errorCode", "int16", (0, 2), about="Why the list is missing, 0 if it is not."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
+        Field("errorCode", "int16", (0, 2), about="Error code; 0 if there is none."),
         Field("unknownStateFilters", "[]string", (0, 2),
-              about="States asked for that this broker has never heard of."),
+              about="Requested states that this broker does not know."),
         Field("transactionStates", "[]TransactionState", (0, 2), struct=TRANSACTION_STATE,
-              about="Transactions found."),
+              about="Matching transactions."),
     ),
 )

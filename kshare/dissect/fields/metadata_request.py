@@ -4,9 +4,9 @@ from kshare.dissect.table import Field, Message
 
 METADATA_REQUEST_TOPIC = (
     Field("topicId", "uuid", (10, 13),
-          about="Topic asked for by id, from v12 on with a null name; zero if it is asked for by name."),
+          about="Topic id, with a null name (since v12); zero if the topic is requested by name."),
     Field("name", "string", (0, 13), nullable=(10, 13), entity="topicName",
-          about="Topic asked for by name; null if it is asked for by id."),
+          about="Name of the topic; null if the topic is requested by id."),
 )
 
 MESSAGE = Message(
@@ -15,15 +15,15 @@ MESSAGE = Message(
     api_key=3,
     versions=(0, 13),
     flexible=(9, 13),
-    about="Asks which brokers there are and which of them leads which partition.",
+    about="Asks for the brokers of the cluster, and for the partitions of topics with their leaders.",
     fields=(
         Field("topics", "[]MetadataRequestTopic", (0, 13), nullable=(1, 13), struct=METADATA_REQUEST_TOPIC,
-              about="Topics of interest; null asks for all of them, and an empty list for brokers alone (all in v0)."),
+              about="Topics to describe; null for all, an empty list for brokers only (for all topics in v0)."),
         Field("allowAutoTopicCreation", "bool", (4, 13), default=True,
-              about="Whether asking may create a missing topic, where the broker's settings allow it."),
+              about="Whether the request may create missing topics, if the broker's configs allow it."),
         Field("includeClusterAuthorizedOperations", "bool", (8, 10),
-              about="Whether to tell what the caller may do with the cluster."),
+              about="Whether to include the operations that the client is authorized to perform on the cluster."),
         Field("includeTopicAuthorizedOperations", "bool", (8, 13),
-              about="Whether to tell what the caller may do with each topic."),
+              about="Whether to include the operations that the client is authorized to perform on each topic."),
     ),
 )

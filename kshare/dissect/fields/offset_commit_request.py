@@ -4,18 +4,18 @@ from kshare.dissect.table import Field, Message
 
 OFFSET_COMMIT_REQUEST_PARTITION = (
     Field("partitionIndex", "int32", (2, 10), about="Partition number."),
-    Field("committedOffset", "int64", (2, 10), about="Next offset that the group has to read."),
+    Field("committedOffset", "int64", (2, 10), about="Offset of the next record to read."),
     Field("committedLeaderEpoch", "int32", (6, 10), default=-1,
-          about="Leader epoch of the last record read; -1 if it is not known."),
+          about="Leader epoch of the last record that was read; -1 if unknown."),
     Field("committedMetadata", "string", (2, 10), nullable=(2, 10),
-          about="Free text kept beside the position; null for none."),
+          about="Free text stored with the offset; null for none."),
 )
 
 OFFSET_COMMIT_REQUEST_TOPIC = (
-    Field("name", "string", (2, 9), entity="topicName", about="Topic the positions are in, up to v9."),
-    Field("topicId", "uuid", (10, 10), about="Topic the positions are in, since v10."),
+    Field("name", "string", (2, 9), entity="topicName", about="Name of the topic, up to v9."),
+    Field("topicId", "uuid", (10, 10), about="Id of the topic; since v10."),
     Field("partitions", "[]OffsetCommitRequestPartition", (2, 10), struct=OFFSET_COMMIT_REQUEST_PARTITION,
-          about="Positions by partition."),
+          about="Offsets by partition."),
 )
 
 MESSAGE = Message(
@@ -24,18 +24,19 @@ MESSAGE = Message(
     api_key=8,
     versions=(2, 10),
     flexible=(8, 10),
-    about="Stores a consumer group's positions; share groups have no commit and acknowledge record by record.",
+    about="Commits offsets of a consumer group. Share groups don't commit offsets; they acknowledge records.",
     fields=(
         Field("groupId", "string", (2, 10), entity="groupId",
-              about="Consumer group whose positions are stored."),
+              about="Consumer group whose offsets are committed."),
         Field("generationIdOrMemberEpoch", "int32", (2, 10), default=-1,
-              about="Generation (classic) or member epoch (consumer) of the sender; -1 from outside the group."),
-        Field("memberId", "string", (2, 10), about="Member that commits; empty from outside the group."),
+              about="Generation (classic group) or member epoch (consumer group); -1 if the sender is not a member."),
+        Field("memberId", "string", (2, 10),
+              about="Id of the committing member; empty if the sender is not a member."),
         Field("groupInstanceId", "string", (7, 10), nullable=(7, 10), default=None,
               about="Id of a static member; null for a dynamic one."),
         Field("retentionTimeMs", "int64", (2, 4), default=-1,
-              about="Milliseconds to keep the positions; -1 leaves it to the broker. Up to v4."),
+              about="Retention of the offsets in milliseconds; -1 for the broker's default. Up to v4."),
         Field("topics", "[]OffsetCommitRequestTopic", (2, 10), struct=OFFSET_COMMIT_REQUEST_TOPIC,
-              about="Positions by topic."),
+              about="Offsets by topic."),
     ),
 )

@@ -4,12 +4,12 @@ from kshare.dissect.table import Field, Message
 
 OFFSET_COMMIT_RESPONSE_PARTITION = (
     Field("partitionIndex", "int32", (2, 10), about="Partition number."),
-    Field("errorCode", "int16", (2, 10), about="Why this position was not stored, 0 if it was."),
+    Field("errorCode", "int16", (2, 10), about="Error code; 0 if the offset was committed."),
 )
 
 OFFSET_COMMIT_RESPONSE_TOPIC = (
-    Field("name", "string", (2, 9), entity="topicName", about="Topic the positions are in, up to v9."),
-    Field("topicId", "uuid", (10, 10), about="Topic the positions are in, since v10."),
+    Field("name", "string", (2, 9), entity="topicName", about="Name of the topic, up to v9."),
+    Field("topicId", "uuid", (10, 10), about="Id of the topic; since v10."),
     Field("partitions", "[]OffsetCommitResponsePartition", (2, 10), struct=OFFSET_COMMIT_RESPONSE_PARTITION,
           about="Results by partition."),
 )
@@ -20,10 +20,10 @@ MESSAGE = Message(
     api_key=8,
     versions=(2, 10),
     flexible=(8, 10),
-    about="Whether each position was stored.",
+    about="Result of committing each offset.",
     fields=(
         Field("throttleTimeMs", "int32", (3, 10),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("topics", "[]OffsetCommitResponseTopic", (2, 10), struct=OFFSET_COMMIT_RESPONSE_TOPIC,
               about="Results by topic."),
     ),

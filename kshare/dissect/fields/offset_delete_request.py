@@ -7,9 +7,9 @@ OFFSET_DELETE_REQUEST_PARTITION = (
 )
 
 OFFSET_DELETE_REQUEST_TOPIC = (
-    Field("name", "string", (0, 0), entity="topicName", about="Topic the positions are in."),
+    Field("name", "string", (0, 0), entity="topicName", about="Name of the topic."),
     Field("partitions", "[]OffsetDeleteRequestPartition", (0, 0), struct=OFFSET_DELETE_REQUEST_PARTITION,
-          about="Partitions whose position is deleted."),
+          about="Partitions whose offsets are deleted."),
 )
 
 MESSAGE = Message(
@@ -18,11 +18,11 @@ MESSAGE = Message(
     api_key=47,
     versions=(0, 0),
     flexible=(1, 0),
-    about="Deletes a consumer group's positions; for share groups see DeleteShareGroupOffsets.",
+    about="Deletes committed offsets of a consumer group. For share groups, use DeleteShareGroupOffsets.",
     fields=(
         Field("groupId", "string", (0, 0), entity="groupId",
-              about="Consumer group whose positions are deleted."),
+              about="Consumer group whose offsets are deleted."),
         Field("topics", "[]OffsetDeleteRequestTopic", (0, 0), struct=OFFSET_DELETE_REQUEST_TOPIC,
-              about="Positions to delete, by topic."),
+              about="Offsets to delete, by topic."),
     ),
 )

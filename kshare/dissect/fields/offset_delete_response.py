@@ -5,11 +5,11 @@ from kshare.dissect.table import Field, Message
 OFFSET_DELETE_RESPONSE_PARTITION = (
     Field("partitionIndex", "int32", (0, 0), about="Partition number."),
     Field("errorCode", "int16", (0, 0),
-          about="Why this position was not deleted, 0 if it was; GROUP_SUBSCRIBED_TO_TOPIC while it is in use."),
+          about="Error code; 0 if the offset was deleted. GROUP_SUBSCRIBED_TO_TOPIC if the group subscribes to the topic."),
 )
 
 OFFSET_DELETE_RESPONSE_TOPIC = (
-    Field("name", "string", (0, 0), entity="topicName", about="Topic the positions are in."),
+    Field("name", "string", (0, 0), entity="topicName", about="Name of the topic."),
     Field("partitions", "[]OffsetDeleteResponsePartition", (0, 0), struct=OFFSET_DELETE_RESPONSE_PARTITION,
           about="Results by partition."),
 )
@@ -20,12 +20,12 @@ MESSAGE = Message(
     api_key=47,
     versions=(0, 0),
     flexible=(1, 0),
-    about="Whether each position was deleted.",
+    about="Result of deleting each offset.",
     fields=(
         Field("errorCode", "int16", (0, 0),
-              about="Why nothing was deleted at all, 0 if partitions speak for themselves."),
+              about="Error code of the whole request; 0 if there is none. Each partition has its own."),
         Field("throttleTimeMs", "int32", (0, 0),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("topics", "[]OffsetDeleteResponseTopic", (0, 0), struct=OFFSET_DELETE_RESPONSE_TOPIC,
               about="Results by topic."),
     ),

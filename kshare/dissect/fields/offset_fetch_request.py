@@ -3,24 +3,24 @@
 from kshare.dissect.table import Field, Message
 
 OFFSET_FETCH_REQUEST_TOPIC = (
-    Field("name", "string", (1, 7), entity="topicName", about="Topic asked about."),
-    Field("partitionIndexes", "[]int32", (1, 7), about="Partition numbers asked about."),
+    Field("name", "string", (1, 7), entity="topicName", about="Name of the topic."),
+    Field("partitionIndexes", "[]int32", (1, 7), about="Requested partition numbers."),
 )
 
 OFFSET_FETCH_REQUEST_TOPICS = (
-    Field("name", "string", (8, 9), entity="topicName", about="Topic asked about, up to v9."),
-    Field("topicId", "uuid", (10, 10), about="Topic asked about, since v10."),
-    Field("partitionIndexes", "[]int32", (8, 10), about="Partition numbers asked about."),
+    Field("name", "string", (8, 9), entity="topicName", about="Name of the topic, up to v9."),
+    Field("topicId", "uuid", (10, 10), about="Id of the topic; since v10."),
+    Field("partitionIndexes", "[]int32", (8, 10), about="Requested partition numbers."),
 )
 
 OFFSET_FETCH_REQUEST_GROUP = (
-    Field("groupId", "string", (8, 10), entity="groupId", about="Group asked about."),
+    Field("groupId", "string", (8, 10), entity="groupId", about="Id of the group."),
     Field("memberId", "string", (9, 10), nullable=(9, 10), default=None,
-          about="Member that asks; null from outside the group or in classic groups. Since v9."),
+          about="Id of the member; null if the sender is not a member or the group is classic. Since v9."),
     Field("memberEpoch", "int32", (9, 10), default=-1,
-          about="Epoch of that member; -1 if there is none. Since v9."),
+          about="Epoch of the member; -1 if there is none. Since v9."),
     Field("topics", "[]OffsetFetchRequestTopics", (8, 10), nullable=(8, 10), struct=OFFSET_FETCH_REQUEST_TOPICS,
-          about="Partitions asked about; null asks for all."),
+          about="Requested partitions; null for all."),
 )
 
 MESSAGE = Message(
@@ -29,14 +29,14 @@ MESSAGE = Message(
     api_key=9,
     versions=(1, 10),
     flexible=(6, 10),
-    about="Reads the positions that consumer groups committed; for share groups see DescribeShareGroupOffsets.",
+    about="Reads committed offsets of consumer groups. For share groups, use DescribeShareGroupOffsets.",
     fields=(
-        Field("groupId", "string", (1, 7), entity="groupId", about="The one group asked about, up to v7."),
+        Field("groupId", "string", (1, 7), entity="groupId", about="Id of the group, up to v7."),
         Field("topics", "[]OffsetFetchRequestTopic", (1, 7), nullable=(2, 7), struct=OFFSET_FETCH_REQUEST_TOPIC,
-              about="Partitions asked about, up to v7; null asks for all."),
+              about="Requested partitions, up to v7; null for all."),
         Field("groups", "[]OffsetFetchRequestGroup", (8, 10), struct=OFFSET_FETCH_REQUEST_GROUP,
-              about="Groups asked about, since v8."),
+              about="Requested groups; since v8."),
         Field("requireStable", "bool", (7, 10),
-              about="Whether to refuse positions that an open transaction may still change; since v7."),
+              about="Whether to return an error for offsets that an open transaction may still change; since v7."),
     ),
 )

@@ -5,43 +5,41 @@ from kshare.dissect.table import Field, Message
 OFFSET_FETCH_RESPONSE_PARTITION = (
     Field("partitionIndex", "int32", (1, 7), about="Partition number."),
     Field("committedOffset", "int64", (1, 7),
-          about="Next offset the group has to read; -1 if it never committed here."),
+          about="Offset of the next record to read; -1 if the group has not committed one."),
     Field("committedLeaderEpoch", "int32", (5, 7), default=-1,
-          about="Leader epoch of the last record read; -1 if it is not known."),
-    Field("metadata", "string", (1, 7), nullable=(1, 7), about="Text kept beside the position."),
-    Field("errorCode", "int16", (1, 7),
-          about="Why there is no position for this partition, 0 if there may be."),
+          about="Leader epoch of the last record that was read; -1 if unknown."),
+    Field("metadata", "string", (1, 7), nullable=(1, 7), about="Text stored with the offset."),
+    Field("errorCode", "int16", (1, 7), about="Error code; 0 if there is none."),
 )
 
 OFFSET_FETCH_RESPONSE_TOPIC = (
-    Field("name", "string", (1, 7), entity="topicName", about="Topic the positions are in."),
+    Field("name", "string", (1, 7), entity="topicName", about="Name of the topic."),
     Field("partitions", "[]OffsetFetchResponsePartition", (1, 7), struct=OFFSET_FETCH_RESPONSE_PARTITION,
-          about="Positions by partition."),
+          about="Offsets by partition."),
 )
 
 OFFSET_FETCH_RESPONSE_PARTITIONS = (
     Field("partitionIndex", "int32", (8, 10), about="Partition number."),
     Field("committedOffset", "int64", (8, 10),
-          about="Next offset the group has to read; -1 if it never committed here."),
+          about="Offset of the next record to read; -1 if the group has not committed one."),
     Field("committedLeaderEpoch", "int32", (8, 10), default=-1,
-          about="Leader epoch of the last record read; -1 if it is not known."),
-    Field("metadata", "string", (8, 10), nullable=(8, 10), about="Text kept beside the position."),
-    Field("errorCode", "int16", (8, 10),
-          about="Why there is no position for this partition, 0 if there may be."),
+          about="Leader epoch of the last record that was read; -1 if unknown."),
+    Field("metadata", "string", (8, 10), nullable=(8, 10), about="Text stored with the offset."),
+    Field("errorCode", "int16", (8, 10), about="Error code; 0 if there is none."),
 )
 
 OFFSET_FETCH_RESPONSE_TOPICS = (
-    Field("name", "string", (8, 9), entity="topicName", about="Topic the positions are in, up to v9."),
-    Field("topicId", "uuid", (10, 10), about="Topic the positions are in, since v10."),
+    Field("name", "string", (8, 9), entity="topicName", about="Name of the topic, up to v9."),
+    Field("topicId", "uuid", (10, 10), about="Id of the topic; since v10."),
     Field("partitions", "[]OffsetFetchResponsePartitions", (8, 10), struct=OFFSET_FETCH_RESPONSE_PARTITIONS,
-          about="Positions by partition."),
+          about="Offsets by partition."),
 )
 
 OFFSET_FETCH_RESPONSE_GROUP = (
-    Field("groupId", "string", (8, 10), entity="groupId", about="Group the positions belong to."),
+    Field("groupId", "string", (8, 10), entity="groupId", about="Id of the group."),
     Field("topics", "[]OffsetFetchResponseTopics", (8, 10), struct=OFFSET_FETCH_RESPONSE_TOPICS,
-          about="Positions by topic."),
-    Field("errorCode", "int16", (8, 10), about="Why the group's positions can't be told, 0 if they can."),
+          about="Offsets by topic."),
+    Field("errorCode", "int16", (8, 10), about="Error code of the group; 0 if there is none."),
 )
 
 MESSAGE = Message(
@@ -50,15 +48,15 @@ MESSAGE = Message(
     api_key=9,
     versions=(1, 10),
     flexible=(6, 10),
-    about="Positions that the groups committed.",
+    about="Committed offsets of the groups.",
     fields=(
         Field("throttleTimeMs", "int32", (3, 10),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("topics", "[]OffsetFetchResponseTopic", (1, 7), struct=OFFSET_FETCH_RESPONSE_TOPIC,
-              about="Positions by topic, up to v7."),
+              about="Offsets by topic, up to v7."),
         Field("errorCode", "int16", (2, 7),
-              about="Error of the whole request, up to v7; 0 if there is none."),
+              about="Error code of the whole request, up to v7; 0 if there is none."),
         Field("groups", "[]OffsetFetchResponseGroup", (8, 10), struct=OFFSET_FETCH_RESPONSE_GROUP,
-              about="Positions by group, since v8."),
+              about="Offsets by group; since v8."),
     ),
 )

@@ -5,14 +5,14 @@ from kshare.dissect.table import Field, Message
 OFFSET_FOR_LEADER_PARTITION = (
     Field("partition", "int32", (2, 4), about="Partition number."),
     Field("currentLeaderEpoch", "int32", (2, 4), default=-1,
-          about="Leader epoch the asker believes in; -1 skips the check."),
-    Field("leaderEpoch", "int32", (2, 4), about="Epoch whose end is wanted."),
+          about="Leader epoch known to the sender; -1 skips the check."),
+    Field("leaderEpoch", "int32", (2, 4), about="Leader epoch whose end offset is requested."),
 )
 
 OFFSET_FOR_LEADER_TOPIC = (
-    Field("topic", "string", (2, 4), entity="topicName", about="Topic asked about."),
+    Field("topic", "string", (2, 4), entity="topicName", about="Name of the topic."),
     Field("partitions", "[]OffsetForLeaderPartition", (2, 4), struct=OFFSET_FOR_LEADER_PARTITION,
-          about="Questions by partition."),
+          about="Partitions to find offsets for."),
 )
 
 MESSAGE = Message(
@@ -21,11 +21,11 @@ MESSAGE = Message(
     api_key=23,
     versions=(2, 4),
     flexible=(4, 4),
-    about="Asks where a leader epoch ended, which shows a consumer or follower whether its position was cut away.",
+    about="Asks for the end offset of a leader epoch, with which consumers and followers detect log truncation.",
     fields=(
         Field("replicaId", "int32", (3, 4), default=-2, entity="brokerId",
-              about="Broker id of a follower that asks; -1 for a consumer, -2 for a debugging one."),
+              about="Broker id of the follower; -1 for consumers, -2 for debugging."),
         Field("topics", "[]OffsetForLeaderTopic", (2, 4), struct=OFFSET_FOR_LEADER_TOPIC,
-              about="Questions by topic."),
+              about="Partitions to find offsets for, by topic."),
     ),
 )

@@ -3,17 +3,16 @@
 from kshare.dissect.table import Field, Message
 
 EPOCH_END_OFFSET = (
-    Field("errorCode", "int16", (2, 4), about="Why there is no answer, 0 if there is."),
+    Field("errorCode", "int16", (2, 4), about="Error code; 0 if there is none."),
     Field("partition", "int32", (2, 4), about="Partition number."),
     Field("leaderEpoch", "int32", (2, 4), default=-1,
-          about="Largest epoch known that is not above the one asked for; -1 if there is none."),
-    Field("endOffset", "int64", (2, 4), default=-1,
-          about="Offset behind that epoch's last record; -1 if it is not known."),
+          about="Largest known epoch that is not greater than the requested one; -1 if there is none."),
+    Field("endOffset", "int64", (2, 4), default=-1, about="End offset of that epoch; -1 if unknown."),
 )
 
 OFFSET_FOR_LEADER_TOPIC_RESULT = (
-    Field("topic", "string", (2, 4), entity="topicName", about="Topic that the answers are about."),
-    Field("partitions", "[]EpochEndOffset", (2, 4), struct=EPOCH_END_OFFSET, about="Answers by partition."),
+    Field("topic", "string", (2, 4), entity="topicName", about="Name of the topic."),
+    Field("partitions", "[]EpochEndOffset", (2, 4), struct=EPOCH_END_OFFSET, about="Results by partition."),
 )
 
 MESSAGE = Message(
@@ -22,11 +21,11 @@ MESSAGE = Message(
     api_key=23,
     versions=(2, 4),
     flexible=(4, 4),
-    about="End offset of the leader epochs asked for.",
+    about="End offsets of the requested leader epochs.",
     fields=(
         Field("throttleTimeMs", "int32", (2, 4),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("topics", "[]OffsetForLeaderTopicResult", (2, 4), struct=OFFSET_FOR_LEADER_TOPIC_RESULT,
-              about="Answers by topic."),
+              about="Results by topic."),
     ),
 )

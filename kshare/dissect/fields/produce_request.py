@@ -5,12 +5,12 @@ from kshare.dissect.table import Field, Message
 PARTITION_PRODUCE_DATA = (
     Field("index", "int32", (3, 13), about="Partition number."),
     Field("records", "records", (3, 13), nullable=(3, 13),
-          about="Record batch to append; exactly one from v3 on."),
+          about="Record batch to append; exactly one since v3."),
 )
 
 TOPIC_PRODUCE_DATA = (
-    Field("name", "string", (3, 12), entity="topicName", about="Topic to append to, up to v12."),
-    Field("topicId", "uuid", (13, 13), about="Topic to append to, since v13."),
+    Field("name", "string", (3, 12), entity="topicName", about="Name of the topic to write to, up to v12."),
+    Field("topicId", "uuid", (13, 13), about="Id of the topic to write to; since v13."),
     Field("partitionData", "[]PartitionProduceData", (3, 13), struct=PARTITION_PRODUCE_DATA,
           about="Batches by partition."),
 )
@@ -24,11 +24,11 @@ MESSAGE = Message(
     about="Appends record batches to partitions; kshare sends it for dead letters.",
     fields=(
         Field("transactionalId", "string", (3, 13), nullable=(3, 13), default=None, entity="transactionalId",
-              about="Transactional id if the batches are part of a transaction, otherwise null."),
+              about="Transactional id if the batches are part of a transaction; otherwise null."),
         Field("acks", "int16", (3, 13),
-              about="When to answer: -1 once all in-sync replicas have the records, 1 once the leader has, 0 never."),
+              about="When the broker responds: -1 all in-sync replicas have the records, 1 the leader has them, 0 no response."),
         Field("timeoutMs", "int32", (3, 13),
-              about="Milliseconds to wait for the replicas that Acks asks for."),
+              about="Milliseconds to wait for the replicas that Acks requires."),
         Field("topicData", "[]TopicProduceData", (3, 13), struct=TOPIC_PRODUCE_DATA,
               about="Batches by topic."),
     ),

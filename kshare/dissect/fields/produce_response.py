@@ -3,48 +3,48 @@
 from kshare.dissect.table import Field, Message
 
 BATCH_INDEX_AND_ERROR_MESSAGE = (
-    Field("batchIndex", "int32", (8, 13), about="Position of the record at fault in its batch, from 0."),
+    Field("batchIndex", "int32", (8, 13), about="Index of the invalid record in the batch, from 0."),
     Field("batchIndexErrorMessage", "string", (8, 13), nullable=(8, 13), default=None,
-          about="What is wrong with that record; null if it is not told."),
+          about="Error message of the record; null if there is none."),
 )
 
 LEADER_ID_AND_EPOCH = (
     Field("leaderId", "int32", (10, 13), default=-1, entity="brokerId",
-          about="Broker that leads the partition now; -1 if it is not known."),
+          about="Current leader of the partition; -1 if unknown."),
     Field("leaderEpoch", "int32", (10, 13), default=-1,
-          about="Epoch of that leadership; the higher of two is the newer, and -1 means not known."),
+          about="Leader epoch; of two, the higher one is newer. -1 if unknown."),
 )
 
 PARTITION_PRODUCE_RESPONSE = (
     Field("index", "int32", (3, 13), about="Partition number."),
     Field("errorCode", "int16", (3, 13),
-          about="Why the batch was not appended, 0 if it was; after a timeout it may have been all the same."),
-    Field("baseOffset", "int64", (3, 13), about="Offset that the first record of the batch got."),
+          about="Error code; 0 if the batch was appended. After a timeout, it may have been appended nevertheless."),
+    Field("baseOffset", "int64", (3, 13), about="Offset of the first record of the batch."),
     Field("logAppendTimeMs", "int64", (3, 13), default=-1,
-          about="Time the broker stamped on the batch, in milliseconds since 1970; -1 if producers set the time."),
+          about="Log append time of the batch, in milliseconds since 1970; -1 if the topic uses the producer's timestamps."),
     Field("logStartOffset", "int64", (5, 13), default=-1,
-          about="First offset that the partition still has; -1 if it is not told."),
+          about="Log start offset of the partition; -1 if unknown."),
     Field("recordErrors", "[]BatchIndexAndErrorMessage", (8, 13), struct=BATCH_INDEX_AND_ERROR_MESSAGE,
-          about="Which records made the broker refuse the batch, since v8."),
+          about="Records that caused the broker to reject the batch; since v8."),
     Field("errorMessage", "string", (8, 13), nullable=(8, 13), default=None,
-          about="Explanation of why the batch was refused; null if it was not."),
+          about="Error message; null if the batch was appended."),
     Field("currentLeader", "LeaderIdAndEpoch", (10, 13), tagged=(10, 13), tag=0, struct=LEADER_ID_AND_EPOCH,
-          about="Who leads the partition now, when this broker does not. Since v10."),
+          about="Current leader, if it is not this broker. Since v10."),
 )
 
 TOPIC_PRODUCE_RESPONSE = (
-    Field("name", "string", (3, 12), entity="topicName", about="Topic appended to, up to v12."),
-    Field("topicId", "uuid", (13, 13), about="Topic appended to, since v13."),
+    Field("name", "string", (3, 12), entity="topicName", about="Name of the topic, up to v12."),
+    Field("topicId", "uuid", (13, 13), about="Id of the topic; since v13."),
     Field("partitionResponses", "[]PartitionProduceResponse", (3, 13), struct=PARTITION_PRODUCE_RESPONSE,
           about="Results by partition."),
 )
 
 NODE_ENDPOINT = (
-    Field("nodeId", "int32", (10, 13), entity="brokerId", about="Broker that this address belongs to."),
+    Field("nodeId", "int32", (10, 13), entity="brokerId", about="Id of the broker."),
     Field("host", "string", (10, 13), about="Host name or IP address to connect to."),
     Field("port", "int32", (10, 13), about="TCP port to connect to."),
     Field("rack", "string", (10, 13), nullable=(10, 13), default=None,
-          about="Rack that the broker stands in; null if it has none configured."),
+          about="Rack of the broker; null if none is configured."),
 )
 
 MESSAGE = Message(
@@ -53,13 +53,13 @@ MESSAGE = Message(
     api_key=0,
     versions=(3, 13),
     flexible=(9, 13),
-    about="Where the batches were appended, or why they were not.",
+    about="Base offset of each appended batch, or an error.",
     fields=(
         Field("responses", "[]TopicProduceResponse", (3, 13), struct=TOPIC_PRODUCE_RESPONSE,
               about="Results by topic."),
         Field("throttleTimeMs", "int32", (3, 13),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("nodeEndpoints", "[]NodeEndpoint", (10, 13), tagged=(10, 13), tag=0, struct=NODE_ENDPOINT,
-              about="Addresses of the leaders named in this response, so that a moved partition can be followed at once."),
+              about="Addresses of the leaders in this response, so that clients can reach them without a Metadata request."),
     ),
 )

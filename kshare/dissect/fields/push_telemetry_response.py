@@ -8,11 +8,11 @@ MESSAGE = Message(
     api_key=72,
     versions=(0, 0),
     flexible=(0, 0),
-    about="Whether the pushed metrics were taken.",
+    about="Result of pushing client metrics.",
     fields=(
         Field("throttleTimeMs", "int32", (0, 0),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("errorCode", "int16", (0, 0),
-              about="Why the metrics were refused, 0 if they were not; UNKNOWN_SUBSCRIPTION_ID means fetch it anew."),
+              about="Error code; 0 if the metrics were accepted. After UNKNOWN_SUBSCRIPTION_ID, get the subscription again."),
     ),
 )

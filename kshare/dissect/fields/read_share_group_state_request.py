@@ -5,7 +5,7 @@ from kshare.dissect.table import Field, Message
 PARTITION_DATA = (
     Field("partition", "int32", (0, 0), about="Partition number."),
     Field("leaderEpoch", "int32", (0, 0),
-          about="Leader epoch of the asking leader; reading with it fences every leader before."),
+          about="Leader epoch of the sender; the read fences all earlier leaders."),
 )
 
 READ_STATE_DATA = (
@@ -19,9 +19,9 @@ MESSAGE = Message(
     api_key=84,
     versions=(0, 0),
     flexible=(0, 0),
-    about="Share-partition leader to share coordinator: hand over the durable state of share-partitions, so that delivery can begin.",
+    about="Reads the persisted state of share-partitions before delivery starts. Sent by share-partition leaders to share coordinators.",
     fields=(
-        Field("groupId", "string", (0, 0), about="Share group that owns the state."),
+        Field("groupId", "string", (0, 0), about="Share group that the state belongs to."),
         Field("topics", "[]ReadStateData", (0, 0), struct=READ_STATE_DATA,
               about="Share-partitions to read, by topic."),
     ),

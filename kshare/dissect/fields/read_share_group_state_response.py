@@ -3,26 +3,25 @@
 from kshare.dissect.table import Field, Message
 
 STATE_BATCH = (
-    Field("firstOffset", "int64", (0, 0), about="First offset of a range in one state."),
+    Field("firstOffset", "int64", (0, 0), about="First offset of a range of records with the same state."),
     Field("lastOffset", "int64", (0, 0), about="Last offset of the range, inclusive."),
     Field("deliveryState", "int8", (0, 0),
-          about="0 available, 2 acknowledged, 4 archived; acquired (1) is never stored, so locks end with their leader."),
+          about="0 available, 2 acknowledged, 4 archived. Acquired (1) is not persisted, so locks end when the leader changes."),
     Field("deliveryCount", "int16", (0, 0),
-          about="Deliveries counted for the range; approximate, as not every delivery is written down."),
+          about="Delivery count of the range; approximate, because not every delivery is persisted."),
 )
 
 PARTITION_RESULT = (
     Field("partition", "int32", (0, 0), about="Partition number."),
     Field("errorCode", "int16", (0, 0),
-          about="Why the state could not be read, 0 if it was; FENCED_LEADER_EPOCH tells a deposed leader so."),
+          about="Error code; 0 if the state was read. FENCED_LEADER_EPOCH if the sender is not the leader any more."),
     Field("errorMessage", "string", (0, 0), nullable=(0, 0), default=None,
-          about="The broker's explanation of the error code, for people; null when there is nothing to add."),
+          about="Error message that goes with the error code, if the broker sent one; otherwise null."),
     Field("stateEpoch", "int32", (0, 0),
-          about="Epoch of the group in which this state was initialized; writes must repeat it."),
-    Field("startOffset", "int64", (0, 0),
-          about="First offset that is still to be delivered (the SPSO); -1 if it was never decided."),
+          about="State epoch: the group epoch at which the state was initialized; writes must repeat it."),
+    Field("startOffset", "int64", (0, 0), about="Start offset (SPSO); -1 if not determined yet."),
     Field("stateBatches", "[]StateBatch", (0, 0), struct=STATE_BATCH,
-          about="State of records from the start offset on; ranges left out are available and never delivered."),
+          about="Record states from the start offset; offsets that are not listed are available and were never delivered."),
 )
 
 READ_STATE_RESULT = (
@@ -37,7 +36,7 @@ MESSAGE = Message(
     api_key=84,
     versions=(0, 0),
     flexible=(0, 0),
-    about="Start offset and the remembered state of records behind it, all that survives a change of leader.",
+    about="Start offset and record states of share-partitions. Nothing else survives a change of leader.",
     fields=(
         Field("results", "[]ReadStateResult", (0, 0), struct=READ_STATE_RESULT, about="Results by topic."),
     ),

@@ -4,7 +4,7 @@ from kshare.dissect.table import Field, Message
 
 PARTITION_DATA = (
     Field("partition", "int32", (0, 1), about="Partition number."),
-    Field("leaderEpoch", "int32", (0, 1), about="Leader epoch that the asker goes by."),
+    Field("leaderEpoch", "int32", (0, 1), about="Leader epoch known to the sender."),
 )
 
 READ_STATE_SUMMARY_DATA = (
@@ -19,9 +19,9 @@ MESSAGE = Message(
     api_key=87,
     versions=(0, 1),
     flexible=(0, 1),
-    about="To the share coordinator: just the epochs and start offsets of share-partitions, cheaper than reading their whole state.",
+    about="Reads only the epochs and start offsets of share-partitions, which is cheaper than their full state. Sent to share coordinators.",
     fields=(
-        Field("groupId", "string", (0, 1), about="Share group that owns the state."),
+        Field("groupId", "string", (0, 1), about="Share group that the state belongs to."),
         Field("topics", "[]ReadStateSummaryData", (0, 1), struct=READ_STATE_SUMMARY_DATA,
               about="Share-partitions to summarize, by topic."),
     ),

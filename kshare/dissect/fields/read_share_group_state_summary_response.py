@@ -4,16 +4,15 @@ from kshare.dissect.table import Field, Message
 
 PARTITION_RESULT = (
     Field("partition", "int32", (0, 1), about="Partition number."),
-    Field("errorCode", "int16", (0, 1), about="Why there is no summary, 0 if there is one."),
+    Field("errorCode", "int16", (0, 1), about="Error code; 0 if there is none."),
     Field("errorMessage", "string", (0, 1), nullable=(0, 1), default=None,
-          about="The broker's explanation of the error code, for people; null when there is nothing to add."),
+          about="Error message that goes with the error code, if the broker sent one; otherwise null."),
     Field("stateEpoch", "int32", (0, 1),
-          about="Epoch of the group in which this state was initialized; a change means that offsets were reset."),
+          about="State epoch: the group epoch at which the state was initialized. If it changes, the offsets were reset."),
     Field("leaderEpoch", "int32", (0, 1), about="Highest leader epoch that has read or written this state."),
-    Field("startOffset", "int64", (0, 1),
-          about="First offset that is still to be delivered (the SPSO); -1 if it was never decided."),
+    Field("startOffset", "int64", (0, 1), about="Start offset (SPSO); -1 if not determined yet."),
     Field("deliveryCompleteCount", "int32", (1, 1), default=-1,
-          about="Records from the start offset on that are done with; -1 if unknown. Since v1."),
+          about="Completed records from the start offset; -1 if unknown. Since v1."),
 )
 
 READ_STATE_SUMMARY_RESULT = (
@@ -28,7 +27,7 @@ MESSAGE = Message(
     api_key=87,
     versions=(0, 1),
     flexible=(0, 1),
-    about="Epochs, start offset and completed count of each share-partition, from which the group coordinator answers offset and lag queries.",
+    about="Epochs, start offset and completed count of each share-partition, which group coordinators need for offsets and lag.",
     fields=(
         Field("results", "[]ReadStateSummaryResult", (0, 1), struct=READ_STATE_SUMMARY_RESULT,
               about="Results by topic."),

@@ -8,9 +8,9 @@ MESSAGE = Message(
     api_key=None,
     versions=(0, 1),
     flexible=(1, 1),
-    about="Precedes every response. ApiVersions responses always use v0, so that any client can read them.",
+    about="Precedes every response. In ApiVersions responses always v0, so that any client can read them.",
     fields=(
         Field("correlationId", "int32", (0, 1),
-              about="Number from the request's header, which tells whose response this is."),
+              about="Correlation id of the request that this response belongs to."),
     ),
 )

@@ -8,9 +8,9 @@ MESSAGE = Message(
     api_key=36,
     versions=(0, 2),
     flexible=(2, 2),
-    about="One step of a SASL login, from the client.",
+    about="One step of a SASL authentication, from the client.",
     fields=(
         Field("authBytes", "bytes", (0, 2),
-              about="Token as the mechanism defines it; it may contain a password, so it must not be logged."),
+              about="SASL token; it may contain a password, so it must not be logged."),
     ),
 )

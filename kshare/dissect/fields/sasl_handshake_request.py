@@ -8,9 +8,9 @@ MESSAGE = Message(
     api_key=17,
     versions=(0, 1),
     flexible=(1, 0),
-    about="Announces by which SASL mechanism the client will log in.",
+    about="Chooses the SASL mechanism of the connection.",
     fields=(
         Field("mechanism", "string", (0, 1),
-              about="Mechanism the client wants, such as PLAIN, SCRAM-SHA-512 or OAUTHBEARER."),
+              about="SASL mechanism, such as PLAIN, SCRAM-SHA-512 or OAUTHBEARER."),
     ),
 )

@@ -8,11 +8,10 @@ MESSAGE = Message(
     api_key=17,
     versions=(0, 1),
     flexible=(1, 0),
-    about="Whether the SASL mechanism is accepted; after v1 the tokens travel in SaslAuthenticate, after v0 as bare bytes.",
+    about="Whether the SASL mechanism is supported. After v1, tokens are sent in SaslAuthenticate; after v0, without a Kafka header.",
     fields=(
         Field("errorCode", "int16", (0, 1),
-              about="0 if the login may go on, UNSUPPORTED_SASL_MECHANISM if another one has to be chosen."),
-        Field("mechanisms", "[]string", (0, 1),
-              about="Mechanisms that the listener accepts, worth showing when the wanted one is missing."),
+              about="0 if the mechanism is supported; UNSUPPORTED_SASL_MECHANISM if the client must choose another one."),
+        Field("mechanisms", "[]string", (0, 1), about="Mechanisms that the listener supports."),
     ),
 )

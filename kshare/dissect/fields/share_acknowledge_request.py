@@ -6,18 +6,18 @@ ACKNOWLEDGEMENT_BATCH = (
     Field("firstOffset", "int64", (1, 2), about="First offset of the acknowledged range."),
     Field("lastOffset", "int64", (1, 2), about="Last offset of the range, inclusive."),
     Field("acknowledgeTypes", "[]int8", (1, 2),
-          about="One type for all or one per offset: 0 gap, 1 accept, 2 release, 3 reject, 4 renew (since v2)."),
+          about="One type for all offsets, or one per offset: 0 gap, 1 accept, 2 release, 3 reject, 4 renew (since v2)."),
 )
 
 ACKNOWLEDGE_PARTITION = (
     Field("partitionIndex", "int32", (1, 2),
-          about="Partition number; naming it makes it part of the broker's session."),
+          about="Partition number; the partition is added to the share session."),
     Field("acknowledgementBatches", "[]AcknowledgementBatch", (1, 2), struct=ACKNOWLEDGEMENT_BATCH,
-          about="Ranges of offsets with their outcome, ascending and without overlap."),
+          about="Acknowledged offset ranges, in ascending order and without overlaps."),
 )
 
 ACKNOWLEDGE_TOPIC = (
-    Field("topicId", "uuid", (1, 2), about="Topic that the records came from."),
+    Field("topicId", "uuid", (1, 2), about="Id of the records' topic."),
     Field("partitions", "[]AcknowledgePartition", (1, 2), struct=ACKNOWLEDGE_PARTITION,
           about="Acknowledgements by partition."),
 )
@@ -28,16 +28,16 @@ MESSAGE = Message(
     api_key=79,
     versions=(1, 2),
     flexible=(1, 2),
-    about="Tells the leader what became of acquired records without fetching more. It belongs to the same share session and epoch count as ShareFetch.",
+    about="Acknowledges acquired records without fetching more. Uses the same share session and session epoch as ShareFetch.",
     fields=(
         Field("groupId", "string", (1, 2), nullable=(1, 2), default=None, entity="groupId",
-              about="Share group that the records were acquired for."),
+              about="Share group that acquired the records."),
         Field("memberId", "string", (1, 2), nullable=(1, 2),
-              about="Member that acquired the records; nobody else can acknowledge them."),
+              about="Member that acquired the records; no other member can acknowledge them."),
         Field("shareSessionEpoch", "int32", (1, 2),
-              about="One more than in the session's last request, or -1 to close it; 0 is refused here."),
+              about="One more than in the session's last request, or -1 to close the session; 0 is not allowed here."),
         Field("isRenewAck", "bool", (2, 2),
-              about="Must be true if any type below is 4 (renew), which extends the locks; since v2 (Kafka 4.2)."),
+              about="Must be true if any acknowledgement type is 4 (renew), which restarts the acquisition lock. Since v2 (Kafka 4.2)."),
         Field("topics", "[]AcknowledgeTopic", (1, 2), struct=ACKNOWLEDGE_TOPIC,
               about="Acknowledgements by topic."),
     ),

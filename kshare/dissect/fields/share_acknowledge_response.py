@@ -3,32 +3,32 @@
 from kshare.dissect.table import Field, Message
 
 LEADER_ID_AND_EPOCH = (
-    Field("leaderId", "int32", (1, 2), about="Broker that leads the partition now; -1 if it is not known."),
+    Field("leaderId", "int32", (1, 2), about="Current leader of the partition; -1 if unknown."),
     Field("leaderEpoch", "int32", (1, 2),
-          about="Epoch of that leadership; the higher of two is the newer, and -1 means not known."),
+          about="Leader epoch; of two, the higher one is newer. -1 if unknown."),
 )
 
 PARTITION_DATA = (
     Field("partitionIndex", "int32", (1, 2), about="Partition number."),
     Field("errorCode", "int16", (1, 2),
-          about="0 if every range took effect; INVALID_RECORD_STATE if one had run out, which undoes the others too."),
+          about="0 if all acknowledgements took effect. INVALID_RECORD_STATE if any lock had expired; then none took effect."),
     Field("errorMessage", "string", (1, 2), nullable=(1, 2), default=None,
-          about="Explanation of why the acknowledgements were refused; null if they were not."),
+          about="Error message; null if the acknowledgements took effect."),
     Field("currentLeader", "LeaderIdAndEpoch", (1, 2), struct=LEADER_ID_AND_EPOCH,
-          about="Where the partition is led now; acknowledgements for the old leader's deliveries are lost anyway."),
+          about="Current leader; acknowledgements for records that the old leader delivered are lost anyway."),
 )
 
 SHARE_ACKNOWLEDGE_TOPIC_RESPONSE = (
-    Field("topicId", "uuid", (1, 2), about="Topic that was acknowledged."),
+    Field("topicId", "uuid", (1, 2), about="Id of the acknowledged records' topic."),
     Field("partitions", "[]PartitionData", (1, 2), struct=PARTITION_DATA, about="Results by partition."),
 )
 
 NODE_ENDPOINT = (
-    Field("nodeId", "int32", (1, 2), entity="brokerId", about="Broker that this address belongs to."),
+    Field("nodeId", "int32", (1, 2), entity="brokerId", about="Id of the broker."),
     Field("host", "string", (1, 2), about="Host name or IP address to connect to."),
     Field("port", "int32", (1, 2), about="TCP port to connect to."),
     Field("rack", "string", (1, 2), nullable=(1, 2), default=None,
-          about="Rack that the broker stands in; null if it has none configured."),
+          about="Rack of the broker; null if none is configured."),
 )
 
 MESSAGE = Message(
@@ -37,19 +37,19 @@ MESSAGE = Message(
     api_key=79,
     versions=(1, 2),
     flexible=(1, 2),
-    about="Whether the acknowledgements took effect: all or nothing for each partition.",
+    about="Result of the acknowledgements. For each partition, either all or none of them took effect.",
     fields=(
         Field("throttleTimeMs", "int32", (1, 2),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("errorCode", "int16", (1, 2),
-              about="Error of the whole request, in which case nothing took effect; 0 if the partitions speak for themselves."),
+              about="Error code of the whole request; if not 0, nothing took effect. Each partition has its own."),
         Field("errorMessage", "string", (1, 2), nullable=(1, 2), default=None,
-              about="The broker's explanation of the error code, for people; null when there is nothing to add."),
+              about="Error message that goes with the error code, if the broker sent one; otherwise null."),
         Field("acquisitionLockTimeoutMs", "int32", (2, 2),
-              about="Milliseconds that renewed records stay locked from now on; since v2."),
+              about="Acquisition lock timeout of renewed records, in milliseconds; since v2."),
         Field("responses", "[]ShareAcknowledgeTopicResponse", (1, 2), struct=SHARE_ACKNOWLEDGE_TOPIC_RESPONSE,
               about="Results by topic."),
         Field("nodeEndpoints", "[]NodeEndpoint", (1, 2), struct=NODE_ENDPOINT,
-              about="Addresses of the leaders named in this response, so that a moved partition can be followed at once."),
+              about="Addresses of the leaders in this response, so that clients can reach them without a Metadata request."),
     ),
 )

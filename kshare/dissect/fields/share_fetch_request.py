@@ -6,24 +6,24 @@ ACKNOWLEDGEMENT_BATCH = (
     Field("firstOffset", "int64", (1, 2), about="First offset of the acknowledged range."),
     Field("lastOffset", "int64", (1, 2), about="Last offset of the range, inclusive."),
     Field("acknowledgeTypes", "[]int8", (1, 2),
-          about="One type for all or one per offset: 0 gap, 1 accept, 2 release, 3 reject, 4 renew (since v2)."),
+          about="One type for all offsets, or one per offset: 0 gap, 1 accept, 2 release, 3 reject, 4 renew (since v2)."),
 )
 
 FETCH_PARTITION = (
     Field("partitionIndex", "int32", (1, 2), about="Partition number."),
     Field("acknowledgementBatches", "[]AcknowledgementBatch", (1, 2), struct=ACKNOWLEDGEMENT_BATCH,
-          about="What became of records delivered earlier; ranges ascend and do not overlap."),
+          about="Acknowledged ranges of records delivered before, in ascending order and without overlaps."),
 )
 
 FETCH_TOPIC = (
-    Field("topicId", "uuid", (1, 2), about="Topic to fetch or acknowledge from."),
+    Field("topicId", "uuid", (1, 2), about="Id of the topic to fetch from or to acknowledge."),
     Field("partitions", "[]FetchPartition", (1, 2), struct=FETCH_PARTITION,
-          about="Partitions of that topic; naming one, even just to acknowledge, puts it into the session."),
+          about="Partitions of the topic. Each is added to the session, even if it is listed only to be acknowledged."),
 )
 
 FORGOTTEN_TOPIC = (
-    Field("topicId", "uuid", (1, 2), about="Topic whose partitions are dropped."),
-    Field("partitions", "[]int32", (1, 2), about="Partition numbers to drop from the session."),
+    Field("topicId", "uuid", (1, 2), about="Id of the topic whose partitions are removed."),
+    Field("partitions", "[]int32", (1, 2), about="Partition numbers to remove from the session."),
 )
 
 MESSAGE = Message(
@@ -32,31 +32,31 @@ MESSAGE = Message(
     api_key=78,
     versions=(1, 2),
     flexible=(1, 2),
-    about="Asks the leader of share-partitions to acquire records for this member, and may bring acknowledgements for what was delivered before.",
+    about="Acquires records for a member from the leader of share-partitions. Can also contain acknowledgements of records delivered before.",
     fields=(
         Field("groupId", "string", (1, 2), nullable=(1, 2), default=None, entity="groupId",
-              about="Share group on whose behalf records are acquired."),
+              about="Share group that acquires the records."),
         Field("memberId", "string", (1, 2), nullable=(1, 2),
-              about="Member that will hold the locks; the same id as in its heartbeats."),
+              about="Member that acquires the records; the same id as in its heartbeats."),
         Field("shareSessionEpoch", "int32", (1, 2),
-              about="0 opens a session and allows no acknowledgements, -1 closes it, else one more than last time."),
+              about="0 opens a session and allows no acknowledgements, -1 closes it; otherwise one more than in the last request."),
         Field("maxWaitMs", "int32", (1, 2),
-              about="Milliseconds the broker may park the request for records; acknowledgements behind it wait as long."),
+              about="Milliseconds the broker may wait for records; later requests on the connection, such as acknowledgements, wait too."),
         Field("minBytes", "int32", (1, 2),
-              about="Bytes of records worth answering for before MaxWaitMs is over."),
+              about="Minimum number of bytes of records to wait for, for at most MaxWaitMs."),
         Field("maxBytes", "int32", (1, 2), default=2147483647,
-              about="Soft limit on the bytes of records in the whole response; one batch may exceed it."),
+              about="Soft limit on the bytes of records in the whole response; a single batch may exceed it."),
         Field("maxRecords", "int32", (1, 2),
-              about="Most records to acquire; only record-limit mode keeps to it exactly, else whole batches may overshoot."),
+              about="Maximum number of records to acquire; exact in record-limit mode only. Otherwise, whole batches may exceed it."),
         Field("batchSize", "int32", (1, 2),
-              about="Number of records the client would like in each acquired range, which bounds what one acknowledgement covers."),
+              about="Preferred number of records in an acquired range, which limits what one acknowledgement has to cover."),
         Field("shareAcquireMode", "int8", (2, 2),
-              about="0 acquires whole batches for speed, 1 keeps strictly to MaxRecords; since v2 (Kafka 4.2)."),
+              about="Acquire mode: 0 batch-optimized acquires whole batches, 1 record-limit at most MaxRecords. Since v2 (Kafka 4.2)."),
         Field("isRenewAck", "bool", (2, 2),
-              about="Must be true if any type below is 4 (renew); then wait, byte and record limits must be 0. Since v2."),
+              about="Must be true if any acknowledgement type is 4 (renew); then wait time, byte and record limits must be 0. Since v2."),
         Field("topics", "[]FetchTopic", (1, 2), struct=FETCH_TOPIC,
-              about="Partitions added to the session or acknowledged; an established session needs only what changed."),
+              about="Partitions to add to the session or to acknowledge; within a session, only changes need to be sent."),
         Field("forgottenTopicsData", "[]ForgottenTopic", (1, 2), struct=FORGOTTEN_TOPIC,
-              about="Partitions to drop from the share session, since they are no longer assigned here."),
+              about="Partitions to remove from the share session because they are no longer assigned to the member."),
     ),
 )

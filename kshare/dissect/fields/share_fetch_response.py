@@ -3,48 +3,48 @@
 from kshare.dissect.table import Field, Message
 
 LEADER_ID_AND_EPOCH = (
-    Field("leaderId", "int32", (1, 2), about="Broker that leads the partition now; -1 if it is not known."),
+    Field("leaderId", "int32", (1, 2), about="Current leader of the partition; -1 if unknown."),
     Field("leaderEpoch", "int32", (1, 2),
-          about="Epoch of that leadership; the higher of two is the newer, and -1 means not known."),
+          about="Leader epoch; of two, the higher one is newer. -1 if unknown."),
 )
 
 ACQUIRED_RECORDS = (
     Field("firstOffset", "int64", (1, 2), about="First offset of an acquired range."),
     Field("lastOffset", "int64", (1, 2),
-          about="Last offset of the range, inclusive; it may cover offsets without a record, which need a gap."),
+          about="Last offset of the range, inclusive. Offsets without a record must be acknowledged as gaps."),
     Field("deliveryCount", "int16", (1, 2),
-          about="How often these records have been delivered, this time included, so 1 means first attempt."),
+          about="Delivery count of the records, including this delivery; 1 on the first delivery."),
 )
 
 PARTITION_DATA = (
     Field("partitionIndex", "int32", (1, 2), about="Partition number."),
     Field("errorCode", "int16", (1, 2),
-          about="Why nothing could be fetched from this partition, 0 if fetching worked."),
+          about="Error code of fetching from this partition; 0 if there is none."),
     Field("errorMessage", "string", (1, 2), nullable=(1, 2), default=None,
-          about="Explanation of the fetch error; null if there is none."),
+          about="Error message of the fetch; null if there is none."),
     Field("acknowledgeErrorCode", "int16", (1, 2),
-          about="Fate of all acknowledgements sent for this partition: 0 means all took effect, else none did."),
+          about="Error code of the partition's acknowledgements: 0 if all took effect, otherwise none did."),
     Field("acknowledgeErrorMessage", "string", (1, 2), nullable=(1, 2), default=None,
-          about="Explanation of the acknowledge error; null if there is none."),
+          about="Error message of the acknowledgements; null if there is none."),
     Field("currentLeader", "LeaderIdAndEpoch", (1, 2), struct=LEADER_ID_AND_EPOCH,
-          about="Where the partition is led now, of use after NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH."),
+          about="Current leader, after NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH."),
     Field("records", "records", (1, 2),
-          about="Record batches as stored; they may hold offsets that were not acquired, which must not be handed out."),
+          about="Record batches as stored; they may contain records that were not acquired, which must not be delivered."),
     Field("acquiredRecords", "[]AcquiredRecords", (1, 2), struct=ACQUIRED_RECORDS,
-          about="Which offsets in there this member now holds; everything else in Records is not its own."),
+          about="Offset ranges acquired for this member; all other records in Records must be ignored."),
 )
 
 SHARE_FETCHABLE_TOPIC_RESPONSE = (
-    Field("topicId", "uuid", (1, 2), about="Topic that was fetched or acknowledged."),
+    Field("topicId", "uuid", (1, 2), about="Id of the topic."),
     Field("partitions", "[]PartitionData", (1, 2), struct=PARTITION_DATA, about="Results by partition."),
 )
 
 NODE_ENDPOINT = (
-    Field("nodeId", "int32", (1, 2), entity="brokerId", about="Broker that this address belongs to."),
+    Field("nodeId", "int32", (1, 2), entity="brokerId", about="Id of the broker."),
     Field("host", "string", (1, 2), about="Host name or IP address to connect to."),
     Field("port", "int32", (1, 2), about="TCP port to connect to."),
     Field("rack", "string", (1, 2), nullable=(1, 2), default=None,
-          about="Rack that the broker stands in; null if it has none configured."),
+          about="Rack of the broker; null if none is configured."),
 )
 
 MESSAGE = Message(
@@ -53,19 +53,19 @@ MESSAGE = Message(
     api_key=78,
     versions=(1, 2),
     flexible=(1, 2),
-    about="Records acquired for the member with their offsets and delivery counts, and the outcome of the acknowledgements that came along.",
+    about="Acquired records with their offsets and delivery counts, and the result of the acknowledgements in the request.",
     fields=(
         Field("throttleTimeMs", "int32", (1, 2),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("errorCode", "int16", (1, 2),
-              about="Error of the whole request, session errors above all, which heal by reopening at epoch 0; 0 if none."),
+              about="Error code of the whole request, or 0; usually a session error, after which a session with epoch 0 must be opened."),
         Field("errorMessage", "string", (1, 2), nullable=(1, 2), default=None,
-              about="The broker's explanation of the error code, for people; null when there is nothing to add."),
+              about="Error message that goes with the error code, if the broker sent one; otherwise null."),
         Field("acquisitionLockTimeoutMs", "int32", (1, 2),
-              about="Milliseconds that this member holds acquired records before they go back to the group."),
+              about="Acquisition lock timeout in milliseconds, after which unacknowledged records become available again."),
         Field("responses", "[]ShareFetchableTopicResponse", (1, 2), struct=SHARE_FETCHABLE_TOPIC_RESPONSE,
               about="Results by topic."),
         Field("nodeEndpoints", "[]NodeEndpoint", (1, 2), struct=NODE_ENDPOINT,
-              about="Addresses of the leaders named in this response, so that a moved partition can be followed at once."),
+              about="Addresses of the leaders in this response, so that clients can reach them without a Metadata request."),
     ),
 )

@@ -8,9 +8,9 @@ MESSAGE = Message(
     api_key=14,
     versions=(0, 0),
     flexible=(1, 0),
-    about="Key of a record in __consumer_offsets about what one member of a share group holds now.",
+    about="Key of a record in __consumer_offsets that stores the current assignment of a share group's member.",
     fields=(
         Field("groupId", "string", (0, 0), about="Share group of the member."),
-        Field("memberId", "string", (0, 0), about="Member that the record is about."),
+        Field("memberId", "string", (0, 0), about="Member id."),
     ),
 )

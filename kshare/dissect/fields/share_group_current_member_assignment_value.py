@@ -3,8 +3,8 @@
 from kshare.dissect.table import Field, Message
 
 TOPIC_PARTITIONS = (
-    Field("topicId", "uuid", (0, 0), about="Topic that the partitions belong to."),
-    Field("partitions", "[]int32", (0, 0), about="Partition numbers of that topic."),
+    Field("topicId", "uuid", (0, 0), about="Id of the topic."),
+    Field("partitions", "[]int32", (0, 0), about="Partition numbers of the topic."),
 )
 
 MESSAGE = Message(
@@ -13,15 +13,15 @@ MESSAGE = Message(
     api_key=14,
     versions=(0, 0),
     flexible=(0, 0),
-    about="Assignment that a member of a share group has been told, with the epoch it was told under.",
+    about="Current assignment and epoch of a share group's member, as sent to the member.",
     fields=(
         Field("memberEpoch", "int32", (0, 0),
-              about="Epoch that the member is at; its next heartbeat has to repeat it."),
+              about="Current member epoch, which the member repeats in its next heartbeat."),
         Field("previousMemberEpoch", "int32", (0, 0),
-              about="Epoch before that, still accepted, since the response with the new one may have been lost."),
+              about="Previous member epoch, which is still accepted because the response with the current one may have been lost."),
         Field("state", "int8", (0, 0),
-              about="How far the member has come in taking over its assignment; 0, stable, for share members."),
+              about="Member state in reconciling the assignment; always 0 (stable) for share groups."),
         Field("assignedPartitions", "[]TopicPartitions", (0, 0), struct=TOPIC_PARTITIONS,
-              about="Partitions that the member may fetch from, by topic."),
+              about="Partitions assigned to the member, by topic."),
     ),
 )

@@ -8,11 +8,11 @@ MESSAGE = Message(
     api_key=77,
     versions=(1, 1),
     flexible=(1, 1),
-    about="Asks a group coordinator for the state, members and assignments of share groups.",
+    about="Describes share groups: state, members and assignments. Sent to the group coordinator.",
     fields=(
         Field("groupIds", "[]string", (1, 1), entity="groupId",
-              about="Share groups to describe; each must be coordinated by the broker asked."),
+              about="Share groups to describe; the receiving broker must be the coordinator of each."),
         Field("includeAuthorizedOperations", "bool", (1, 1),
-              about="Whether to tell also which operations the caller is allowed on each group."),
+              about="Whether to include the operations that the client is authorized to perform on each group."),
     ),
 )

@@ -4,14 +4,13 @@ from kshare.dissect.table import Field, Message
 
 TOPIC_PARTITIONS = (
     Field("topicId", "uuid", (1, 1),
-          about="Topic assigned; the client's metadata may not know the id yet, and the broker does not repeat itself."),
-    Field("partitions", "[]int32", (1, 1),
-          about="Partition numbers of that topic which this member may fetch from."),
+          about="Topic id; it may be missing in the client's metadata, and the broker sends each assignment only once."),
+    Field("partitions", "[]int32", (1, 1), about="Partition numbers assigned to this member."),
 )
 
 ASSIGNMENT = (
     Field("topicPartitions", "[]TopicPartitions", (1, 1), struct=TOPIC_PARTITIONS,
-          about="Assigned partitions by topic; an empty list means that there is nothing to fetch."),
+          about="Assigned partitions, by topic; an empty list means that none are assigned."),
 )
 
 MESSAGE = Message(
@@ -20,21 +19,21 @@ MESSAGE = Message(
     api_key=76,
     versions=(1, 1),
     flexible=(1, 1),
-    about="Confirms membership, and carries the assignment when it changed. A new member's assignment usually comes a heartbeat later.",
+    about="Confirms membership and contains the assignment if it changed. New members usually get theirs one heartbeat later.",
     fields=(
         Field("throttleTimeMs", "int32", (1, 1),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("errorCode", "int16", (1, 1),
-              about="Why the heartbeat failed, 0 if it did not; after UNKNOWN_MEMBER_ID or FENCED_MEMBER_EPOCH, join again."),
+              about="Error code; 0 if there is none. After UNKNOWN_MEMBER_ID or FENCED_MEMBER_EPOCH, join again."),
         Field("errorMessage", "string", (1, 1), nullable=(1, 1), default=None,
-              about="The broker's explanation of the error code, for people; null when there is nothing to add."),
+              about="Error message that goes with the error code, if the broker sent one; otherwise null."),
         Field("memberId", "string", (1, 1), nullable=(1, 1), default=None,
-              about="Member id that the broker knows this member by; null from brokers that leave it out."),
+              about="Member id; null if the broker omits it."),
         Field("memberEpoch", "int32", (1, 1),
-              about="Epoch to send with the next heartbeat; it grows with every assignment the member has taken up."),
+              about="Member epoch for the next heartbeat; it increases with each new assignment."),
         Field("heartbeatIntervalMs", "int32", (1, 1),
-              about="Milliseconds until the next heartbeat is due; only a recent join or change is worth asking sooner."),
+              about="Milliseconds until the next heartbeat; send an earlier one only just after joining or after a change."),
         Field("assignment", "Assignment", (1, 1), nullable=(1, 1), struct=ASSIGNMENT,
-              about="Partitions this member may fetch from; null if they are the same as before."),
+              about="Partitions assigned to the member; null if unchanged."),
     ),
 )

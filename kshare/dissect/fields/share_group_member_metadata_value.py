@@ -8,12 +8,12 @@ MESSAGE = Message(
     api_key=10,
     versions=(0, 0),
     flexible=(0, 0),
-    about="What a member of a share group said of itself; a null value in its place means that it left or timed out.",
+    about="Metadata of a share group's member. A null value (tombstone) means that the member left or timed out.",
     fields=(
-        Field("rackId", "string", (0, 0), nullable=(0, 0),
-              about="Rack that the member gave; null if it gave none."),
-        Field("clientId", "string", (0, 0), about="Client id in the header of the member's requests."),
-        Field("clientHost", "string", (0, 0), about="Address that the member's heartbeats come from."),
-        Field("subscribedTopicNames", "[]string", (0, 0), about="Topics the member subscribes to."),
+        Field("rackId", "string", (0, 0), nullable=(0, 0), about="Rack of the member; null if it has none."),
+        Field("clientId", "string", (0, 0), about="Client id from the member's request headers."),
+        Field("clientHost", "string", (0, 0), about="Address from which the member sends its heartbeats."),
+        Field("subscribedTopicNames", "[]string", (0, 0),
+              about="Names of the topics to which the member subscribes."),
     ),
 )

@@ -8,8 +8,8 @@ MESSAGE = Message(
     api_key=11,
     versions=(0, 0),
     flexible=(1, 0),
-    about="Key of a record in __consumer_offsets that says a share group exists.",
+    about="Key of a record in __consumer_offsets that stores the existence of a share group.",
     fields=(
-        Field("groupId", "string", (0, 0), about="Share group that the record is about."),
+        Field("groupId", "string", (0, 0), about="Id of the share group."),
     ),
 )

@@ -8,11 +8,11 @@ MESSAGE = Message(
     api_key=11,
     versions=(0, 0),
     flexible=(0, 0),
-    about="Existence and epoch of a share group; a null value in its place deletes the group.",
+    about="Group epoch of an existing share group. A null value (tombstone) deletes the group.",
     fields=(
         Field("epoch", "int32", (0, 0),
-              about="Group epoch, raised whenever members, subscriptions or partitions change."),
+              about="Group epoch; increases when members, subscriptions or partitions change."),
         Field("metadataHash", "int64", (0, 0),
-              about="Digest of the subscribed topics, by which a changed partition count is noticed; 0 if there are none."),
+              about="Hash of the subscribed topics' metadata, to detect changed partition counts; 0 if there are no topics."),
     ),
 )

@@ -8,8 +8,8 @@ MESSAGE = Message(
     api_key=15,
     versions=(0, 0),
     flexible=(1, 0),
-    about="Key of a record in __consumer_offsets about which share-partitions of a group have durable state.",
+    about="Key of a record in __consumer_offsets that stores which share-partitions of a group have persisted state.",
     fields=(
-        Field("groupId", "string", (0, 0), about="Share group that the record is about."),
+        Field("groupId", "string", (0, 0), about="Id of the share group."),
     ),
 )

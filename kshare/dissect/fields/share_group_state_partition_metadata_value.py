@@ -4,13 +4,13 @@ from kshare.dissect.table import Field, Message
 
 TOPIC_PARTITIONS_INFO = (
     Field("topicId", "uuid", (0, 0), about="Topic of the share-partitions."),
-    Field("topicName", "string", (0, 0), about="Name of that topic."),
-    Field("partitions", "[]int32", (0, 0), about="Partition numbers at this stage."),
+    Field("topicName", "string", (0, 0), about="Name of the topic."),
+    Field("partitions", "[]int32", (0, 0), about="Partition numbers with this status."),
 )
 
 TOPIC_INFO = (
-    Field("topicId", "uuid", (0, 0), about="Topic whose state is being deleted."),
-    Field("topicName", "string", (0, 0), about="Name of that topic, which may be gone by now."),
+    Field("topicId", "uuid", (0, 0), about="Id of the topic."),
+    Field("topicName", "string", (0, 0), about="Name of the topic, which may be deleted already."),
 )
 
 MESSAGE = Message(
@@ -19,13 +19,13 @@ MESSAGE = Message(
     api_key=15,
     versions=(0, 0),
     flexible=(0, 0),
-    about="Where the group's share-partitions stand with the share coordinator; only initialized ones are assigned.",
+    about="Share-partitions of a group by the progress of their initialization; only initialized ones are assigned to members.",
     fields=(
         Field("initializingTopics", "[]TopicPartitionsInfo", (0, 0), struct=TOPIC_PARTITIONS_INFO,
-              about="Share-partitions whose state is being created; they are not assigned yet."),
+              about="Share-partitions whose state is being initialized; they are not assigned yet."),
         Field("initializedTopics", "[]TopicPartitionsInfo", (0, 0), struct=TOPIC_PARTITIONS_INFO,
-              about="Share-partitions that have durable state and can be assigned."),
+              about="Share-partitions that have persisted state and can be assigned."),
         Field("deletingTopics", "[]TopicInfo", (0, 0), struct=TOPIC_INFO,
-              about="Topics whose durable state is being deleted."),
+              about="Topics whose persisted state is being deleted."),
     ),
 )

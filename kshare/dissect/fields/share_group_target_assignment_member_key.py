@@ -8,9 +8,9 @@ MESSAGE = Message(
     api_key=13,
     versions=(0, 0),
     flexible=(1, 0),
-    about="Key of a record in __consumer_offsets about what one member of a share group shall get.",
+    about="Key of a record in __consumer_offsets that stores the target assignment of a share group's member.",
     fields=(
         Field("groupId", "string", (0, 0), about="Share group of the member."),
-        Field("memberId", "string", (0, 0), about="Member that the record is about."),
+        Field("memberId", "string", (0, 0), about="Member id."),
     ),
 )

@@ -3,8 +3,8 @@
 from kshare.dissect.table import Field, Message
 
 TOPIC_PARTITION = (
-    Field("topicId", "uuid", (0, 0), about="Topic that the partitions belong to."),
-    Field("partitions", "[]int32", (0, 0), about="Partition numbers of that topic."),
+    Field("topicId", "uuid", (0, 0), about="Id of the topic."),
+    Field("partitions", "[]int32", (0, 0), about="Partition numbers of the topic."),
 )
 
 MESSAGE = Message(
@@ -13,9 +13,9 @@ MESSAGE = Message(
     api_key=13,
     versions=(0, 0),
     flexible=(0, 0),
-    about="Assignment that the assignor chose for a member, which it is told with its next heartbeat.",
+    about="Target assignment of a share group's member, which is sent in response to its next heartbeat.",
     fields=(
         Field("topicPartitions", "[]TopicPartition", (0, 0), struct=TOPIC_PARTITION,
-              about="Partitions chosen for the member, by topic."),
+              about="Partitions in the member's target assignment, by topic."),
     ),
 )

@@ -8,8 +8,8 @@ MESSAGE = Message(
     api_key=12,
     versions=(0, 0),
     flexible=(1, 0),
-    about="Key of a record in __consumer_offsets about a share group's target assignment as a whole.",
+    about="Key of a record in __consumer_offsets that stores the epoch of a share group's target assignment.",
     fields=(
-        Field("groupId", "string", (0, 0), about="Share group that the record is about."),
+        Field("groupId", "string", (0, 0), about="Id of the share group."),
     ),
 )

@@ -8,11 +8,11 @@ MESSAGE = Message(
     api_key=12,
     versions=(0, 0),
     flexible=(0, 0),
-    about="Which group epoch the stored target assignment belongs to.",
+    about="Group epoch for which the stored target assignment was computed.",
     fields=(
         Field("assignmentEpoch", "int32", (0, 0),
-              about="Group epoch that the target assignment was computed for."),
+              about="Group epoch for which the target assignment was computed."),
         Field("assignmentTimestamp", "int64", (0, 0), tagged=(0, 0), tag=0,
-              about="When it was computed, in milliseconds since 1970; 0 if not recorded."),
+              about="Time when the assignment was computed, in milliseconds since 1970; 0 if not recorded."),
     ),
 )

@@ -8,9 +8,9 @@ MESSAGE = Message(
     api_key=0,
     versions=(0, 0),
     flexible=(1, 0),
-    about="Key of a record in __share_group_state that carries the whole state of a share-partition.",
+    about="Key of a record in __share_group_state that contains the complete state of a share-partition.",
     fields=(
-        Field("groupId", "string", (0, 0), about="Share group that owns the state."),
+        Field("groupId", "string", (0, 0), about="Share group that the state belongs to."),
         Field("topicId", "uuid", (0, 0), about="Topic of the share-partition."),
         Field("partition", "int32", (0, 0), about="Partition number."),
     ),

@@ -3,11 +3,11 @@
 from kshare.dissect.table import Field, Message
 
 STATE_BATCH = (
-    Field("firstOffset", "int64", (0, 0), about="First offset of a range in one state."),
+    Field("firstOffset", "int64", (0, 0), about="First offset of a range of records with the same state."),
     Field("lastOffset", "int64", (0, 0), about="Last offset of the range, inclusive."),
     Field("deliveryState", "int8", (0, 0),
-          about="0 available, 2 acknowledged, 4 archived; acquired (1) is never stored."),
-    Field("deliveryCount", "int16", (0, 0), about="Deliveries counted for the range so far."),
+          about="0 available, 2 acknowledged, 4 archived. Acquired (1) is never persisted."),
+    Field("deliveryCount", "int16", (0, 0), about="Delivery count of the range."),
 )
 
 MESSAGE = Message(
@@ -16,23 +16,22 @@ MESSAGE = Message(
     api_key=0,
     versions=(0, 0),
     flexible=(0, 0),
-    about="Whole durable state of one share-partition; everything before it in __share_group_state is superseded.",
+    about="Complete persisted state of a share-partition. It replaces all earlier records for the share-partition in __share_group_state.",
     fields=(
         Field("snapshotEpoch", "int32", (0, 0),
-              about="Number of this snapshot, one more than the last; updates that build on it repeat it."),
+              about="Snapshot epoch, one more than in the last snapshot; updates that are based on this snapshot repeat it."),
         Field("stateEpoch", "int32", (0, 0),
-              about="Epoch of the group in which the state was initialized; it fences writers that missed a reset."),
+              about="State epoch: the group epoch at which the state was initialized. It fences writers that missed a reset."),
         Field("leaderEpoch", "int32", (0, 0),
-              about="Epoch of the share-partition leader that wrote last; it fences leaders before it."),
-        Field("startOffset", "int64", (0, 0),
-              about="First offset not done with (the SPSO); -1 if it was never decided."),
+              about="Leader epoch of the last write; it fences earlier leaders."),
+        Field("startOffset", "int64", (0, 0), about="Start offset (SPSO); -1 if not determined yet."),
         Field("deliveryCompleteCount", "int32", (0, 0), tagged=(0, 0), tag=0, default=-1,
-              about="Records from the start offset on that are done with; -1 in records older than Kafka 4.2."),
+              about="Completed records from the start offset; -1 in records written before Kafka 4.2."),
         Field("createTimestamp", "int64", (0, 0),
-              about="When this snapshot's content came about, in milliseconds since 1970."),
+              about="Time when the content of the snapshot was created, in milliseconds since 1970."),
         Field("writeTimestamp", "int64", (0, 0),
-              about="When the record was written, in milliseconds since 1970; idle partitions get their snapshot rewritten."),
+              about="Time when the record was written, in milliseconds since 1970; snapshots of idle partitions are rewritten."),
         Field("stateBatches", "[]StateBatch", (0, 0), struct=STATE_BATCH,
-              about="State of records from the start offset on; ranges left out are available and never delivered."),
+              about="Record states from the start offset; offsets that are not listed are available and were never delivered."),
     ),
 )

@@ -8,9 +8,9 @@ MESSAGE = Message(
     api_key=1,
     versions=(0, 0),
     flexible=(1, 0),
-    about="Key of a record in __share_group_state that carries a change on top of the last snapshot.",
+    about="Key of a record in __share_group_state that contains changes since the last snapshot.",
     fields=(
-        Field("groupId", "string", (0, 0), about="Share group that owns the state."),
+        Field("groupId", "string", (0, 0), about="Share group that the state belongs to."),
         Field("topicId", "uuid", (0, 0), about="Topic of the share-partition."),
         Field("partition", "int32", (0, 0), about="Partition number."),
     ),

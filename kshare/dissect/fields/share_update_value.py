@@ -7,7 +7,7 @@ STATE_BATCH = (
     Field("lastOffset", "int64", (0, 0), about="Last offset of the range, inclusive."),
     Field("deliveryState", "int8", (0, 0),
           about="New state of the range: 0 available, 2 acknowledged, 4 archived."),
-    Field("deliveryCount", "int16", (0, 0), about="Deliveries counted for the range so far."),
+    Field("deliveryCount", "int16", (0, 0), about="Delivery count of the range."),
 )
 
 MESSAGE = Message(
@@ -16,15 +16,16 @@ MESSAGE = Message(
     api_key=1,
     versions=(0, 0),
     flexible=(0, 0),
-    about="Change to one share-partition's state since its last snapshot; replay applies it only if the snapshot epochs match.",
+    about="Changes to a share-partition's state since its last snapshot. On replay, applied only if the snapshot epochs match.",
     fields=(
-        Field("snapshotEpoch", "int32", (0, 0), about="Snapshot that this change builds on."),
+        Field("snapshotEpoch", "int32", (0, 0),
+              about="Snapshot epoch of the snapshot that this update is based on."),
         Field("leaderEpoch", "int32", (0, 0),
-              about="Epoch of the share-partition leader that made the change."),
-        Field("startOffset", "int64", (0, 0), about="New start offset (the SPSO); -1 leaves it where it is."),
+              about="Leader epoch of the share-partition leader that wrote the update."),
+        Field("startOffset", "int64", (0, 0), about="New start offset (SPSO); -1 if unchanged."),
         Field("deliveryCompleteCount", "int32", (0, 0), tagged=(0, 0), tag=0, default=-1,
-              about="Records from the start offset on that are done with; -1 in records older than Kafka 4.2."),
+              about="Completed records from the start offset; -1 in records written before Kafka 4.2."),
         Field("stateBatches", "[]StateBatch", (0, 0), struct=STATE_BATCH,
-              about="Ranges whose state changed; all others keep theirs."),
+              about="Ranges whose state changed; all others keep their state."),
     ),
 )

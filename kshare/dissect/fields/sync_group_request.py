@@ -3,9 +3,9 @@
 from kshare.dissect.table import Field, Message
 
 SYNC_GROUP_REQUEST_ASSIGNMENT = (
-    Field("memberId", "string", (0, 5), about="Member that this assignment is for."),
+    Field("memberId", "string", (0, 5), about="Id of the member that gets this assignment."),
     Field("assignment", "bytes", (0, 5),
-          about="What the member gets; a ConsumerProtocolAssignment in consumer groups."),
+          about="Assignment of the member; in consumer groups a ConsumerProtocolAssignment."),
 )
 
 MESSAGE = Message(
@@ -14,18 +14,19 @@ MESSAGE = Message(
     api_key=14,
     versions=(0, 5),
     flexible=(4, 5),
-    about="Fetches a member's assignment in a classic group; the leader hands in everyone's with it.",
+    about="Requests a member's assignment in a classic group. The leader sends the assignments of all members.",
     fields=(
-        Field("groupId", "string", (0, 5), entity="groupId", about="Classic group of the member."),
-        Field("generationId", "int32", (0, 5), about="Generation that JoinGroup answered."),
-        Field("memberId", "string", (0, 5), about="Id of the member that asks."),
+        Field("groupId", "string", (0, 5), entity="groupId",
+              about="Classic group that the member belongs to."),
+        Field("generationId", "int32", (0, 5), about="Generation id from the JoinGroup response."),
+        Field("memberId", "string", (0, 5), about="Member id."),
         Field("groupInstanceId", "string", (3, 5), nullable=(3, 5), default=None,
               about="Id of a static member; null for a dynamic one."),
         Field("protocolType", "string", (5, 5), nullable=(5, 5), default=None,
-              about="What the group is used for, to be checked against the coordinator's view; null skips the check."),
+              about="Protocol type, for comparison with the group's; null skips the check."),
         Field("protocolName", "string", (5, 5), nullable=(5, 5), default=None,
-              about="Assignor agreed on, to be checked against the coordinator's view; null skips the check."),
+              about="Assignor, for comparison with the group's; null skips the check."),
         Field("assignments", "[]SyncGroupRequestAssignment", (0, 5), struct=SYNC_GROUP_REQUEST_ASSIGNMENT,
-              about="Everyone's assignment, from the leader; empty from others."),
+              about="Assignments of all members, from the leader; empty from other members."),
     ),
 )

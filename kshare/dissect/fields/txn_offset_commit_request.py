@@ -4,18 +4,18 @@ from kshare.dissect.table import Field, Message
 
 TXN_OFFSET_COMMIT_REQUEST_PARTITION = (
     Field("partitionIndex", "int32", (0, 6), about="Partition number."),
-    Field("committedOffset", "int64", (0, 6), about="Next offset that the group has to read."),
+    Field("committedOffset", "int64", (0, 6), about="Offset of the next record to read."),
     Field("committedLeaderEpoch", "int32", (2, 6), default=-1,
-          about="Leader epoch of the last record read; -1 if it is not known."),
+          about="Leader epoch of the last record that was read; -1 if unknown."),
     Field("committedMetadata", "string", (0, 6), nullable=(0, 6),
-          about="Free text kept beside the position; null for none."),
+          about="Free text stored with the offset; null for none."),
 )
 
 TXN_OFFSET_COMMIT_REQUEST_TOPIC = (
-    Field("name", "string", (0, 5), entity="topicName", about="Topic the positions are in, up to v5."),
-    Field("topicId", "uuid", (6, 6), about="Topic the positions are in, since v6."),
+    Field("name", "string", (0, 5), entity="topicName", about="Name of the topic, up to v5."),
+    Field("topicId", "uuid", (6, 6), about="Id of the topic; since v6."),
     Field("partitions", "[]TxnOffsetCommitRequestPartition", (0, 6), struct=TXN_OFFSET_COMMIT_REQUEST_PARTITION,
-          about="Positions by partition."),
+          about="Offsets by partition."),
 )
 
 MESSAGE = Message(
@@ -24,22 +24,22 @@ MESSAGE = Message(
     api_key=28,
     versions=(0, 6),
     flexible=(3, 6),
-    about="Stores a consumer group's positions as part of a transaction.",
+    about="Commits offsets of a consumer group as part of a transaction.",
     fields=(
         Field("transactionalId", "string", (0, 6), entity="transactionalId",
-              about="Transactional id that names the transaction's producer across restarts."),
+              about="Transactional id, which identifies the producer across restarts."),
         Field("groupId", "string", (0, 6), entity="groupId",
-              about="Consumer group whose positions are stored."),
+              about="Consumer group whose offsets are committed."),
         Field("producerId", "int64", (0, 6), entity="producerId",
-              about="Producer id that the transactional id holds at present."),
+              about="Current producer id of the transactional id."),
         Field("producerEpoch", "int16", (0, 6),
-              about="Epoch of the producer id; one lower than the stored epoch is fenced."),
+              about="Epoch of the producer id; an epoch lower than the stored one is fenced."),
         Field("generationIdOrMemberEpoch", "int32", (3, 6), default=-1,
-              about="Generation (classic) or member epoch (consumer) of the group's member; -1 if unchecked."),
-        Field("memberId", "string", (3, 6), about="Member that commits; empty if unchecked."),
+              about="Generation (classic group) or member epoch (consumer group); -1 skips the check."),
+        Field("memberId", "string", (3, 6), about="Id of the committing member; empty skips the check."),
         Field("groupInstanceId", "string", (3, 6), nullable=(3, 6), default=None,
               about="Id of a static member; null for a dynamic one."),
         Field("topics", "[]TxnOffsetCommitRequestTopic", (0, 6), struct=TXN_OFFSET_COMMIT_REQUEST_TOPIC,
-              about="Positions by topic."),
+              about="Offsets by topic."),
     ),
 )

@@ -4,12 +4,12 @@ from kshare.dissect.table import Field, Message
 
 TXN_OFFSET_COMMIT_RESPONSE_PARTITION = (
     Field("partitionIndex", "int32", (0, 6), about="Partition number."),
-    Field("errorCode", "int16", (0, 6), about="Why this position was not taken, 0 if it was."),
+    Field("errorCode", "int16", (0, 6), about="Error code; 0 if the offset was added."),
 )
 
 TXN_OFFSET_COMMIT_RESPONSE_TOPIC = (
-    Field("name", "string", (0, 5), entity="topicName", about="Topic the positions are in, up to v5."),
-    Field("topicId", "uuid", (6, 6), about="Topic the positions are in, since v6."),
+    Field("name", "string", (0, 5), entity="topicName", about="Name of the topic, up to v5."),
+    Field("topicId", "uuid", (6, 6), about="Id of the topic; since v6."),
     Field("partitions", "[]TxnOffsetCommitResponsePartition", (0, 6), struct=TXN_OFFSET_COMMIT_RESPONSE_PARTITION,
           about="Results by partition."),
 )
@@ -20,10 +20,10 @@ MESSAGE = Message(
     api_key=28,
     versions=(0, 6),
     flexible=(3, 6),
-    about="Whether each position is in the transaction; it counts once that commits.",
+    about="Result of adding each offset to the transaction; offsets take effect when the transaction commits.",
     fields=(
         Field("throttleTimeMs", "int32", (0, 6),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("topics", "[]TxnOffsetCommitResponseTopic", (0, 6), struct=TXN_OFFSET_COMMIT_RESPONSE_TOPIC,
               about="Results by topic."),
     ),

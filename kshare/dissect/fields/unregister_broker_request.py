@@ -8,9 +8,9 @@ MESSAGE = Message(
     api_key=64,
     versions=(0, 0),
     flexible=(0, 0),
-    about="Takes a broker that is gone for good out of the cluster's books.",
+    about="Removes a broker from the cluster permanently.",
     fields=(
         Field("brokerId", "int32", (0, 0), entity="brokerId",
-              about="Broker to strike out; it must not be running."),
+              about="Id of the broker; it must not be running."),
     ),
 )

@@ -8,12 +8,12 @@ MESSAGE = Message(
     api_key=64,
     versions=(0, 0),
     flexible=(0, 0),
-    about="Whether the broker was struck out.",
+    about="Result of removing the broker.",
     fields=(
         Field("throttleTimeMs", "int32", (0, 0),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
-        Field("errorCode", "int16", (0, 0), about="Why the broker is still on the books, 0 if it is not."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
+        Field("errorCode", "int16", (0, 0), about="Error code; 0 if the broker was removed."),
         Field("errorMessage", "string", (0, 0), nullable=(0, 0),
-              about="The broker's explanation of the error code, for people; null when there is nothing to add."),
+              about="Error message that goes with the error code, if the broker sent one; otherwise null."),
     ),
 )

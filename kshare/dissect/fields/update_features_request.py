@@ -4,10 +4,10 @@ from kshare.dissect.table import Field, Message
 
 FEATURE_UPDATE_KEY = (
     Field("feature", "string", (0, 2), about="Name of the feature, such as share.version."),
-    Field("maxVersionLevel", "int16", (0, 2), about="Level to set; 0 switches the feature off."),
-    Field("allowDowngrade", "bool", (0, 0), about="Whether a lower level than now is allowed, in v0 only."),
+    Field("maxVersionLevel", "int16", (0, 2), about="Level to set; 0 disables the feature."),
+    Field("allowDowngrade", "bool", (0, 0), about="Whether a downgrade is allowed; only in v0."),
     Field("upgradeType", "int8", (1, 2), default=1,
-          about="1 allows only a higher level, 2 also a lower one if nothing is lost, 3 a lower one regardless. Since v1."),
+          about="1 upgrade only, 2 downgrade only if no metadata is lost, 3 downgrade even with loss. Since v1."),
 )
 
 MESSAGE = Message(
@@ -16,11 +16,12 @@ MESSAGE = Message(
     api_key=57,
     versions=(0, 2),
     flexible=(0, 2),
-    about="Switches features of the cluster on, up or down: share.version at 1 is what enables share groups on Kafka 4.1.",
+    about="Changes feature levels of the cluster. On Kafka 4.1, share.version=1 enables share groups.",
     fields=(
         Field("timeoutMs", "int32", (0, 2), default=60000, about="Milliseconds to wait for the controller."),
         Field("featureUpdates", "[]FeatureUpdateKey", (0, 2), struct=FEATURE_UPDATE_KEY,
-              about="Levels to set."),
-        Field("validateOnly", "bool", (1, 2), about="Whether only to check if it would work; since v1."),
+              about="Feature levels to set."),
+        Field("validateOnly", "bool", (1, 2),
+              about="Whether to validate the request without applying it; since v1."),
     ),
 )

@@ -4,9 +4,9 @@ from kshare.dissect.table import Field, Message
 
 UPDATABLE_FEATURE_RESULT = (
     Field("feature", "string", (0, 1), about="Name of the feature."),
-    Field("errorCode", "int16", (0, 1), about="Why this level was not set, 0 if it was."),
+    Field("errorCode", "int16", (0, 1), about="Error code; 0 if the level was set."),
     Field("errorMessage", "string", (0, 1), nullable=(0, 1),
-          about="Explanation of why the level was not set; null if it was."),
+          about="Error message; null if the level was set."),
 )
 
 MESSAGE = Message(
@@ -15,14 +15,14 @@ MESSAGE = Message(
     api_key=57,
     versions=(0, 2),
     flexible=(0, 2),
-    about="Whether the feature levels were set.",
+    about="Result of setting the feature levels.",
     fields=(
         Field("throttleTimeMs", "int32", (0, 2),
-              about="How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."),
+              about="How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."),
         Field("errorCode", "int16", (0, 2),
-              about="Why no level was set, 0 if features speak for themselves; since v2 all succeed or none."),
+              about="Error code of the whole request; 0 if there is none. Since v2, either all levels are set or none."),
         Field("errorMessage", "string", (0, 2), nullable=(0, 2),
-              about="The broker's explanation of the error code, for people; null when there is nothing to add."),
+              about="Error message that goes with the error code, if the broker sent one; otherwise null."),
         Field("results", "[]UpdatableFeatureResult", (0, 1), struct=UPDATABLE_FEATURE_RESULT,
               about="Results by feature, up to v1."),
     ),

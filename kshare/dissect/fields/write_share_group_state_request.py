@@ -7,20 +7,20 @@ STATE_BATCH = (
     Field("lastOffset", "int64", (0, 1), about="Last offset of the range, inclusive."),
     Field("deliveryState", "int8", (0, 1),
           about="New state of the range: 0 available, 2 acknowledged, 4 archived."),
-    Field("deliveryCount", "int16", (0, 1), about="Deliveries counted for the range so far."),
+    Field("deliveryCount", "int16", (0, 1), about="Delivery count of the range."),
 )
 
 PARTITION_DATA = (
     Field("partition", "int32", (0, 1), about="Partition number."),
     Field("stateEpoch", "int32", (0, 1),
-          about="Epoch that the leader read the state under; an older one than stored is fenced."),
+          about="State epoch from reading the state; one lower than the stored epoch is fenced."),
     Field("leaderEpoch", "int32", (0, 1),
-          about="Leader epoch of the writing leader; an older one than stored is fenced."),
-    Field("startOffset", "int64", (0, 1), about="New start offset (the SPSO); -1 leaves it where it is."),
+          about="Leader epoch of the sender; one lower than the stored epoch is fenced."),
+    Field("startOffset", "int64", (0, 1), about="New start offset (SPSO); -1 if unchanged."),
     Field("deliveryCompleteCount", "int32", (1, 1), default=-1,
-          about="Records from the start offset on that are done with; -1 if unknown. Since v1, for computing lag."),
+          about="Completed records from the start offset, for computing the lag; -1 if unknown. Since v1."),
     Field("stateBatches", "[]StateBatch", (0, 1), struct=STATE_BATCH,
-          about="Ranges whose state changed; the coordinator merges them into what it knows."),
+          about="Ranges whose state changed; the coordinator merges them into the stored state."),
 )
 
 WRITE_STATE_DATA = (
@@ -35,9 +35,9 @@ MESSAGE = Message(
     api_key=85,
     versions=(0, 1),
     flexible=(0, 1),
-    about="Share-partition leader to share coordinator: make a change of delivery state durable. Acknowledgements are answered after this.",
+    about="Persists changed record states of share-partitions before acknowledgements are confirmed. Sent by leaders to share coordinators.",
     fields=(
-        Field("groupId", "string", (0, 1), about="Share group that owns the state."),
+        Field("groupId", "string", (0, 1), about="Share group that the state belongs to."),
         Field("topics", "[]WriteStateData", (0, 1), struct=WRITE_STATE_DATA,
               about="Share-partitions with changes, by topic."),
     ),

@@ -5,9 +5,9 @@ from kshare.dissect.table import Field, Message
 PARTITION_RESULT = (
     Field("partition", "int32", (0, 1), about="Partition number."),
     Field("errorCode", "int16", (0, 1),
-          about="Why the change was not written, 0 if it was; fencing errors mean that the leader or the group moved on."),
+          about="Error code; 0 if the state was written. Fencing errors mean a newer leader, or a reset of the group's offsets."),
     Field("errorMessage", "string", (0, 1), nullable=(0, 1), default=None,
-          about="The broker's explanation of the error code, for people; null when there is nothing to add."),
+          about="Error message that goes with the error code, if the broker sent one; otherwise null."),
 )
 
 WRITE_STATE_RESULT = (
@@ -22,7 +22,7 @@ MESSAGE = Message(
     api_key=85,
     versions=(0, 1),
     flexible=(0, 1),
-    about="Whether the changed state of each share-partition has been written and replicated.",
+    about="Result of persisting the changed state of each share-partition, including replication.",
     fields=(
         Field("results", "[]WriteStateResult", (0, 1), struct=WRITE_STATE_RESULT, about="Results by topic."),
     ),

@@ -4,19 +4,19 @@ from kshare.dissect.table import Field, Message
 
 WRITABLE_TXN_MARKER_TOPIC = (
     Field("name", "string", (1, 2), entity="topicName", about="Topic of the partitions."),
-    Field("partitionIndexes", "[]int32", (1, 2), about="Partition numbers to mark."),
+    Field("partitionIndexes", "[]int32", (1, 2), about="Partition numbers to write markers to."),
 )
 
 WRITABLE_TXN_MARKER = (
     Field("producerId", "int64", (1, 2), entity="producerId", about="Producer whose transaction ends."),
-    Field("producerEpoch", "int16", (1, 2), about="Epoch that the marker is written with."),
-    Field("transactionResult", "bool", (1, 2), about="True for commit, false for abort."),
+    Field("producerEpoch", "int16", (1, 2), about="Producer epoch for the marker."),
+    Field("transactionResult", "bool", (1, 2), about="True to commit, false to abort."),
     Field("topics", "[]WritableTxnMarkerTopic", (1, 2), struct=WRITABLE_TXN_MARKER_TOPIC,
-          about="Partitions to mark, by topic."),
+          about="Partitions to write markers to, by topic."),
     Field("coordinatorEpoch", "int32", (1, 2),
-          about="Epoch of the coordinator; leaders refuse an older one than they have seen."),
+          about="Epoch of the coordinator; leaders reject one that is lower than the highest known."),
     Field("transactionVersion", "int8", (2, 2),
-          about="Level of the transaction protocol in use, which decides how epochs are checked; since v2."),
+          about="Version of the transaction protocol, which determines how epochs are checked; since v2."),
 )
 
 MESSAGE = Message(
@@ -25,9 +25,9 @@ MESSAGE = Message(
     api_key=27,
     versions=(1, 2),
     flexible=(1, 2),
-    about="Transaction coordinator to partition leaders: write the markers that end transactions.",
+    about="Writes the markers that end transactions. Sent by transaction coordinators to partition leaders.",
     fields=(
         Field("markers", "[]WritableTxnMarker", (1, 2), struct=WRITABLE_TXN_MARKER,
-              about="Transactions that end."),
+              about="Transactions to end."),
     ),
 )

@@ -4,19 +4,19 @@ from kshare.dissect.table import Field, Message
 
 WRITABLE_TXN_MARKER_PARTITION_RESULT = (
     Field("partitionIndex", "int32", (1, 2), about="Partition number."),
-    Field("errorCode", "int16", (1, 2), about="Why there is no marker in this partition, 0 if there is."),
+    Field("errorCode", "int16", (1, 2), about="Error code; 0 if the marker was written."),
 )
 
 WRITABLE_TXN_MARKER_TOPIC_RESULT = (
     Field("name", "string", (1, 2), entity="topicName", about="Topic of the partitions."),
     Field("partitions", "[]WritableTxnMarkerPartitionResult", (1, 2), struct=WRITABLE_TXN_MARKER_PARTITION_RESULT,
-          about="Outcome, partition by partition."),
+          about="Results by partition."),
 )
 
 WRITABLE_TXN_MARKER_RESULT = (
     Field("producerId", "int64", (1, 2), entity="producerId", about="Producer whose transaction ended."),
     Field("topics", "[]WritableTxnMarkerTopicResult", (1, 2), struct=WRITABLE_TXN_MARKER_TOPIC_RESULT,
-          about="Outcome, topic by topic."),
+          about="Results by topic."),
 )
 
 MESSAGE = Message(
@@ -25,9 +25,9 @@ MESSAGE = Message(
     api_key=27,
     versions=(1, 2),
     flexible=(1, 2),
-    about="Whether each marker has been written.",
+    about="Result of writing each transaction marker.",
     fields=(
         Field("markers", "[]WritableTxnMarkerResult", (1, 2), struct=WRITABLE_TXN_MARKER_RESULT,
-              about="Outcome for each transaction."),
+              about="One result per transaction."),
     ),
 )

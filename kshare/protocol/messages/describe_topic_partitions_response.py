@@ -37,28 +37,28 @@ _i = Struct(">i")
 
 @dataclass(slots=True)
 class DescribeTopicPartitionsResponsePartition:
-    """Partitions of the topic that fit on this page."""
+    """Partitions of the topic on this page."""
 
     error_code: int = 0
-    """What is wrong with the partition, 0 if nothing is."""
+    """Error code of the partition; 0 if there is none."""
     partition_index: int = 0
     """Partition number."""
     leader_id: int = 0
-    """Broker that leads the partition; -1 if none does."""
+    """Leader of the partition; -1 if there is none."""
     leader_epoch: int = -1
-    """Epoch of that leadership; -1 if it is not known."""
+    """Leader epoch; -1 if unknown."""
     replica_nodes: list[int] = field(default_factory=list)
     """Brokers that have a replica of the partition."""
     isr_nodes: list[int] = field(default_factory=list)
-    """Brokers whose replica has kept up with the leader."""
+    """Brokers of the in-sync replicas."""
     eligible_leader_replicas: list[int] | None = None
-    """Brokers that may be elected without losing data, though they fell out of sync; null if not kept."""
+    """Out-of-sync replicas that can be elected without data loss (ELR); null if not tracked."""
     last_known_elr: list[int] | None = None
-    """Brokers that were eligible before all failed; null if not kept."""
+    """Eligible replicas at the time when the last of them failed; null if not tracked."""
     offline_replicas: list[int] = field(default_factory=list)
-    """Brokers whose replica can't be reached or is on a failed disk."""
+    """Brokers of replicas that are offline, because the broker or its disk failed."""
     unknown_tags: bytes = b""
-    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
+    """Tagged fields that the schema doesn't know, as received. They are written again on encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("errorCode", "error_code", "int16", (0, 0), None, None, False, True),
@@ -107,22 +107,22 @@ class DescribeTopicPartitionsResponsePartition:
 
 @dataclass(slots=True)
 class DescribeTopicPartitionsResponseTopic:
-    """Topics described on this page, by name in ascending order."""
+    """Topics on this page, in ascending order of their names."""
 
     error_code: int = 0
-    """Why the topic was not described, 0 if it was."""
+    """Error code; 0 if the topic was described."""
     name: str | None = ""
-    """Name of the topic; null if it can't be told."""
+    """Name of the topic; null if it can't be disclosed."""
     topic_id: bytes = bytes(16)
     """Id of the topic."""
     is_internal: bool = False
-    """Whether Kafka keeps its own state in the topic."""
+    """Whether the topic is internal: Kafka stores its own state in it."""
     partitions: list[DescribeTopicPartitionsResponsePartition] = field(default_factory=list)
-    """Partitions of the topic that fit on this page."""
+    """Partitions of the topic on this page."""
     topic_authorized_operations: int = -2147483648
-    """Bit field of what the caller may do with the topic."""
+    """Bit field of the operations that the client is authorized to perform on the topic."""
     unknown_tags: bytes = b""
-    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
+    """Tagged fields that the schema doesn't know, as received. They are written again on encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("errorCode", "error_code", "int16", (0, 0), None, None, False, True),
@@ -135,7 +135,7 @@ class DescribeTopicPartitionsResponseTopic:
 
     @property
     def map_key(self) -> str | None:
-        """What tells this one from its neighbours: `{item.map_key: item for item in items}`."""
+        """The key of this element in an array: `{item.map_key: item for item in items}`."""
         return self.name
 
     def encode_into(self, out: bytearray, version: int) -> None:
@@ -173,14 +173,14 @@ class DescribeTopicPartitionsResponseTopic:
 
 @dataclass(slots=True)
 class Cursor:
-    """Cursor to ask for the next page with; null on the last one."""
+    """Cursor for the next page; null on the last page."""
 
     topic_name: str = ""
-    """Topic that the next page begins with."""
+    """First topic of the next page."""
     partition_index: int = 0
-    """Partition that the next page begins with."""
+    """First partition of the next page."""
     unknown_tags: bytes = b""
-    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
+    """Tagged fields that the schema doesn't know, as received. They are written again on encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("topicName", "topic_name", "string", (0, 0), None, None, False, True),
@@ -211,13 +211,13 @@ class DescribeTopicPartitionsResponse(Response):
     FLEXIBLE: ClassVar[tuple[int, int]] = (0, 0)
 
     throttle_time_ms: int = 0
-    """How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."""
+    """How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."""
     topics: list[DescribeTopicPartitionsResponseTopic] = field(default_factory=list)
-    """Topics described on this page, by name in ascending order."""
+    """Topics on this page, in ascending order of their names."""
     next_cursor: Cursor | None = None
-    """Cursor to ask for the next page with; null on the last one."""
+    """Cursor for the next page; null on the last page."""
     unknown_tags: bytes = b""
-    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
+    """Tagged fields that the schema doesn't know, as received. They are written again on encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (0, 0), None, None, True, True),

@@ -35,15 +35,15 @@ class EndTxnRequest(Request[EndTxnResponse]):
     RESPONSE: ClassVar[type[EndTxnResponse]] = EndTxnResponse
 
     transactional_id: str = ""
-    """Transactional id that names the transaction's producer across restarts."""
+    """Transactional id, which identifies the producer across restarts."""
     producer_id: int = 0
-    """Producer id that the transactional id holds at present."""
+    """Current producer id of the transactional id."""
     producer_epoch: int = 0
-    """Epoch of the producer id; one lower than the stored epoch is fenced."""
+    """Epoch of the producer id; an epoch lower than the stored one is fenced."""
     committed: bool = False
-    """True commits, false aborts."""
+    """True to commit, false to abort."""
     unknown_tags: bytes = b""
-    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
+    """Tagged fields that the schema doesn't know, as received. They are written again on encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("transactionalId", "transactional_id", "string", (0, 5), None, None, False, True),

@@ -44,9 +44,9 @@ class PartitionProduceData:
     index: int = 0
     """Partition number."""
     records: Buffer | None = None
-    """Record batch to append; exactly one from v3 on."""
+    """Record batch to append; exactly one since v3."""
     unknown_tags: bytes = b""
-    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
+    """Tagged fields that the schema doesn't know, as received. They are written again on encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("index", "index", "int32", (3, 13), None, None, False, True),
@@ -79,13 +79,13 @@ class TopicProduceData:
     """Batches by topic."""
 
     name: str = ""
-    """Topic to append to, up to v12."""
+    """Name of the topic to write to, up to v12."""
     topic_id: bytes = bytes(16)
-    """Topic to append to, since v13."""
+    """Id of the topic to write to; since v13."""
     partition_data: list[PartitionProduceData] = field(default_factory=list)
     """Batches by partition."""
     unknown_tags: bytes = b""
-    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
+    """Tagged fields that the schema doesn't know, as received. They are written again on encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("name", "name", "string", (3, 12), None, None, True, True),
@@ -95,7 +95,7 @@ class TopicProduceData:
 
     @property
     def map_key(self) -> tuple[str, bytes]:
-        """What tells this one from its neighbours: `{item.map_key: item for item in items}`."""
+        """The key of this element in an array: `{item.map_key: item for item in items}`."""
         return (self.name, self.topic_id)
 
     def encode_into(self, out: bytearray, version: int) -> None:
@@ -137,15 +137,16 @@ class ProduceRequest(Request[ProduceResponse]):
     RESPONSE: ClassVar[type[ProduceResponse]] = ProduceResponse
 
     transactional_id: str | None = None
-    """Transactional id if the batches are part of a transaction, otherwise null."""
+    """Transactional id if the batches are part of a transaction; otherwise null."""
     acks: int = 0
-    """When to answer: -1 once all in-sync replicas have the records, 1 once the leader has, 0 never."""
+    """When the broker responds: -1 all in-sync replicas have the records, 1 the leader has them, 0 no
+    response."""
     timeout_ms: int = 0
-    """Milliseconds to wait for the replicas that Acks asks for."""
+    """Milliseconds to wait for the replicas that Acks requires."""
     topic_data: list[TopicProduceData] = field(default_factory=list)
     """Batches by topic."""
     unknown_tags: bytes = b""
-    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
+    """Tagged fields that the schema doesn't know, as received. They are written again on encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("transactionalId", "transactional_id", "string", (3, 13), (3, 13), None, False, True),

@@ -38,17 +38,17 @@ class SyncGroupResponse(Response):
     FLEXIBLE: ClassVar[tuple[int, int]] = (4, 5)
 
     throttle_time_ms: int = 0
-    """How long a quota holds this client back, in milliseconds; 0 when no quota was exceeded."""
+    """How long the client was throttled because of a quota, in milliseconds; 0 if no quota was exceeded."""
     error_code: int = 0
-    """Why there is no assignment, 0 if there is; REBALANCE_IN_PROGRESS means join again."""
+    """Error code; 0 if there is none. After REBALANCE_IN_PROGRESS, join again."""
     protocol_type: str | None = None
-    """What the group is used for; null on error."""
+    """Protocol type of the group; null on error."""
     protocol_name: str | None = None
-    """Assignor that the assignment was made by; null on error."""
+    """Assignor that computed the assignment; null on error."""
     assignment: bytes = b''
-    """What the member gets; a ConsumerProtocolAssignment in consumer groups."""
+    """Assignment of the member; in consumer groups a ConsumerProtocolAssignment."""
     unknown_tags: bytes = b""
-    """Tagged fields that the schema doesn't know, as they came; kept from decoding to encoding."""
+    """Tagged fields that the schema doesn't know, as received. They are written again on encoding."""
 
     FIELDS: ClassVar[tuple[tuple[Any, ...], ...]] = (
         ("throttleTimeMs", "throttle_time_ms", "int32", (1, 5), None, None, True, True),

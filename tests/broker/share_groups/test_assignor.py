@@ -1,4 +1,4 @@
-"""The simple assignor: nobody idle, nothing unread, and no more moves than needed."""
+"""The simple assignor: no member idle, no partition unassigned, and no unnecessary moves."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_many_members_share_partitions() -> None:
     assert {len(partitions) for partitions in target.values()} == {1}
 
 
-def test_what_a_member_has_it_keeps() -> None:
+def test_members_keep_their_partitions() -> None:
     wanted = _members({"a": 6, "b": 6, "c": 6})
     before = assign(wanted, {})
     assert assign(wanted, before) == before
@@ -39,7 +39,7 @@ def test_what_a_member_has_it_keeps() -> None:
     ),
     strategies.data(),
 )
-def test_everyone_who_may_has_something_and_everything_somebody(
+def test_every_subscribed_member_gets_partitions_and_every_partition_is_assigned(
     wanted: dict[str, set[TopicIdPartition]], data: strategies.DataObject
 ) -> None:
     current = {

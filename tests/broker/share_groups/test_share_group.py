@@ -1,4 +1,4 @@
-"""A share group as a transcript: heartbeats in, epochs and assignments out."""
+"""A share group: which epochs and assignments heartbeats return."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Stage:
         return answer.epoch, found
 
 
-def test_partitions_are_assigned_once_they_are_ready_and_the_interval_is_over() -> None:
+def test_partitions_are_assigned_once_they_are_initialized_and_the_interval_has_passed() -> None:
     stage = Stage()
     assert stage.heartbeat_request("one", 0, ["orders"]) == (2, [])
     assert stage.heartbeat_request("one", 2) == (2, None)
@@ -47,7 +47,7 @@ def test_epochs_that_a_member_never_had_are_fenced() -> None:
     stage.now += 1000
     stage.heartbeat_request("one", 2)
     stage.heartbeat_request("one", 2)
-    assert stage.heartbeat_request("one", 2) == (3, None)  # the answer may have been lost
+    assert stage.heartbeat_request("one", 2) == (3, None)  # the previous response may have been lost
     for wrong in (1, 4):
         with pytest.raises(RequestError) as caught:
             stage.heartbeat_request("one", wrong)
@@ -57,7 +57,7 @@ def test_epochs_that_a_member_never_had_are_fenced() -> None:
     assert caught.value.code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_topics_that_grow_or_go_change_assignments() -> None:
+def test_assignments_change_when_topics_grow_or_are_deleted() -> None:
     stage = Stage()
     stage.heartbeat_request("one", 0, ["orders"])
     stage.now += 1000
@@ -74,7 +74,7 @@ def test_topics_that_grow_or_go_change_assignments() -> None:
     assert stage.heartbeat_request("one", epoch)[1] == []
 
 
-def test_who_leaves_gives_its_partitions_to_the_others() -> None:
+def test_partitions_of_a_leaving_member_are_reassigned() -> None:
     stage = Stage()
     stage.heartbeat_request("one", 0, ["orders"])
     stage.now += 1000

@@ -1,4 +1,4 @@
-"""The share coordinator: who is fenced, what is written, and that all of it is read back."""
+"""The share coordinator: fencing, and restoring all states from the log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Stage:
         self.states = self.broker.share_states
 
     def restarted(self) -> ShareCoordinator:
-        """Another that knows the log alone."""
+        """Another coordinator that knows only the log."""
         broker = self.broker
         return ShareCoordinator(broker.cluster, broker.configs, broker.clock, broker.counters)
 
@@ -37,7 +37,7 @@ class Stage:
         return caught.value.code
 
 
-def test_what_was_never_initialized_can_not_be_used() -> None:
+def test_uninitialized_states_cannot_be_read_or_written() -> None:
     stage = Stage()
     assert stage.refusal(StateUpdate(0, 0, 0, 0)) == ErrorCode.INVALID_REQUEST
     with pytest.raises(RequestError):
@@ -45,7 +45,7 @@ def test_what_was_never_initialized_can_not_be_used() -> None:
     assert stage.states.summary(stage.key).start == -1
 
 
-def test_old_states_and_old_leaders_are_fenced() -> None:
+def test_outdated_state_epochs_and_leader_epochs_are_fenced() -> None:
     stage = Stage()
     stage.states.initialize(stage.key, 5, 0)
     with pytest.raises(RequestError) as caught:
@@ -59,7 +59,7 @@ def test_old_states_and_old_leaders_are_fenced() -> None:
     stage.states.write(stage.key, StateUpdate(6, 3, 0, 0))
 
 
-def test_all_of_it_is_read_back_from_the_log() -> None:
+def test_states_are_restored_from_the_log() -> None:
     stage = Stage()
     stage.states.initialize(stage.key, 1, 0)
     stage.states.read(stage.key, 2)
@@ -73,7 +73,7 @@ def test_all_of_it_is_read_back_from_the_log() -> None:
     assert again.read(stage.key, 2).batches == stage.states.read(stage.key, 2).batches
 
 
-def test_a_tombstone_is_read_back_too() -> None:
+def test_tombstones_are_restored_from_the_log() -> None:
     stage = Stage()
     stage.states.initialize(stage.key, 1, 7)
     stage.states.delete(stage.key)
@@ -90,15 +90,15 @@ def test_records_before_the_oldest_snapshot_are_pruned() -> None:
     log = stage.broker.cluster.coordinating_partition(2, "any").log
     for number in range(5 * PER_SNAPSHOT):
         stage.states.write(stage.key, StateUpdate(1, 0, number, 0))
-    assert log.start_offset == 1  # the other's only snapshot
+    assert log.start_offset == 1  # the other key's only snapshot
     for number in range(PER_SNAPSHOT):
         stage.states.write(other, StateUpdate(1, 0, number, 0))
     assert log.start_offset > 4 * PER_SNAPSHOT
     assert stage.restarted().summary(other).start == PER_SNAPSHOT - 1
 
 
-def test_what_nobody_writes_to_gets_a_snapshot_from_time_to_time() -> None:
-    """Else it would keep all that the others have written since."""
+def test_idle_states_are_snapshotted_periodically() -> None:
+    """Otherwise, nothing after the old snapshot could ever be pruned."""
     stage = Stage()
     cold = ("group", stage.topic.id, 1)
     stage.states.initialize(cold, 1, 7)
@@ -117,4 +117,4 @@ def test_what_nobody_writes_to_gets_a_snapshot_from_time_to_time() -> None:
     assert stage.restarted().summary(cold).start == 7
     end = log.end_offset
     clock.advance(60 * 60 * 1000)
-    assert log.end_offset == end, "there is nothing left to prune"
+    assert log.end_offset == end, "nothing is left to prune, so no snapshot was needed"

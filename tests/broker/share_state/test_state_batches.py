@@ -1,4 +1,4 @@
-"""Batches of states brought together, and against a list of offsets."""
+"""Combining state batches, compared with a dictionary of offsets."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ BATCHES = strategies.lists(
 )
 
 
-def test_what_is_said_later_wins_by_deliveries_then_by_state() -> None:
+def test_higher_delivery_count_wins_then_higher_state() -> None:
     known = [StateBatch(0, 9, 0, 1)]
     assert combine(known, [StateBatch(3, 4, 2, 1)], 0) == [(0, 2, 0, 1), (3, 4, 2, 1), (5, 9, 0, 1)]
     assert combine(known, [StateBatch(5, 12, 0, 2)], 0) == [(0, 4, 0, 1), (5, 12, 0, 2)]
     assert combine([StateBatch(0, 9, 4, 3)], [StateBatch(0, 9, 0, 1)], 0) == [(0, 9, 4, 3)]
 
 
-def test_neighbours_that_say_the_same_become_one() -> None:
+def test_adjacent_batches_with_equal_states_are_merged() -> None:
     assert combine([StateBatch(0, 4, 0, 1)], [StateBatch(5, 9, 0, 1)], 0) == [(0, 9, 0, 1)]
 
 
-def test_nothing_is_kept_before_the_start() -> None:
+def test_offsets_before_the_start_are_dropped() -> None:
     assert combine([StateBatch(0, 9, 0, 1), StateBatch(10, 19, 2, 1)], [], 15) == [(15, 19, 2, 1)]
 
 
 @given(BATCHES, BATCHES, strategies.integers(0, 20))
-def test_each_offset_has_the_weightiest_of_what_was_said(
+def test_each_offset_has_the_state_of_greatest_weight(
     known: list[StateBatch], said: list[StateBatch], start: int
 ) -> None:
     expected: dict[int, tuple[int, int]] = {}

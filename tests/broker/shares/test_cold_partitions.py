@@ -1,4 +1,4 @@
-"""The first fetch of share-partitions that nobody has fetched before is answered with what was loaded first."""
+"""A session's first fetch of share-partitions that aren't loaded is answered as soon as one of them is."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def client(broker: Broker) -> Iterator[PlainClient]:
 
 
 def _fetched(client: PlainClient, broker: Broker, epoch: int, *partitions: int) -> list[int]:
-    """The partitions that gave records."""
+    """The partitions for which the response has records."""
     rows = [fetch.FetchPartition(partition) for partition in partitions]
     topics = [fetch.FetchTopic(broker.state.cluster.topics[TOPIC].id, rows)] if rows else []
     answer = client.ask(ShareFetchRequest(GROUP, MEMBER, epoch, WAIT_MS, 1, 1 << 20, 500, 500, topics=topics))
@@ -48,7 +48,9 @@ def _fetched(client: PlainClient, broker: Broker, epoch: int, *partitions: int) 
     return sorted(row.partition_index for row in rows_with_records)
 
 
-def test_cold_partitions_come_one_first_and_then_the_others(client: PlainClient, broker: Broker) -> None:
+def test_first_fetch_returns_one_cold_partition_and_the_next_fetch_the_others(
+    client: PlainClient, broker: Broker
+) -> None:
     assert _fetched(client, broker, 0, *range(PARTITIONS)) == [0]
     assert _fetched(client, broker, 1) == [1, 2]
 
@@ -62,7 +64,7 @@ def test_a_loaded_partition_with_records_does_not_wait_for_cold_ones(
     assert _fetched(client, broker, 2) == [1, 2]
 
 
-def test_offsets_of_what_nobody_got_are_not_known(client: PlainClient, broker: Broker) -> None:
+def test_offsets_are_unknown_for_partitions_without_deliveries(client: PlainClient, broker: Broker) -> None:
     assert _fetched(client, broker, 0, *range(PARTITIONS)) == [0]
     closing = ShareFetchRequest(GROUP, MEMBER, -1)
     assert client.ask(closing).error_code == 0

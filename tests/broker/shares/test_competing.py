@@ -1,4 +1,4 @@
-"""Members that wait for one partition: who is woken, and that nobody is forgotten. Counted, not timed."""
+"""Members whose fetches wait for the same partition: which one is woken, and that none starves. Counted, not timed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _DEADLINE_S = 30.0
 
 
 class Crowd:
-    """Members that fetch at the same time; answers come into one queue, in the order in which they arrive."""
+    """Members that fetch at the same time. Their responses are put into one queue, in order of arrival."""
 
     def __init__(self, broker: Broker, stack: ExitStack) -> None:
         self.answers: Queue[tuple[int, ShareFetchResponse]] = Queue()
@@ -47,19 +47,19 @@ class Crowd:
             self._ask(client, self._request(number, wait_ms=0))  # opens the session, and loads the partition
 
     def park(self, number: int, **options: int) -> None:
-        """A fetch that waits; returns when the broker has looked in vain for it."""
+        """Send a fetch that waits. Returns when the broker has looked for records without finding any."""
         before = self.settled_looks()
         request = self._request(number, WAIT_MS, **options)
 
         def wait() -> None:
-            with suppress(AssertionError, OSError):  # the end hangs up on those who still wait
+            with suppress(AssertionError, OSError):  # the fixture hangs up at the end
                 self.answers.put((number, self.clients[number].ask(request)))
 
         threading.Thread(target=wait, daemon=True).start()
         self._until(lambda: self.looks > before)
 
     def settled_looks(self) -> int:
-        """How often the broker has looked for records, once nobody who was woken has still to look."""
+        """How often the broker has looked for records, once every woken fetch has looked."""
         for _ in range(20):
             self._broker.call(lambda: None)
         return self.looks
@@ -87,7 +87,7 @@ class Crowd:
         raise AssertionError("the broker never looked for the fetch")
 
     def next(self) -> tuple[int, list[tuple[int, int]]]:
-        """Who was answered next, and what it acquired."""
+        """The member that was answered next, and the ranges that it acquired."""
         number, answer = self.answers.get(timeout=_DEADLINE_S)
         assert answer.error_code == 0, answer
         rows = [
@@ -117,7 +117,7 @@ def crowd(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Crowd]:
         broker.hang_up()
 
 
-def test_a_record_wakes_one_of_those_who_wait(broker: Broker, crowd: Crowd) -> None:
+def test_one_record_wakes_one_waiting_fetch(broker: Broker, crowd: Crowd) -> None:
     for number in range(MEMBERS):
         crowd.park(number)
     before = crowd.settled_looks()
@@ -126,7 +126,7 @@ def test_a_record_wakes_one_of_those_who_wait(broker: Broker, crowd: Crowd) -> N
     assert crowd.settled_looks() - before == 1
 
 
-def test_what_one_client_writes_at_once_goes_out_in_one_answer(broker: Broker, crowd: Crowd) -> None:
+def test_batches_written_together_are_delivered_in_one_response(broker: Broker, crowd: Crowd) -> None:
     for number in range(MEMBERS):
         crowd.park(number)
     before = crowd.settled_looks()
@@ -138,7 +138,7 @@ def test_what_one_client_writes_at_once_goes_out_in_one_answer(broker: Broker, c
     assert crowd.settled_looks() - before == 1
 
 
-def test_what_is_written_while_one_wakes_goes_out_with_the_rest(broker: Broker, crowd: Crowd) -> None:
+def test_records_written_while_a_fetch_wakes_are_in_its_response(broker: Broker, crowd: Crowd) -> None:
     for number in range(MEMBERS):
         crowd.park(number)
     log = broker.state.cluster.topics[TOPIC].partitions[0].log
@@ -154,7 +154,7 @@ def test_what_is_written_while_one_wakes_goes_out_with_the_rest(broker: Broker, 
     assert crowd.next() == (0, [(0, 1)])
 
 
-def test_what_one_leaves_the_next_gets(broker: Broker, crowd: Crowd) -> None:
+def test_remaining_records_wake_the_next_fetch(broker: Broker, crowd: Crowd) -> None:
     for number in range(MEMBERS):
         crowd.park(number, share_acquire_mode=_RECORD_LIMIT, max_records=1)
     broker.produce(TOPIC, [b"x"] * 3)
@@ -162,7 +162,7 @@ def test_what_one_leaves_the_next_gets(broker: Broker, crowd: Crowd) -> None:
     assert sorted(crowd.next() for _ in range(3)) == [(0, [(0, 0)]), (1, [(1, 1)]), (2, [(2, 2)])]
 
 
-def test_who_has_not_enough_to_be_answered_lets_the_next_look(broker: Broker, crowd: Crowd) -> None:
+def test_fetch_below_its_min_bytes_lets_the_next_one_look(broker: Broker, crowd: Crowd) -> None:
     crowd.park(0, min_bytes=100_000)
     crowd.park(1, min_bytes=100_000)
     crowd.park(2)
@@ -172,7 +172,7 @@ def test_who_has_not_enough_to_be_answered_lets_the_next_look(broker: Broker, cr
     assert crowd.next() == (0, [(1, 1)])
 
 
-def test_who_has_gone_is_passed_over(broker: Broker, crowd: Crowd) -> None:
+def test_disconnected_member_is_skipped(broker: Broker, crowd: Crowd) -> None:
     crowd.park(0)
     crowd.park(1)
     crowd.clients[0].connection.shutdown(2)
@@ -180,7 +180,7 @@ def test_who_has_gone_is_passed_over(broker: Broker, crowd: Crowd) -> None:
     assert crowd.next() == (1, [(0, 0)])
 
 
-def test_what_a_session_gives_back_wakes_one(broker: Broker, crowd: Crowd) -> None:
+def test_records_released_with_a_session_wake_one_fetch(broker: Broker, crowd: Crowd) -> None:
     crowd.park(0)
     broker.produce(TOPIC, [b"x"])
     assert crowd.next() == (0, [(0, 0)])

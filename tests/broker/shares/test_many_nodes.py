@@ -1,4 +1,4 @@
-"""Share requests where several nodes lead and coordinate: who answers, and where the others point to."""
+"""Share requests to several nodes: which node answers, and which leader the others' responses name."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def broker() -> Iterator[Broker]:
 
 
 def _nodes(broker: Broker) -> tuple[Node, Node]:
-    """The one that coordinates, and the other."""
+    """The node that coordinates the group and leads the partition, and the other node."""
     cluster = broker.state.cluster
 
     def find() -> tuple[Node, Node]:
@@ -65,7 +65,7 @@ def _only(answer: ShareFetchResponse) -> PartitionData:
     return partition
 
 
-def test_the_wrong_node_says_so(broker: Broker) -> None:
+def test_wrong_node_returns_not_coordinator_or_not_leader(broker: Broker) -> None:
     _, other = _nodes(broker)
     topic = broker.state.cluster.topics[TOPIC]
     with plain_client((other.host, other.port)) as client:
@@ -83,7 +83,7 @@ def test_the_wrong_node_says_so(broker: Broker) -> None:
         assert found.current_leader.leader_id != other.id
 
 
-def test_a_moved_leader_is_pointed_to_and_delivers_again(broker: Broker) -> None:
+def test_old_leader_names_the_new_one_which_redelivers(broker: Broker) -> None:
     one, other = _nodes(broker)
     topic = broker.state.cluster.topics[TOPIC]
     with (
@@ -109,7 +109,7 @@ def test_a_moved_leader_is_pointed_to_and_delivers_again(broker: Broker) -> None
         assert _only(_ask_fetch(elsewhere, broker, 0)).acquired_records[0].first_offset == 4
 
 
-def test_a_parked_fetch_hears_that_the_leader_moved(broker: Broker) -> None:
+def test_waiting_fetch_returns_when_the_leader_moves(broker: Broker) -> None:
     one, other = _nodes(broker)
     with plain_client((one.host, one.port)) as client:
         client.ask(ShareGroupHeartbeatRequest(GROUP, MEMBER, 0, None, [TOPIC]))

@@ -1,4 +1,4 @@
-"""Share sessions: epochs, limits, and whose they are."""
+"""Share sessions: their epochs, their number, and their connections."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ONE, TWO = ("group", "one"), ("group", "two")
 PARTITIONS = [(b"t" * 16, index) for index in range(3)]
 
 
-def test_epochs_go_up_one_by_one_and_round() -> None:
+def test_session_epochs_increase_by_one_and_wrap_around() -> None:
     sessions = ShareSessions()
     session = sessions.open(ONE, 1, 10)
     assert sessions.next_epoch(ONE, 1) is session
@@ -25,7 +25,7 @@ def test_epochs_go_up_one_by_one_and_round() -> None:
     assert sessions.next_epoch(ONE, 2**31 - 1).epoch == 1
 
 
-def test_no_session_no_epoch() -> None:
+def test_unknown_session_is_not_found() -> None:
     sessions = ShareSessions()
     for epoch in (1, CLOSE):
         with pytest.raises(RequestError) as caught:
@@ -33,7 +33,7 @@ def test_no_session_no_epoch() -> None:
         assert caught.value.code == ErrorCode.SHARE_SESSION_NOT_FOUND
 
 
-def test_there_are_only_so_many() -> None:
+def test_number_of_sessions_is_limited() -> None:
     sessions = ShareSessions()
     first = sessions.open(ONE, 1, 1)
     assert sessions.open(ONE, 1, 1) is not first
@@ -45,14 +45,14 @@ def test_there_are_only_so_many() -> None:
     assert sessions.open(TWO, 2, 1).epoch == 1
 
 
-def test_a_session_ends_with_the_connection_that_opened_it() -> None:
+def test_sessions_of_a_connection_are_known() -> None:
     sessions = ShareSessions()
     sessions.open(ONE, 1, 10)
     second = sessions.open(TWO, 2, 10)
     assert sessions.of_connection(2) == [second]
 
 
-def test_partitions_take_turns() -> None:
+def test_order_of_partitions_rotates() -> None:
     session = ShareSessions().open(ONE, 1, 10)
     session.change(PARTITIONS, [])
     first = session.rotated()

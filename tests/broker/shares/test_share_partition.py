@@ -1,4 +1,4 @@
-"""The share-partition as transcripts: what was handed out, what was said, what stands."""
+"""The share-partition: sequences of acquisitions and acknowledgements, and the resulting states."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LIMITS = GroupLimits()
 
 
 class Stage:
-    """A share-partition over a log of equal batches, and one clock."""
+    """A share-partition over a log of equal batches, with one clock."""
 
     def __init__(self, batch: int = 10, count: int = 10, limits: GroupLimits = LIMITS) -> None:
         self.shared = SharePartition(0)
@@ -52,21 +52,21 @@ class Stage:
         return caught.value.code
 
 
-def test_new_records_come_in_whole_batches_of_the_log() -> None:
+def test_new_records_are_acquired_in_whole_batches() -> None:
     stage = Stage()
     assert stage.acquire(most=15) == [(0, 19, 1)]
     assert stage.acquire(most=1, batch_size=5) == [(20, 29, 1)]
     assert stage.acquire(most=25, batch_size=15) == [(30, 49, 1), (50, 59, 1)]
 
 
-def test_a_strict_limit_ends_within_a_batch() -> None:
+def test_record_limit_mode_may_end_within_a_batch() -> None:
     stage = Stage()
     assert stage.acquire(most=4, is_strict=True) == [(0, 3, 1)]
     assert stage.acquire(most=10, is_strict=True) == [(4, 9, 1), (10, 13, 1)]
     assert stage.acquire(most=2) == [(14, 19, 1)]
 
 
-def test_released_records_are_next() -> None:
+def test_released_records_are_acquired_first() -> None:
     stage = Stage()
     stage.acquire(most=20)
     stage.say(AckType.RELEASE, 2, 3)
@@ -74,7 +74,7 @@ def test_released_records_are_next() -> None:
     assert stage.acquire(most=10) == [(2, 3, 2), (15, 15, 2), (20, 29, 1)]
 
 
-def test_the_start_moves_over_what_is_settled() -> None:
+def test_start_offset_moves_past_settled_records() -> None:
     stage = Stage()
     stage.acquire(most=20)
     stage.say(AckType.ACCEPT, 5, 9)
@@ -86,7 +86,7 @@ def test_the_start_moves_over_what_is_settled() -> None:
     assert stage.shared.start_offset == 20
 
 
-def test_one_bad_range_undoes_the_good_ones() -> None:
+def test_one_invalid_range_fails_the_whole_acknowledgement() -> None:
     stage = Stage()
     stage.acquire(most=20)
     stage.say(AckType.RELEASE, 5, 5)
@@ -98,7 +98,7 @@ def test_one_bad_range_undoes_the_good_ones() -> None:
     assert stage.shared.start_offset == 5
 
 
-def test_what_lies_before_the_start_is_past_caring() -> None:
+def test_acknowledgements_before_the_start_offset_are_ignored() -> None:
     stage = Stage()
     stage.acquire(most=10)
     stage.say(AckType.ACCEPT, 0, 9)
@@ -106,7 +106,7 @@ def test_what_lies_before_the_start_is_past_caring() -> None:
     assert stage.refusal((9, 10)) == ErrorCode.INVALID_RECORD_STATE
 
 
-def test_locks_run_out_each_at_its_time() -> None:
+def test_locks_expire_separately() -> None:
     stage = Stage(limits=GroupLimits(lock_ms=100))
     stage.acquire(most=10)
     stage.now += 60
@@ -122,14 +122,14 @@ def test_locks_run_out_each_at_its_time() -> None:
 
 
 @pytest.mark.parametrize(("since_4_2", "next_count"), [(True, 2), (False, 1)])
-def test_a_delivery_counts_that_ended_with_its_session(since_4_2: bool, next_count: int) -> None:
+def test_delivery_count_after_its_session_ended(since_4_2: bool, next_count: int) -> None:
     stage = Stage(limits=GroupLimits(since_4_2=since_4_2))
     stage.acquire(most=10)
     stage.shared.apply(stage.shared.release("m", stage.limits), stage.now, stage.limits)
     assert stage.acquire(most=10) == [(0, 9, next_count)]
 
 
-def test_the_last_delivery_ends_in_the_archive() -> None:
+def test_records_are_archived_after_their_last_delivery() -> None:
     stage = Stage(limits=GroupLimits(deliveries=2))
     stage.acquire(most=10)
     assert stage.say(AckType.RELEASE, 0, 9).archived == []
@@ -151,7 +151,7 @@ def test_the_last_delivery_ends_in_the_archive() -> None:
         (10, [40] * 4 + [20, 10, 5, 2, 1]),
     ],
 )
-def test_company_shrinks_as_deliveries_add_up(limit: int, shares: list[int]) -> None:
+def test_fewer_records_are_acquired_together_as_delivery_counts_grow(limit: int, shares: list[int]) -> None:
     stage = Stage(batch=40, count=1, limits=GroupLimits(deliveries=limit))
     stage.acquire()
     for share in shares:
@@ -163,7 +163,7 @@ def test_company_shrinks_as_deliveries_add_up(limit: int, shares: list[int]) -> 
         assert (acquired[0][0], acquired[-1][1] - first + 1) == (first, share)
 
 
-def test_the_window_is_full_until_its_start_moves() -> None:
+def test_full_window_acquires_nothing_until_its_start_moves() -> None:
     stage = Stage(limits=GroupLimits(in_flight=15))
     assert stage.acquire() == [(0, 19, 1)]
     assert stage.acquire() == []
@@ -176,7 +176,7 @@ def test_the_window_is_full_until_its_start_moves() -> None:
     assert not stage.acquire()
 
 
-def test_a_state_is_taken_up_again() -> None:
+def test_stored_state_is_restored() -> None:
     known = [StateBatch(10, 14, RecordState.ACKNOWLEDGED, 1), StateBatch(20, 29, RecordState.AVAILABLE, 3)]
     shared = SharePartition(5, known)
     assert [(first, last, d.state, d.count) for first, last, d in shared.window.runs()] == [
@@ -188,7 +188,7 @@ def test_a_state_is_taken_up_again() -> None:
     assert SharePartition(5, [StateBatch(0, 7, RecordState.ARCHIVED, 1)]).start_offset == 8
 
 
-def test_the_log_moves_away_under_it() -> None:
+def test_start_offset_follows_the_log_start() -> None:
     stage = Stage()
     stage.acquire(most=20)
     stage.say(AckType.RELEASE, 10, 14)

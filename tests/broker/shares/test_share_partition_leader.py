@@ -1,4 +1,4 @@
-"""A share-partition at its leader: when its locks run out, and how seldom it looks for the next that does."""
+"""A share-partition at its leader: when locks expire, and how rarely the leader searches for the next expiry."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOCK_MS = 30_000
 
 
 class Stage:
-    """One share-partition, and time that stands still."""
+    """One share-partition, and a clock that only moves on request."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -44,7 +44,7 @@ class Stage:
         self.leader.acknowledge(MEMBER, [AckRange(offset, offset, (AckType.ACCEPT,))])
 
 
-def test_a_lock_runs_out_in_time_though_an_earlier_one_was_settled() -> None:
+def test_lock_expires_on_time_after_an_earlier_one_was_settled() -> None:
     stage = Stage()
     stage.append()
     assert stage.acquire() == [(0, 0, 1)]
@@ -58,7 +58,7 @@ def test_a_lock_runs_out_in_time_though_an_earlier_one_was_settled() -> None:
     assert stage.acquire() == [(1, 1, 2)]
 
 
-def test_the_next_lock_is_not_looked_for_with_every_record(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_next_expiry_is_not_searched_for_each_record(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage()
     looks: list[SharePartition] = []
     look = SharePartition.next_expiry

@@ -1,4 +1,4 @@
-"""The share-partition against a model that knows no batches: one small dictionary a record."""
+"""The share-partition compared with a model that has no batches: one small dictionary for each record."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FREE, HELD, DONE = "free", "held", "done"
 
 
 class AgainstAModel(RuleBasedStateMachine):
-    """What was handed out must have been free, is held by one, and ends as its holder said or its lock ran out."""
+    """Acquired records were available, have one holder, and end as acknowledged or when the lock expires."""
 
     @initialize(
         sizes=strategies.lists(strategies.integers(1, 9), min_size=3, max_size=12),
@@ -68,7 +68,7 @@ class AgainstAModel(RuleBasedStateMachine):
         if strict:
             assert len(offsets) <= most
         if offsets:
-            # The first that is free goes first, and a full window grows by nothing.
+            # The first available record is acquired first, and a full window doesn't grow.
             assert offsets[0] == min(o for o, r in self.records.items() if r["state"] == FREE)
             if open_end - self.shared.window.start >= self.limits.in_flight:
                 assert offsets[-1] < open_end
@@ -119,7 +119,7 @@ class AgainstAModel(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        """A new leader knows what was written: it knows no locks, and all counts."""
+        """A new leader knows what was written: delivery counts, but no locks."""
         self._apply(self.shared.release("one", self.limits))
         self._apply(self.shared.release("two", self.limits))
         self._apply(self.shared.release("three", self.limits))
@@ -168,12 +168,12 @@ class AgainstAModel(RuleBasedStateMachine):
 
 
 AgainstAModel.TestCase.settings = settings(max_examples=60, stateful_step_count=100)
-"""Some 5,000 steps in all."""
+"""About 5,000 steps in total."""
 TestAgainstAModel = AgainstAModel.TestCase
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-def test_some_hundred_thousand_steps() -> None:
+def test_a_hundred_thousand_steps() -> None:
     longer = settings(max_examples=1000, stateful_step_count=150)
     run_state_machine_as_test(AgainstAModel, settings=longer)

@@ -1,4 +1,4 @@
-"""`kshare broker`: what may be chosen, what is refused, and what it needn't load before it listens."""
+"""`kshare broker`: options, errors, and which modules are loaded before it listens."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ IN_USE = os.strerror(errno.EADDRINUSE)
 
 @contextmanager
 def running(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], list[tuple[str, int]]]]:
-    """The program and the addresses that it says it listens on."""
+    """The process and the addresses that it prints."""
     command = [*KSHARE, "broker", "--port", "0", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
@@ -45,7 +45,7 @@ def topics(client: PlainClient) -> dict[str | None, int]:
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
-def test_it_has_the_topics_and_settings_and_ends_when_told_to(end: signal.Signals) -> None:
+def test_topics_and_settings_are_applied_and_signals_end_it(end: signal.Signals) -> None:
     chosen = ("--topic", "orders:3", "--topic", "one", "--setting", "message.max.bytes=2000")
     with running(*chosen) as (process, (address,)):
         with plain_client(address) as client:
@@ -57,7 +57,7 @@ def test_it_has_the_topics_and_settings_and_ends_when_told_to(end: signal.Signal
         assert process.wait(DEADLINE) == 0
 
 
-def test_what_tests_choose_most_often_has_options_of_its_own() -> None:
+def test_common_test_settings_have_their_own_options() -> None:
     names = ["group.share.min.record.lock.duration.ms", "auto.create.topics.enable"]
     for chosen, expected in (
         ((), ["15000", "true"]),
@@ -71,7 +71,7 @@ def test_what_tests_choose_most_often_has_options_of_its_own() -> None:
             assert [found[name] for name in names] == expected
 
 
-def test_metrics_are_where_it_says() -> None:
+def test_metrics_are_served_at_the_printed_address() -> None:
     with running("--metrics-port", "0") as (process, _):
         assert process.stdout is not None
         said, _, where = process.stdout.readline().strip().partition(" at ")
@@ -91,7 +91,7 @@ def test_several_nodes(tmp_path: Path) -> None:
                 assert len(client.ask(MetadataRequest(topics=[])).brokers) == 3
 
 
-def test_a_folder_keeps_what_there_was(tmp_path: Path) -> None:
+def test_data_directory_keeps_topics_and_is_locked(tmp_path: Path) -> None:
     folder = ("--data-dir", str(tmp_path / "data"))
     with running(*folder, "--topic", "orders:3"):
         taken = kshare("broker", "--port", "0", *folder)
@@ -117,13 +117,13 @@ def test_a_folder_keeps_what_there_was(tmp_path: Path) -> None:
         (["--port", "0", "--data-dir", "/proc/nowhere"], 1, "can't use /proc/nowhere"),
     ],
 )
-def test_what_cannot_be_is_said_on_one_line(arguments: list[str], code: int, reason: str) -> None:
+def test_wrong_usage_is_reported_on_one_line(arguments: list[str], code: int, reason: str) -> None:
     done = kshare("broker", *arguments)
     assert (done.code, done.out, done.err.count("\n")) == (code, "", 1)
     assert reason in done.err
 
 
-def test_its_help_names_every_option_and_comes_from_either_door() -> None:
+def test_help_names_every_option_and_is_the_same_with_and_without_typer() -> None:
     done = python(
         "from kshare.cli.app import run\n"
         "try: run(['broker', '--help'])\n"
@@ -134,8 +134,8 @@ def test_its_help_names_every_option_and_comes_from_either_door() -> None:
         assert option in done.stdout
 
 
-def test_it_listens_before_it_loads_what_requests_may_need() -> None:
-    """That it is ready in an instant hangs on this."""
+def test_modules_that_only_requests_need_are_loaded_after_it_listens() -> None:
+    """Its short start-up time depends on this."""
     late = (
         "{'typer', 'pydantic', 'rich', 'construct', 'crc32c', 'kshare.client', 'kshare.broker.shares.shares',"
         " 'kshare.broker.metrics', 'kshare.broker.storage', 'kshare.broker.share_groups.share_groups',"

@@ -1,4 +1,4 @@
-"""`kshare consume` and an embedded broker: what it shows, and what becomes of what it showed and what it didn't."""
+"""`kshare consume` with an embedded broker: its output, and the states of shown and unshown records."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _where(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def topic(broker: Broker) -> str:
-    """Ten records, for a group that has its name and begins at the beginning."""
+    """A topic of ten records; the group of the same name starts at the earliest offset."""
     name = f"orders-{next(_numbers)}"
     broker.create_topic(name)
     broker.set_group_config(name, {"share.auto.offset.reset": "earliest"})
@@ -48,7 +48,7 @@ def consume(topic: str, *words: str) -> Done:
 
 
 def left(run: Kshare, group: str) -> list[tuple[int, int, int]]:
-    """What the group's only share-partition hasn't settled: first and last offset, deliveries."""
+    """The available ranges of the group's only share-partition: first offset, last offset, deliveries."""
     (form,) = json.loads(run("state", group, "--json").out)
     return [
         (one["first"], one["last"], one["deliveries"])
@@ -57,13 +57,13 @@ def left(run: Kshare, group: str) -> list[tuple[int, int, int]]:
     ]
 
 
-def test_what_was_shown_is_accepted_and_no_more_is_taken(topic: str, run: Kshare) -> None:
+def test_shown_records_are_accepted_and_no_others_are_acquired(topic: str, run: Kshare) -> None:
     done = consume(topic, "-n", "3")
     assert done == Done(0, "value 0\nvalue 1\nvalue 2\n", "kshare: 3 records shown: 3 accepted\n")
     assert left(run, topic) == [(3, 9, 0)]
 
 
-def test_other_words(topic: str, run: Kshare) -> None:
+def test_shown_records_are_released_or_rejected(topic: str, run: Kshare) -> None:
     assert consume(topic, "-n", "2", "--release", "-f", r"%o\n").out == "0\n0\n"
     assert left(run, topic) == [(0, 0, 2), (1, 9, 0)]
     assert consume(topic, "-n", "2", "--reject", "-f", r"%o %d\n").out == "0 3\n1 1\n"
@@ -71,14 +71,14 @@ def test_other_words(topic: str, run: Kshare) -> None:
     assert '"archived"' in run("state", topic, "--history", "--json").out
 
 
-def test_it_stops_when_nothing_comes(topic: str) -> None:
+def test_timeout_ends_it(topic: str) -> None:
     done = consume(topic, "--timeout-ms", "500")
     assert done.out == "".join(f"value {number}\n" for number in range(10))
     assert done.err == "kshare: 10 records shown: 10 accepted\n"
     assert consume(topic, "--timeout-ms", "300") == Done(0, "", "kshare: 0 records shown\n")
 
 
-def test_forms(broker: Broker, topic: str, tmp_path: Path) -> None:
+def test_output_formats(broker: Broker, topic: str, tmp_path: Path) -> None:
     (record, *_) = broker.records(topic)
     file = tmp_path / "formatter.properties"
     file.write_text("print.key=true\nkey.separator=|\nprint.headers=true\n")
@@ -102,7 +102,7 @@ def test_forms(broker: Broker, topic: str, tmp_path: Path) -> None:
     }
 
 
-def test_json_lines_can_be_written_again(broker: Broker, topic: str) -> None:
+def test_json_lines_can_be_produced_again(broker: Broker, topic: str) -> None:
     broker.produce(topic, [b"\xff\0", None], headers=[("n", None), ("n", b"\xfe")])
     copy = f"{topic}-copy"
     lines = consume(topic, "-n", "12", "--json").out
@@ -112,7 +112,7 @@ def test_json_lines_can_be_written_again(broker: Broker, topic: str) -> None:
     ]
 
 
-def test_what_cannot_be_read(topic: str, run: Kshare) -> None:
+def test_undecodable_records_fail_or_are_rejected(topic: str, run: Kshare) -> None:
     done = consume(topic, "-n", "2", "--value-deserializer", "LongDeserializer")
     assert (done.code, done.out) == (1, "")
     assert f"{topic}[0]@0: its value can't be read: a long has 8 bytes, not 7" in done.err
@@ -123,7 +123,7 @@ def test_what_cannot_be_read(topic: str, run: Kshare) -> None:
     assert left(run, topic) == [(2, 9, 0)]
 
 
-def test_a_pipe_that_closes_gives_back_what_nobody_read(topic: str, run: Kshare) -> None:
+def test_records_that_a_closed_pipe_did_not_take_are_released(topic: str, run: Kshare) -> None:
     for number in range(3):
         done = subprocess.run(
             [
@@ -144,7 +144,7 @@ def test_a_pipe_that_closes_gives_back_what_nobody_read(topic: str, run: Kshare)
         assert deliveries <= number + 1
 
 
-def test_a_reader_that_has_gone_ends_it_though_nothing_comes(topic: str) -> None:
+def test_closed_pipe_ends_it_even_when_no_records_arrive(topic: str) -> None:
     with Piped("consume", "-t", topic, "-g", topic) as reader:
         for number in range(10):
             assert reader.line() == b"value %d\n" % number
@@ -153,7 +153,7 @@ def test_a_reader_that_has_gone_ends_it_though_nothing_comes(topic: str) -> None
 
 
 @pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_signals_end_it_and_what_was_shown_stays_accepted(
+def test_signals_end_it_and_shown_records_are_accepted(
     topic: str, run: Kshare, sign: signal.Signals, code: int, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -167,14 +167,14 @@ def test_signals_end_it_and_what_was_shown_stays_accepted(
         while out.read_bytes().count(b"\n") < 10:
             assert monotonic() < deadline
             sleep(0.01)
-        for _ in range(2):  # as GNU timeout does; later ones might meet an interpreter that is going down
+        for _ in range(2):  # as GNU timeout does; later signals might hit the interpreter's shutdown
             process.send_signal(sign)
         _, err = process.communicate(timeout=DEADLINE)
     assert (process.returncode, err.strip()) == (code, b"kshare: 10 records shown: 10 accepted")
     assert run("state", topic, "--json").out.count('"available"') == 0
 
 
-def test_large_outputs_are_whole(broker: Broker) -> None:
+def test_large_outputs_are_complete(broker: Broker) -> None:
     broker.create_topic("large")
     broker.set_group_config("large", {"share.auto.offset.reset": "earliest"})
     values = [b"%d" % number + b"x" * (number % 25_000) for number in range(0, 160_000, 1000)] + [b"y"] * 2000
@@ -185,7 +185,7 @@ def test_large_outputs_are_whole(broker: Broker) -> None:
     assert done.out.encode() == b"".join(value + b"\n" for value in values)
 
 
-def test_on_a_terminal_data_sends_no_escape_sequences(broker: Broker, topic: str) -> None:
+def test_record_data_sends_no_escape_sequences_to_a_terminal(broker: Broker, topic: str) -> None:
     broker.produce(topic, ["\x1b]0;title\x07ä\t\xff".encode()])
     with Terminal("consume", "-t", topic, "-g", topic, "-n", "11") as terminal:
         assert terminal.end() == 0
@@ -193,7 +193,7 @@ def test_on_a_terminal_data_sends_no_escape_sequences(broker: Broker, topic: str
         assert "\x1b" not in terminal.text
 
 
-def test_a_quiet_group_is_explained(broker: Broker, topic: str) -> None:
+def test_silence_of_a_group_at_the_end_is_explained(broker: Broker, topic: str) -> None:
     done = kshare("consume", "-t", topic, "-g", f"late-{topic}", "--timeout-ms", "3000")
     assert done.code == 0
     assert f"group late-{topic} is at the end of {topic}. A new group starts there" in done.err
@@ -201,7 +201,7 @@ def test_a_quiet_group_is_explained(broker: Broker, topic: str) -> None:
 
 
 @pytest.mark.parametrize("words", [["--timeout-ms", "300"], ["-n", "1"], ["--interactive"], ["--json"]])
-def test_a_misspelt_topic_is_refused_at_once(topic: str, words: list[str]) -> None:
+def test_misspelt_topic_is_refused_with_a_suggestion(topic: str, words: list[str]) -> None:
     misspelt = topic.replace("orders", "oders")
     done = kshare("consume", "-t", topic, "-t", misspelt, "-g", topic, *words)
     assert_refused(done, 1, f"there is no topic {misspelt}; did you mean ")
@@ -209,18 +209,18 @@ def test_a_misspelt_topic_is_refused_at_once(topic: str, words: list[str]) -> No
     assert f"kshare topics create {misspelt}" in done.err
 
 
-def test_a_topic_that_is_like_no_other_is_refused_too() -> None:
+def test_unknown_topic_is_refused_without_a_suggestion() -> None:
     done = kshare("consume", "-t", "xyzzy", "--timeout-ms", "300")
     assert_refused(done, 1, "there is no topic xyzzy: create it with kshare topics create xyzzy")
 
 
-def test_a_name_that_no_topic_can_have_is_refused() -> None:
+def test_invalid_topic_name_is_refused() -> None:
     done = kshare("consume", "-t", "a/b", "--timeout-ms", "300")
     assert_refused(done, 1, "'a/b' is not a valid topic name")
 
 
-def test_each_record_is_decided_on_by_a_key(broker: Broker, run: Kshare) -> None:
-    """While it waits at the prompt the lease is renewed: the lock lasts for a second, the wait for longer."""
+def test_keys_decide_each_record(broker: Broker, run: Kshare) -> None:
+    """Leases are renewed while it waits at the prompt: the lock lasts one second, the wait is longer."""
     broker.create_topic("asked")
     settings = {"share.auto.offset.reset": "earliest", "share.record.lock.duration.ms": "1000"}
     broker.set_group_config("asked", settings)
@@ -250,7 +250,7 @@ def test_each_record_is_decided_on_by_a_key(broker: Broker, run: Kshare) -> None
     assert left(run, "asked")[0][0] == 3
 
 
-def test_ctrl_c_at_the_prompt_leaves_the_terminal_as_it_was(topic: str) -> None:
+def test_ctrl_c_at_the_prompt_restores_the_terminal(topic: str) -> None:
     with Terminal("consume", "-t", topic, "-g", topic, "-i") as terminal:
         before = terminal.mode()
         terminal.until("[q]uit? ")
@@ -277,11 +277,11 @@ def test_ctrl_c_at_the_prompt_leaves_the_terminal_as_it_was(topic: str) -> None:
         (["-t", "x", "-g", ""], 2, "the group name must not be empty"),
     ],
 )
-def test_calls_that_fail_say_why_on_one_line(run: Kshare, words: list[str], code: int, reason: str) -> None:
+def test_errors_are_reported_on_one_line(run: Kshare, words: list[str], code: int, reason: str) -> None:
     assert_refused(run("consume", *words), code, reason)
 
 
-def test_the_clusters_address_and_the_group_come_from_a_file(
+def test_bootstrap_servers_and_group_come_from_a_file(
     broker: Broker, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("KSHARE_BOOTSTRAP_SERVER")
@@ -291,7 +291,7 @@ def test_the_clusters_address_and_the_group_come_from_a_file(
     assert (done.code, done.out) == (0, "value 0\n")
 
 
-def test_where_locks_cannot_be_renewed_the_prompt_says_so() -> None:
+def test_prompt_says_that_an_old_broker_cannot_renew_locks() -> None:
     with Broker(release="4.1", topics={"old": 1}) as old:
         old.set_group_config("old", {"share.auto.offset.reset": "earliest"})
         old.produce("old", [b"x"])

@@ -1,4 +1,4 @@
-"""`kshare consume` and a broker whose answers can't be decoded."""
+"""`kshare consume` with a broker whose responses can't be decoded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.fakes.tiny_cluster import TinyCluster
 from tests.helpers.spoiled_answers import cut_in_half
 
 
-def test_it_says_who_answered_what_and_fails() -> None:
+def test_error_names_the_broker_and_the_response() -> None:
     cluster = TinyCluster("a")
     cluster.topics["a"].append(b"x" * 1000)
     cluster.spoil = cut_in_half

@@ -1,4 +1,4 @@
-"""`kshare decode`: what it shows of sound, broken and secret bytes, in each of its views."""
+"""`kshare decode`: the output for valid, broken and secret bytes, in each view."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.cli import frames
 from tests.cli.running import Kshare
 
 
-def test_a_request_says_itself_what_it_is(run: Kshare) -> None:
+def test_request_is_recognized_by_its_header(run: Kshare) -> None:
     done = run("decode", frames.fetch_request().hex())
     assert (done.code, done.err) == (0, "")
     lines = done.out.splitlines()
@@ -18,7 +18,7 @@ def test_a_request_says_itself_what_it_is(run: Kshare) -> None:
     assert '12-15        clientId "me"' in lines
 
 
-def test_a_response_is_guessed_down_to_its_records(run: Kshare) -> None:
+def test_response_is_guessed_and_decoded_down_to_its_records(run: Kshare) -> None:
     done = run("decode", frames.fetch_response().hex())
     assert done.code == 0
     assert done.out.startswith("ShareFetchResponse v2")
@@ -27,7 +27,7 @@ def test_a_response_is_guessed_down_to_its_records(run: Kshare) -> None:
     assert "deliveryCount 1" in done.out
 
 
-def test_the_hex_view_shows_every_byte_in_its_place(run: Kshare) -> None:
+def test_hex_view_shows_every_byte_at_its_position(run: Kshare) -> None:
     frame = frames.fetch_response()
     done = run("decode", "--hex", frame.hex())
     rows = [line for line in done.out.splitlines()[1:] if line[:8].strip(" ") and line[8:10] == "  "]
@@ -39,14 +39,14 @@ def test_the_hex_view_shows_every_byte_in_its_place(run: Kshare) -> None:
     assert bytes(shown) == frame
 
 
-def test_json_has_the_form_that_encode_takes(run: Kshare) -> None:
+def test_json_is_the_input_format_of_encode(run: Kshare) -> None:
     form = json.loads(run("decode", "--json", frames.fetch_request().hex()).out)
     assert (form["message"], form["version"], form["problems"]) == ("ShareFetchRequest", 2, [])
     assert form["header"]["correlationId"] == 7
     assert form["body"]["topics"][0]["partitions"][1]["partitionIndex"] == 1
 
 
-def test_one_field_is_picked(run: Kshare) -> None:
+def test_field_option_selects_one_field(run: Kshare) -> None:
     frame = frames.fetch_request().hex()
     done = run("decode", "--field", "topics[0].partitions[1]", frame)
     assert done.code == 0
@@ -56,12 +56,12 @@ def test_one_field_is_picked(run: Kshare) -> None:
     assert (form["type"], form["length"], form["value"]) == ("int32", 4, 1)
 
 
-def test_a_field_that_is_not_there_is_a_failure(run: Kshare) -> None:
+def test_unknown_field_is_an_error(run: Kshare) -> None:
     done = run("decode", "--field", "topics[7]", frames.fetch_request().hex())
     assert (done.code, done.out, done.err) == (1, "", "kshare: there is no field topics[7]\n")
 
 
-def test_a_broken_frame_is_shown_up_to_the_break(run: Kshare) -> None:
+def test_broken_frame_is_shown_up_to_the_error(run: Kshare) -> None:
     frame = frames.fetch_request()[:80]
     done = run("decode", frame.hex())
     assert done.code == 1
@@ -70,7 +70,7 @@ def test_a_broken_frame_is_shown_up_to_the_break(run: Kshare) -> None:
     assert done.err.count("\n") == 1
 
 
-def test_a_frame_cut_anywhere_is_never_a_traceback(run: Kshare) -> None:
+def test_truncated_frame_never_causes_a_traceback(run: Kshare) -> None:
     frame = frames.fetch_response()
     for length in range(1, len(frame)):
         for view in ("--json", "--hex"):
@@ -79,7 +79,7 @@ def test_a_frame_cut_anywhere_is_never_a_traceback(run: Kshare) -> None:
             assert "bug" not in done.err, length
 
 
-def test_a_wrong_checksum_is_told_and_reading_goes_on(run: Kshare) -> None:
+def test_wrong_checksum_is_reported_and_decoding_continues(run: Kshare) -> None:
     batch = bytearray(frames.batch())
     batch[-1] ^= 1
     done = run("decode", batch.hex())
@@ -93,7 +93,7 @@ def test_passwords_are_masked_in_every_view(run: Kshare) -> None:
     for source in (["--api", "36"], ["--as", "SaslAuthenticateRequest"]):
         data = frames.login() if source[0] == "--api" else body
         for view in ([], ["--hex"], ["--json"], ["--field", "authBytes"], ["--field", "authBytes", "--json"]):
-            for cut in (0, 3):  # the second one breaks
+            for cut in (0, 3):  # the second one is truncated
                 done = run("decode", *source, *view, data[: len(data) - cut].hex())
                 shown = done.out + done.err
                 for secret in (frames.PASSWORD.decode(), frames.PASSWORD[3:8].hex(" "), "user"):
@@ -101,7 +101,7 @@ def test_passwords_are_masked_in_every_view(run: Kshare) -> None:
                 assert base64.b64encode(frames.PASSWORD[:9]).decode() not in shown
 
 
-def test_several_frames_are_shown_one_after_another(run: Kshare) -> None:
+def test_several_frames_are_shown_in_order(run: Kshare) -> None:
     first, second = frames.fetch_request(), frames.login()
     done = run("decode", (first + second).hex())
     assert done.code == 0
@@ -109,15 +109,15 @@ def test_several_frames_are_shown_one_after_another(run: Kshare) -> None:
     assert f"{len(first)}-{len(first) + 3}" in done.out
 
 
-def test_a_body_alone_is_read_by_its_name(run: Kshare) -> None:
+def test_body_without_header_is_decoded_by_its_name(run: Kshare) -> None:
     frame = frames.fetch_request()
     done = run("decode", "--as", "ShareFetchRequest", "--version", "2", frame[17:].hex())
     assert (done.code, done.err) == (0, "")
     assert 'groupId "orders"' in done.out
 
 
-def test_a_request_with_bytes_behind_it_is_read_and_they_are_named(run: Kshare) -> None:
-    """As librdkafka 2.16 asks for all topics; brokers don't mind the bytes."""
+def test_surplus_bytes_after_a_request_are_reported(run: Kshare) -> None:
+    """librdkafka 2.16 sends such a request for all topics. Brokers ignore the surplus bytes."""
     body = bytes.fromhex("0003000d00000005000772646b61666b610000000000010000")
     done = run("decode", (len(body).to_bytes(4, "big") + body).hex())
     assert done.out.startswith("MetadataRequest v13")

@@ -1,4 +1,4 @@
-"""What bytes are taken for, when nobody says."""
+"""Guessing the kind of message from bytes alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def best(frame: bytes, wanted: Hints | None = None) -> str:
 
 
 @pytest.mark.parametrize("is_sized", [True, False])
-def test_what_a_share_consumer_sees_is_recognised(is_sized: bool) -> None:
+def test_messages_of_a_share_consumer_are_recognized(is_sized: bool) -> None:
     start = 0 if is_sized else 4
     heartbeat = ShareGroupHeartbeatResponse(member_id="AAECAwQFBgcICQoLDA0ODw", heartbeat_interval_ms=5000)
     assert best(frames.fetch_request()[start:]) == "ShareFetchRequest v2"
@@ -34,14 +34,14 @@ def test_what_a_share_consumer_sees_is_recognised(is_sized: bool) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(index.REQUESTS.values()))
-def test_every_request_names_itself(name: str) -> None:
+def test_every_request_is_recognized_by_its_header(name: str) -> None:
     request = getattr(messages, name)()
     version = request.VERSIONS[1]
     assert best(bytes(encode_request(request, version, 1, "me"))) == f"{name} v{version}"
 
 
 @pytest.mark.parametrize("name", sorted(index.RESPONSES.values()))
-def test_every_response_is_found_by_its_api(name: str) -> None:
+def test_every_response_is_found_for_its_api(name: str) -> None:
     response = getattr(messages, name)()
     version = response.VERSIONS[1]
     guesses = rank(memoryview(bytes(encode_response(response, version, 1))), Hints(api=response.API_KEY))
@@ -49,12 +49,12 @@ def test_every_response_is_found_by_its_api(name: str) -> None:
     assert f"{name} v{version}" in {str(one.guess) for one in guesses if one.is_whole}
 
 
-def test_a_version_that_is_given_is_heeded() -> None:
+def test_given_version_is_respected() -> None:
     frame = bytes(encode_response(ShareAcknowledgeResponse(), 1, 3))
     assert best(frame, Hints(api=79, version=1)) == "ShareAcknowledgeResponse v1"
 
 
-def test_noise_is_like_nothing(run: Kshare) -> None:
+def test_random_bytes_are_refused(run: Kshare) -> None:
     noise = random.Random(7).randbytes(300)
     done = run("decode", noise.hex())
     assert (done.code, done.out) == (1, "")
@@ -69,12 +69,12 @@ def test_guesses_are_listed_best_first(run: Kshare) -> None:
     assert [row["score"] for row in rows] == sorted((row["score"] for row in rows), reverse=True)
 
 
-def test_a_message_is_suggested_for_a_kind_that_is_misspelt() -> None:
+def test_misspelt_kind_gets_a_suggestion() -> None:
     with pytest.raises(Failure, match="did you mean 'ShareSnapshotKey"):
         check_kind("ShareSnapshotKye")
 
 
-def test_what_cannot_be_is_refused(run: Kshare) -> None:
+def test_impossible_versions_and_kinds_are_refused(run: Kshare) -> None:
     done = run("decode", "--as", "ShareFetchRequest", "--version", "9", "00")
     assert (done.code, done.err) == (1, "kshare: ShareFetchRequest has no version 9: 1 to 2 are known\n")
     done = run("decode", "--as", "response", "--api", "ShareFetch", "--version", "9", "00000000")

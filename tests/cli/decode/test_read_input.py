@@ -1,4 +1,4 @@
-"""Bytes as people have them at hand."""
+"""Input formats of `kshare decode`: hex, base64, escapes, and dumps of other programs."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def dump(data: bytes, *, colon: str = ":") -> str:
         dump(FRAME),
     ],
 )
-def test_text_is_recognised(text: str) -> None:
+def test_text_format_is_recognized(text: str) -> None:
     assert from_text(text, None) == FRAME
 
 
 @given(st.binary(min_size=1, max_size=40))
-def test_every_coding_that_is_named_is_read_back(data: bytes) -> None:
+def test_named_codings_are_decoded(data: bytes) -> None:
     assert from_text(data.hex(), "hex") == data
     assert from_text(base64.b64encode(data).decode(), "base64") == data
     assert from_text(repr(data), "escaped") == data
@@ -62,7 +62,7 @@ def test_every_coding_that_is_named_is_read_back(data: bytes) -> None:
         ("A", "base64", "not base64"),
     ],
 )
-def test_what_is_none_of_them_is_refused(text: str, coding: str | None, reason: str) -> None:
+def test_undecodable_text_is_refused(text: str, coding: str | None, reason: str) -> None:
     with pytest.raises(Failure, match=reason):
         from_text(text, coding)
 
@@ -108,7 +108,7 @@ DUMPS = [
 
 
 @pytest.mark.parametrize("text", DUMPS)
-def test_dumps_of_every_program(text: str) -> None:
+def test_dumps_of_other_programs_are_decoded(text: str) -> None:
     assert from_text(text, None) == ZEROS
 
 
@@ -123,13 +123,13 @@ def test_dumps_of_wireshark_and_parts_of_dumps() -> None:
     assert from_text("\n".join(rows[2:5]), None) == ZEROS[32:80]
 
 
-def test_hex_in_groups_is_no_dump() -> None:
+def test_grouped_hex_is_not_a_dump() -> None:
     assert from_text("00000000 00000010\n00000020 00000030", None) == bytes.fromhex(
         "00000000000000100000002000000030"
     )
 
 
-def test_files_hold_bytes_or_text(tmp_path: Path) -> None:
+def test_files_contain_bytes_or_text(tmp_path: Path) -> None:
     for name, content in (("raw", FRAME), ("hex", FRAME.hex().encode()), ("dump", dump(FRAME).encode())):
         (tmp_path / name).write_bytes(content)
         assert bytes(read_input(str(tmp_path / name), None)) == FRAME
@@ -143,7 +143,7 @@ def test_an_empty_file_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [FRAME, FRAME.hex().encode() + b"\n"])
 @pytest.mark.parametrize("source", [[], ["-"]])
-def test_standard_input_holds_either(content: bytes, source: list[str]) -> None:
+def test_standard_input_contains_bytes_or_text(content: bytes, source: list[str]) -> None:
     done = kshare("decode", *source, "--field", "groupId", stdin=content)
     assert (done.code, done.err) == (0, "")
     assert 'groupId "orders"' in done.out

@@ -1,4 +1,4 @@
-"""Log segments: batches by number and place, and the records of Kafka's own topics looked into."""
+"""Log segments: batches by number and position, and decoded records of Kafka's internal topics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def segment(tmp_path: Path) -> Path:
     return path
 
 
-def test_state_records_are_looked_into(run: Kshare, segment: Path) -> None:
+def test_share_state_records_are_decoded(run: Kshare, segment: Path) -> None:
     done = run("decode", str(segment))
     assert (done.code, done.err) == (0, "")
     assert "ShareSnapshotKey" in done.out
@@ -29,13 +29,13 @@ def test_state_records_are_looked_into(run: Kshare, segment: Path) -> None:
     assert "deliveryState 2  acknowledged" in done.out
 
 
-def test_their_fields_have_paths(run: Kshare, segment: Path) -> None:
+def test_fields_of_state_records_have_paths(run: Kshare, segment: Path) -> None:
     path = "records[1].records[0].value.stateBatches[0].lastOffset"
     done = run("decode", str(segment), "--json", "--field", path)
     assert json.loads(done.out)["value"] == 9
 
 
-def test_every_batch_is_a_document(run: Kshare, segment: Path) -> None:
+def test_json_has_one_document_per_batch(run: Kshare, segment: Path) -> None:
     out = run("decode", "--json", str(segment)).out
     first, end = json.JSONDecoder().raw_decode(out)
     second = json.loads(out[end:])
@@ -45,14 +45,14 @@ def test_every_batch_is_a_document(run: Kshare, segment: Path) -> None:
 
 
 @pytest.mark.parametrize("compression", Compression)
-def test_anybody_elses_records_stay_bytes(run: Kshare, compression: Compression) -> None:
+def test_other_records_stay_bytes(run: Kshare, compression: Compression) -> None:
     done = run("decode", frames.batch(compression=compression).hex())
     assert done.code == 0
     assert 'value "order 0"' in done.out
     assert "value ff00" in done.out
 
 
-def test_a_break_names_its_batch(run: Kshare, segment: Path) -> None:
+def test_error_names_its_batch(run: Kshare, segment: Path) -> None:
     data = bytearray(segment.read_bytes())
     data[-1] ^= 1
     segment.write_bytes(data)
@@ -61,19 +61,19 @@ def test_a_break_names_its_batch(run: Kshare, segment: Path) -> None:
     assert done.err.startswith("kshare: records[1].crc")
 
 
-def test_a_segment_that_is_still_being_written_ends_in_a_partial_batch(run: Kshare, segment: Path) -> None:
+def test_unfinished_segment_ends_in_a_partial_batch(run: Kshare, segment: Path) -> None:
     segment.write_bytes(segment.read_bytes()[:-10])
     done = run("decode", str(segment))
     assert "partial batch  cut off after" in done.out
 
 
-def test_cuts_tile_any_bytes() -> None:
+def test_batch_boundaries_cover_all_bytes() -> None:
     for data in (frames.state_segment(), b"\0" * 100, frames.batch() + b"rest", b"x"):
         cuts = list(batch_cuts(memoryview(data)))
         assert b"".join(data[start:end] for start, end in cuts) == data
 
 
-def test_a_key_alone_is_guessed(run: Kshare) -> None:
+def test_key_without_batch_is_guessed(run: Kshare) -> None:
     done = run("decode", frames.state_key().hex())
     assert done.code == 0
     assert done.out.startswith("ShareSnapshotKey v0")
@@ -82,7 +82,7 @@ def test_a_key_alone_is_guessed(run: Kshare) -> None:
 
 @pytest.fixture
 def large_segment(tmp_path: Path) -> Path:
-    """Of 60 batches, a little more than a mebibyte."""
+    """60 batches, a little more than 1 MiB."""
     path = tmp_path / "00000000000000000000.log"
     builders = [BatchBuilder(base_offset=2 * number) for number in range(60)]
     for builder in builders:
@@ -92,7 +92,7 @@ def large_segment(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_large_segment_comes_as_a_summary(run: Kshare, large_segment: Path) -> None:
+def test_large_segment_is_summarized(run: Kshare, large_segment: Path) -> None:
     done = run("decode", str(large_segment))
     *lines, totals, hint = done.out.splitlines()
     size = large_segment.stat().st_size
@@ -106,7 +106,7 @@ def test_a_large_segment_comes_as_a_summary(run: Kshare, large_segment: Path) ->
     assert len(run("decode", str(large_segment), "--tree").out.splitlines()) > 60 * 10
 
 
-def test_a_summary_of_a_small_segment_if_asked_for(run: Kshare, segment: Path) -> None:
+def test_summary_option_summarizes_a_small_segment(run: Kshare, segment: Path) -> None:
     assert len(run("decode", "--summary", str(segment)).out.splitlines()) == 3
     first, second = map(json.loads, run("decode", "--summary", "--json", str(segment)).out.splitlines())
     assert (first["path"], first["baseOffset"], first["records"]) == ("records[0]", 0, 1)
@@ -117,7 +117,7 @@ def test_a_summary_of_a_small_segment_if_asked_for(run: Kshare, segment: Path) -
     assert "--summary can't be combined with --hex or --field" in refused.err
 
 
-def test_a_summary_names_damage_and_goes_on(run: Kshare, large_segment: Path) -> None:
+def test_summary_reports_damage_and_continues(run: Kshare, large_segment: Path) -> None:
     data = bytearray(large_segment.read_bytes())
     data[len(data) // 60 + 500] ^= 1
     data = data[:-10]
@@ -131,12 +131,12 @@ def test_a_summary_names_damage_and_goes_on(run: Kshare, large_segment: Path) ->
     assert "not a complete batch" in done.out
 
 
-def test_a_field_of_a_large_segment_is_found_where_it_is(run: Kshare, large_segment: Path) -> None:
+def test_field_of_a_large_segment_is_found(run: Kshare, large_segment: Path) -> None:
     data = bytearray(large_segment.read_bytes())
-    data[500] ^= 1  # another batch's damage is of no concern
+    data[500] ^= 1  # damage in another batch doesn't matter
     large_segment.write_bytes(data)
     done = run("decode", str(large_segment), "--field", "records[59].records[1].value")
     assert (done.code, done.err) == (0, "")
     place, name = done.out.split()[:2]
     assert name == "value"
-    assert len(place) < done.out.index("value")  # the columns don't touch
+    assert len(place) < done.out.index("value")  # the columns are separated

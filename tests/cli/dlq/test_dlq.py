@@ -1,4 +1,4 @@
-"""`kshare dlq` and an embedded cluster: letters as a 4.4 broker writes them, and of other kinds."""
+"""`kshare dlq` with an embedded cluster: dead letters as a 4.4 broker writes them, and as other programs do."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def broker(kshare_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Broker:
 
 
 def bury(broker: Broker, count: int, group: str = "shippers", *, copies: bool = False) -> None:
-    """Records of orders[1], each with a header of its own, that the group rejects: letters of the broker's."""
+    """Let the group reject records of orders[1], each with its own header, so that the broker writes dead letters."""
     settings = {f"{_SETTINGS}topic.name": GRAVE, "share.auto.offset.reset": "earliest"}
     broker.set_group_config(group, settings | {f"{_SETTINGS}copy.record.enable": str(copies).lower()})
     values = [b"value %d" % number for number in range(count)]
@@ -45,7 +45,7 @@ def bury(broker: Broker, count: int, group: str = "shippers", *, copies: bool = 
 def letter(
     broker: Broker, value: bytes | None, origin: tuple[str, int, int] | None = None, at: int = 0, **more: str
 ) -> None:
-    """One that somebody else wrote, into partition `at`."""
+    """Write a dead letter to partition `at`, as another program might."""
     broker.produce(GRAVE, [value], partition=at, headers=context(origin, more))
 
 
@@ -75,7 +75,7 @@ def values(broker: Broker, topic: str) -> list[bytes | None]:
     return [None if one.value is None else bytes(one.value) for one in broker.records(topic)]
 
 
-# --- looking
+# --- list and show
 
 
 def test_topics_with_dead_letters_are_listed(broker: Broker, run: Kshare) -> None:
@@ -92,7 +92,7 @@ def test_topics_with_dead_letters_are_listed(broker: Broker, run: Kshare) -> Non
     assert found == {"topic": GRAVE, "partitions": 2, "letters": 3, "redriven": 0, "groups": ["shippers"]}
 
 
-def test_letters_that_were_redriven_are_counted_apart_and_marked(broker: Broker, run: Kshare) -> None:
+def test_redriven_letters_are_counted_separately_and_marked(broker: Broker, run: Kshare) -> None:
     bury(broker, 4)
     redriven(run, "--letter", "1:0", "--letter", "1:2")
     heads, row = (line.split() for line in run("dlq", "list").out.splitlines())
@@ -111,11 +111,11 @@ def test_letters_that_were_redriven_are_counted_apart_and_marked(broker: Broker,
     assert (other["letters"], other["redriven"]) == (4, 0)
 
 
-def test_nobody_has_dead_letters(kshare_broker: Broker, run: Kshare) -> None:
+def test_no_dead_letter_topics(kshare_broker: Broker, run: Kshare) -> None:
     assert run("dlq", "list", "-b", kshare_broker.bootstrap).out == "no dead-letter topics\n"
 
 
-def test_letters_say_where_they_come_from(broker: Broker, run: Kshare) -> None:
+def test_letters_show_their_source(broker: Broker, run: Kshare) -> None:
     bury(broker, 2)
     found = letters_of(run)
     assert [(one["partition"], one["offset"]) for one in found] == [(1, 0), (1, 1)]
@@ -140,7 +140,7 @@ def test_headers_are_explained(broker: Broker, run: Kshare) -> None:
     assert "  own: header  a header of the record" in out
 
 
-def test_a_time_that_no_calendar_holds_is_none(broker: Broker, run: Kshare, tmp_path: Path) -> None:
+def test_timestamp_out_of_range_is_shown_as_a_dash(broker: Broker, run: Kshare, tmp_path: Path) -> None:
     lines = tmp_path / "letters"
     lines.write_text('{"value": "v", "timestamp": 9000000000000000000}\n{"value": "v", "timestamp": 1500}\n')
     assert run("produce", "-t", GRAVE, "-p", "0", "--input", "json", str(lines)).code == 0
@@ -149,7 +149,7 @@ def test_a_time_that_no_calendar_holds_is_none(broker: Broker, run: Kshare, tmp_
     assert second.split()[:3] == ["0:1", "1970-01-01", "00:00:01"]
 
 
-def test_letters_are_chosen(broker: Broker, run: Kshare) -> None:
+def test_letters_are_filtered(broker: Broker, run: Kshare) -> None:
     letter(
         broker,
         b"0",
@@ -173,10 +173,10 @@ def test_letters_are_chosen(broker: Broker, run: Kshare) -> None:
     assert run("dlq", "show", GRAVE, "--source", "none").out == "no matching dead letters\n"
 
 
-# --- redriving
+# --- redrive
 
 
-def test_records_go_back_whole_though_letters_are_empty(broker: Broker, run: Kshare) -> None:
+def test_letters_without_copy_are_redriven_from_the_original_records(broker: Broker, run: Kshare) -> None:
     bury(broker, 3)
     found = redriven(run)
     assert (found["redriven"], found["targets"], found["left"]) == (3, {"orders": 3}, [])
@@ -188,11 +188,11 @@ def test_records_go_back_whole_though_letters_are_empty(broker: Broker, run: Ksh
     cluster = broker.state.cluster
     assert (
         broker.call(lambda: cluster.partition("orders", 0).log.end_offset) == 0
-    )  # they were in the other one
-    assert redriven(run)["redriven"] == 0  # the group remembers
+    )  # the other partition had them
+    assert redriven(run)["redriven"] == 0  # the group has settled them
 
 
-def test_copies_do_where_the_record_is_gone(broker: Broker, run: Kshare) -> None:
+def test_copies_are_redriven_when_the_original_record_is_gone(broker: Broker, run: Kshare) -> None:
     bury(broker, 2, copies=True)
     broker.delete_topic("orders")
     broker.create_topic("orders", 1)
@@ -203,7 +203,7 @@ def test_copies_do_where_the_record_is_gone(broker: Broker, run: Kshare) -> None
     assert all(not list(one.headers) for one in broker.records("orders"))
 
 
-def test_what_is_gone_altogether_stays(broker: Broker, run: Kshare) -> None:
+def test_letters_without_copy_and_original_are_left(broker: Broker, run: Kshare) -> None:
     bury(broker, 1)
     broker.delete_topic("orders")
     letter(broker, b"x")
@@ -216,7 +216,7 @@ def test_what_is_gone_altogether_stays(broker: Broker, run: Kshare) -> None:
     assert done.err == "kshare: 2 dead letters couldn't be redriven\n"
 
 
-def test_another_target(broker: Broker, run: Kshare) -> None:
+def test_redrive_to_another_topic(broker: Broker, run: Kshare) -> None:
     broker.create_topic("second", 4)
     letter(broker, b"x")
     letter(broker, b"y", ("gone", 7, 1))
@@ -231,7 +231,7 @@ def test_another_target(broker: Broker, run: Kshare) -> None:
     assert "topic nowhere: UNKNOWN_TOPIC_OR_PARTITION" in done.err
 
 
-def test_what_is_not_meant_comes_the_next_time(broker: Broker, run: Kshare) -> None:
+def test_unmatched_letters_are_released_and_redriven_later(broker: Broker, run: Kshare) -> None:
     for number in range(6):
         letter(broker, b"%d" % number, ("orders", 0, 9), group="ab"[number % 2])
     found = redriven(run, "--from-group", "a")
@@ -242,16 +242,16 @@ def test_what_is_not_meant_comes_the_next_time(broker: Broker, run: Kshare) -> N
     assert values(broker, "orders") == [b"0", b"2", b"4", b"1", b"3", b"5"]
 
 
-def test_what_is_not_meant_may_be_settled(broker: Broker, run: Kshare) -> None:
+def test_unmatched_letters_can_be_settled(broker: Broker, run: Kshare) -> None:
     for number in range(4):
         letter(broker, b"%d" % number, ("orders", 0, 9), group="ab"[number % 2])
     found = redriven(run, "--from-group", "a", "--settle-others", "--group", "mine")
     assert (found["group"], found["redriven"], found["passed_over"]) == ("mine", 2, 2)
     assert redriven(run, "--group", "mine")["redriven"] == 0
-    assert redriven(run)["redriven"] == 4  # another group, another memory
+    assert redriven(run)["redriven"] == 4  # another group has its own progress
 
 
-def test_it_says_when_a_letter_is_passed_over_for_the_last_time(broker: Broker, run: Kshare) -> None:
+def test_last_delivery_of_a_skipped_letter_is_reported(broker: Broker, run: Kshare) -> None:
     broker.set_group_config(f"kshare-dlq-{GRAVE}", {"share.delivery.count.limit": "2"})
     letter(broker, b"x", ("orders", 0, 9))
     assert redriven(run, "--source", "other")["passed_over"] == 1
@@ -262,7 +262,7 @@ def test_it_says_when_a_letter_is_passed_over_for_the_last_time(broker: Broker, 
     assert redriven(run, "--group", "another")["redriven"] == 1
 
 
-def test_a_dry_run_says_what_would_be_done(broker: Broker, run: Kshare) -> None:
+def test_dry_run_shows_what_would_be_done(broker: Broker, run: Kshare) -> None:
     for number in range(3):
         letter(broker, b"%d" % number, ("orders", 0, 9))
     letter(broker, None, at=1)
@@ -279,7 +279,7 @@ def test_a_dry_run_says_what_would_be_done(broker: Broker, run: Kshare) -> None:
     assert values(broker, "orders") == [b"1"]
 
 
-def test_a_copy_that_is_refused_settles_nothing(broker: Broker, run: Kshare) -> None:
+def test_refused_write_settles_nothing(broker: Broker, run: Kshare) -> None:
     letter(broker, b"x", ("orders", 0, 9))
     broker.faults.add(ProduceRequest, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     done = run("dlq", "redrive", GRAVE)
@@ -289,8 +289,8 @@ def test_a_copy_that_is_refused_settles_nothing(broker: Broker, run: Kshare) -> 
     assert redriven(run)["redriven"] == 1
 
 
-def test_letters_that_come_meanwhile_are_for_the_next_time(broker: Broker, run: Kshare) -> None:
-    """Else what fails again at once would go round for ever."""
+def test_letters_written_meanwhile_are_left_for_the_next_redrive(broker: Broker, run: Kshare) -> None:
+    """Otherwise a record that fails again at once would be redriven endlessly."""
     letter(broker, b"x", ("orders", 0, 9))
     broker.faults.add(ProduceRequest, do=lambda: write_another(broker))
     assert redriven(run)["redriven"] == 1
@@ -298,7 +298,7 @@ def test_letters_that_come_meanwhile_are_for_the_next_time(broker: Broker, run: 
 
 
 def write_another(broker: Broker) -> None:
-    """Called in the broker's own thread."""
+    """Called in the broker's thread."""
     now, grave = broker.state.clock.now(), broker.state.cluster.partition(GRAVE, 0)
     batch = BatchBuilder()
     batch.append(b"y", timestamp=now, headers=context(("orders", 0, 9), {}))
@@ -307,7 +307,7 @@ def write_another(broker: Broker) -> None:
 
 @pytest.fixture
 def slow_redrive(broker: Broker) -> Iterator[subprocess.Popen[bytes]]:
-    """Of 60 letters, under way."""
+    """A running redrive of 60 dead letters, of which 20 are written."""
     soon = {"share.session.timeout.ms": "2000", "share.heartbeat.interval.ms": "500"}
     broker.set_group_config(f"kshare-dlq-{GRAVE}", soon)
     for number in range(60):
@@ -327,7 +327,7 @@ def slow_redrive(broker: Broker) -> Iterator[subprocess.Popen[bytes]]:
     process.communicate()
 
 
-def test_killed_in_the_middle_nothing_is_lost(
+def test_kill_during_redrive_loses_nothing(
     broker: Broker, run: Kshare, slow_redrive: subprocess.Popen[bytes]
 ) -> None:
     slow_redrive.kill()
@@ -336,10 +336,10 @@ def test_killed_in_the_middle_nothing_is_lost(
     redriven(run)
     found = values(broker, "orders")
     assert set(found) == {b"%d" % number for number in range(60)}
-    assert len(found) <= 60 + 20  # what was written in the last second may be written again
+    assert len(found) <= 60 + 20  # records of the last second may be written twice
 
 
-def test_ctrl_c_ends_it_in_good_order(
+def test_ctrl_c_settles_what_was_written(
     broker: Broker, run: Kshare, slow_redrive: subprocess.Popen[bytes]
 ) -> None:
     slow_redrive.send_signal(signal.SIGINT)
@@ -348,13 +348,13 @@ def test_ctrl_c_ends_it_in_good_order(
     written = len(broker.records("orders"))
     assert written < 60
     redriven(run)
-    assert len(broker.records("orders")) == 60  # nothing twice: what was confirmed was settled
+    assert len(broker.records("orders")) == 60  # no duplicates: confirmed records were settled
 
 
-# --- as a user
+# --- usage
 
 
-def test_a_letter_that_is_not_there_is_named(broker: Broker, run: Kshare) -> None:
+def test_nonexistent_letter_is_an_error(broker: Broker, run: Kshare) -> None:
     letter(broker, b"copy", ("orders", 0, 7))
     for words in ([], ["--dry-run"]):
         done = run("dlq", "redrive", GRAVE, "--letter", "0:0", "--letter", "9:9", *words)
@@ -362,7 +362,7 @@ def test_a_letter_that_is_not_there_is_named(broker: Broker, run: Kshare) -> Non
     assert redriven(run, "--letter", "0:0")["redriven"] == 1
 
 
-def test_records_of_an_ordinary_topic_are_no_letters(broker: Broker, run: Kshare) -> None:
+def test_records_of_an_ordinary_topic_are_not_letters(broker: Broker, run: Kshare) -> None:
     for topic in ("plain", "elsewhere"):
         broker.create_topic(topic)
     broker.produce("plain", [b"a", b"b"])
@@ -384,11 +384,11 @@ def test_records_of_an_ordinary_topic_are_no_letters(broker: Broker, run: Kshare
         (["redrive", GRAVE, "--rate", "0"], "--rate"),
     ],
 )
-def test_calls_that_are_not_understood(broker: Broker, run: Kshare, words: list[str], reason: str) -> None:
+def test_wrong_usage_is_refused(broker: Broker, run: Kshare, words: list[str], reason: str) -> None:
     assert_refused(run("dlq", *words), 2, reason)
 
 
-def test_on_a_small_terminal(broker: Broker) -> None:
+def test_output_fits_a_small_terminal(broker: Broker) -> None:
     for number in range(3):
         letter(broker, b"%d" % number, ("orders", 0, 9), message="Too often. " * 9)
     done = on_terminal("dlq", "show", GRAVE)

@@ -1,4 +1,4 @@
-"""`kshare doctor` and a cluster with one thing wrong: it names that, and what to type."""
+"""`kshare doctor` with one problem in the cluster: it reports it, and which command solves it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Change = Callable[[Any], None]
 
 @pytest.fixture(autouse=True)
 def installation_is_quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What these tests find wrong is the cluster's, however they are run."""
+    """However these tests run, they report only problems of the cluster."""
     monkeypatch.setattr("kshare.fast.IS_ON", True)
     monkeypatch.setattr("kshare.installation.is_compiled", lambda: True)
 
@@ -67,7 +67,7 @@ def plant(broker: Broker, api: type[Request[Any]], change: Change, node: int | N
 
 
 def examine(run: Kshare, *words: str) -> list[dict[str, Any]]:
-    """What isn't well."""
+    """All findings that aren't ok."""
     done: Done = run("doctor", *words, "--json")
     found: list[dict[str, Any]] = json.loads(done.out)
     problems = [one for one in found if one["level"] == "problem"]
@@ -77,7 +77,7 @@ def examine(run: Kshare, *words: str) -> list[dict[str, Any]]:
 
 
 def only(run: Kshare, level: str, check: str, text: str, *words: str) -> list[str]:
-    """The one thing that isn't well, and what to type."""
+    """Assert that there is one such finding; returns what to do about it."""
     (found,) = examine(run, *(words or ("--group", GROUP)))
     assert (found["level"], found["check"]) == (level, check)
     assert text in found["text"]
@@ -85,7 +85,7 @@ def only(run: Kshare, level: str, check: str, text: str, *words: str) -> list[st
     return todo
 
 
-def test_a_cluster_that_is_well(broker: Broker, run: Kshare) -> None:
+def test_healthy_cluster(broker: Broker, run: Kshare) -> None:
     done = run("doctor", "--group", GROUP, "--topic", "orders")
     assert (done.code, done.err) == (0, "")
     assert {line.split()[0] for line in done.out.splitlines()} == {"ok"}
@@ -102,34 +102,32 @@ def test_a_cluster_that_is_well(broker: Broker, run: Kshare) -> None:
         assert f"{check}: " in done.out
 
 
-def test_an_installation_that_is_slow(broker: Broker, run: Kshare, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uncompiled_installation(broker: Broker, run: Kshare, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kshare.installation.is_compiled", lambda: False)
     (command,) = only(run, "warning", "installation", "modules are not compiled")
     assert command == mend()
 
 
-def test_an_installation_that_is_switched_off(
-    broker: Broker, run: Kshare, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fast_paths_switched_off(broker: Broker, run: Kshare, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kshare.fast.IS_ON", False)
     (command,) = only(run, "warning", "installation", "fast paths are switched off (KSHARE_FAST=0)")
     assert command == "unset KSHARE_FAST"
 
 
-# --- reaching it
+# --- connecting
 
 
-def test_nobody_there(run: Kshare, free_tcp_port: int) -> None:
+def test_no_broker_reachable(run: Kshare, free_tcp_port: int) -> None:
     todo = only(run, "problem", "bootstrap", "refused", "-b", f"127.0.0.1:{free_tcp_port}")
     assert todo == []
 
 
-def test_a_bootstrap_address_of_no_use(broker: Broker, run: Kshare, free_tcp_port: int) -> None:
+def test_one_bootstrap_address_unreachable(broker: Broker, run: Kshare, free_tcp_port: int) -> None:
     servers = f"{broker.bootstrap},127.0.0.1:{free_tcp_port}"
     only(run, "warning", "bootstrap", f"leave 127.0.0.1:{free_tcp_port} out", "-b", servers, "--group", GROUP)
 
 
-def test_an_advertised_address_that_leads_nowhere(three: Broker, run: Kshare, free_tcp_port: int) -> None:
+def test_unreachable_advertised_address(three: Broker, run: Kshare, free_tcp_port: int) -> None:
     def send_astray(answer: Any) -> None:
         for one in answer.brokers:
             if one.node_id == 3:
@@ -140,7 +138,7 @@ def test_an_advertised_address_that_leads_nowhere(three: Broker, run: Kshare, fr
     assert todo[-1] == f"advertised.listeners=PLAINTEXT://HOST:{free_tcp_port}"
 
 
-def test_brokers_behind_one_address(three: Broker, run: Kshare) -> None:
+def test_brokers_advertise_the_same_address(three: Broker, run: Kshare) -> None:
     def gather(answer: Any) -> None:
         for one in answer.brokers:
             one.port = int(three.bootstrap.rpartition(":")[2])
@@ -151,8 +149,8 @@ def test_brokers_behind_one_address(three: Broker, run: Kshare) -> None:
     assert "brokers 1, 2, 3 all advertise 127.0.0.1:" in found["text"]
 
 
-def test_brokers_of_two_clusters(three: Broker, run: Kshare) -> None:
-    """The first question goes to any broker; so all but one agree."""
+def test_bootstrap_addresses_of_two_clusters(three: Broker, run: Kshare) -> None:
+    """The first request goes to any broker, so all but one agree."""
 
     def rename(answer: Any) -> None:
         answer.cluster_id = f"{answer.cluster_id}-2"
@@ -164,7 +162,7 @@ def test_brokers_of_two_clusters(three: Broker, run: Kshare) -> None:
 
 
 @pytest.mark.anyio
-async def test_an_address_that_everybody_takes_for_his_own(anyio_backend: str) -> None:
+async def test_advertised_localhost(anyio_backend: str) -> None:
     pool = Pool(NetSettings.parse("kafka.example:9092"))
     info = ClusterInfo(pool, Router(pool, 1), nodes={1: ("localhost", 9092), 2: ("kafka-2.example", 9092)})
     (found,) = [one async for one in listeners(info)]
@@ -172,10 +170,10 @@ async def test_an_address_that_everybody_takes_for_his_own(anyio_backend: str) -
     assert found.todo[-1] == "advertised.listeners=PLAINTEXT://kafka.example:9092"
 
 
-# --- share groups at all
+# --- support of share groups
 
 
-def test_a_broker_that_is_too_old(three: Broker, run: Kshare) -> None:
+def test_broker_without_share_groups(three: Broker, run: Kshare) -> None:
     def forget(answer: Any) -> None:
         answer.api_keys = [one for one in answer.api_keys if one.api_key != ShareFetchRequest.API_KEY]
 
@@ -183,7 +181,7 @@ def test_a_broker_that_is_too_old(three: Broker, run: Kshare) -> None:
     only(run, "problem", "share groups", "broker 2 has no ShareFetch")
 
 
-def test_brokers_of_two_releases(three: Broker, run: Kshare) -> None:
+def test_brokers_of_different_releases(three: Broker, run: Kshare) -> None:
     def age(answer: Any) -> None:
         for one in answer.api_keys:
             if one.api_key in (78, 79):
@@ -193,15 +191,15 @@ def test_brokers_of_two_releases(three: Broker, run: Kshare) -> None:
     only(run, "warning", "share groups", "brokers 3 are older than the others")
 
 
-def test_a_release_with_a_known_deadlock(monkeypatch: pytest.MonkeyPatch, run: Kshare) -> None:
+def test_release_with_a_known_deadlock(monkeypatch: pytest.MonkeyPatch, run: Kshare) -> None:
     with Broker(release="4.1") as broker:
         monkeypatch.setenv("KSHARE_BOOTSTRAP_SERVER", broker.bootstrap)
         broker.set_group_config(GROUP, {"share.auto.offset.reset": "earliest"})
         only(run, "warning", "share groups", "broker 1 runs Kafka 4.1: 4.1.x and 4.2.0 have a known deadlock")
 
 
-def test_a_release_that_may_have_a_known_deadlock(broker: Broker, run: Kshare) -> None:
-    """4.2.0 and 4.2.1 say the same of themselves."""
+def test_release_that_may_have_a_known_deadlock(broker: Broker, run: Kshare) -> None:
+    """4.2.0 and 4.2.1 report the same features."""
 
     def be_4_2(answer: Any) -> None:
         for one in answer.supported_features:
@@ -213,7 +211,7 @@ def test_a_release_that_may_have_a_known_deadlock(broker: Broker, run: Kshare) -
 
 
 @pytest.mark.parametrize("can_be_switched_on", [True, False])
-def test_switched_off(broker: Broker, run: Kshare, can_be_switched_on: bool) -> None:
+def test_share_groups_switched_off(broker: Broker, run: Kshare, can_be_switched_on: bool) -> None:
     def switch_off(answer: Any) -> None:
         answer.finalized_features = []
         if not can_be_switched_on:
@@ -226,7 +224,7 @@ def test_switched_off(broker: Broker, run: Kshare, can_be_switched_on: bool) -> 
     assert todo == ([command] if can_be_switched_on else [])
 
 
-# --- where the state is kept
+# --- internal topics
 
 
 def say_of_broker(**settings: str) -> Change:
@@ -241,7 +239,7 @@ def say_of_broker(**settings: str) -> Change:
     return say
 
 
-def test_a_state_topic_that_can_never_be_made(broker: Broker, run: Kshare) -> None:
+def test_state_topic_needs_more_replicas_than_brokers(broker: Broker, run: Kshare) -> None:
     plant(broker, DescribeConfigsRequest, say_of_broker(share_coordinator_state_topic_replication_factor="3"))
     todo = only(run, "problem", "internal topics", "it needs 3 replicas, but there is 1 broker")
     assert todo[1:] == [
@@ -250,7 +248,7 @@ def test_a_state_topic_that_can_never_be_made(broker: Broker, run: Kshare) -> No
     ]
 
 
-def test_a_state_topic_that_could_never_be_written_to(broker: Broker, run: Kshare) -> None:
+def test_state_topic_needs_more_in_sync_replicas_than_it_has(broker: Broker, run: Kshare) -> None:
     settings = say_of_broker(
         share_coordinator_state_topic_replication_factor="1", share_coordinator_state_topic_min_isr="2"
     )
@@ -260,7 +258,7 @@ def test_a_state_topic_that_could_never_be_written_to(broker: Broker, run: Kshar
 
 
 def state_topic(broker: Broker, change: Change) -> None:
-    """It is there, in three replicas, but for `change` to its first partition."""
+    """The topic exists with three replicas. `change` alters its first partition."""
 
     def tell(answer: Any) -> None:
         for topic in answer.topics:
@@ -281,7 +279,7 @@ def test_partitions_without_a_leader(three: Broker, run: Kshare) -> None:
     only(run, "problem", "internal topics", "1 of 2 partitions have no leader")
 
 
-def test_too_few_in_sync(three: Broker, run: Kshare) -> None:
+def test_too_few_replicas_in_sync(three: Broker, run: Kshare) -> None:
     def leave(row: Any) -> None:
         row.isr_nodes = [1]
 
@@ -289,7 +287,7 @@ def test_too_few_in_sync(three: Broker, run: Kshare) -> None:
     only(run, "problem", "internal topics", "asks for (2): nothing can be written; start brokers 2, 3")
 
 
-def test_more_in_sync_than_there_ever_are(three: Broker, run: Kshare) -> None:
+def test_min_insync_replicas_above_the_replication_factor(three: Broker, run: Kshare) -> None:
     def shrink(row: Any) -> None:
         row.replica_nodes, row.isr_nodes = [1], [1]
 
@@ -301,7 +299,7 @@ def test_more_in_sync_than_there_ever_are(three: Broker, run: Kshare) -> None:
     assert "while its broker is down, groups make no progress" in found[1]["text"]
 
 
-def test_a_replica_that_lags(three: Broker, run: Kshare) -> None:
+def test_replica_out_of_sync(three: Broker, run: Kshare) -> None:
     def lag(row: Any) -> None:
         row.isr_nodes = [1, 2]
 
@@ -313,7 +311,7 @@ def test_a_replica_that_lags(three: Broker, run: Kshare) -> None:
 
 
 @pytest.mark.parametrize(("shift", "words"), [(90_000, "s ahead of"), (-90_000, "s behind")])
-def test_a_clock_that_is_wrong(broker: Broker, run: Kshare, shift: int, words: str) -> None:
+def test_clock_difference(broker: Broker, run: Kshare, shift: int, words: str) -> None:
     def turn(answer: Any) -> None:
         answer.topics[0].partitions[0].current_voters[0].last_fetch_timestamp += shift
 
@@ -321,7 +319,7 @@ def test_a_clock_that_is_wrong(broker: Broker, run: Kshare, shift: int, words: s
     only(run, "warning", "clock", words)
 
 
-def test_a_clock_that_nobody_tells(broker: Broker, run: Kshare) -> None:
+def test_clock_cannot_be_checked(broker: Broker, run: Kshare) -> None:
     def refuse(answer: Any) -> None:
         answer.error_code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
@@ -330,10 +328,10 @@ def test_a_clock_that_nobody_tells(broker: Broker, run: Kshare) -> None:
     assert command.endswith("--operation Describe --cluster")
 
 
-# --- rights
+# --- permissions
 
 
-def test_rights_that_are_missing(broker: Broker, run: Kshare) -> None:
+def test_missing_permission(broker: Broker, run: Kshare) -> None:
     def on_topics(answer: Any) -> None:
         for topic in answer.topics:
             topic.topic_authorized_operations = 1 << DESCRIBE
@@ -348,7 +346,7 @@ def test_rights_that_are_missing(broker: Broker, run: Kshare) -> None:
     assert command.endswith("--operation Read --topic orders")
 
 
-def test_a_topic_that_does_not_exist(broker: Broker, run: Kshare) -> None:
+def test_nonexistent_topic(broker: Broker, run: Kshare) -> None:
     words = ("--group", GROUP, "--topic", "oders")
     (command,) = only(run, "problem", "rights", "topic oders doesn't exist", *words)
     assert command == f"kshare topics create oders --bootstrap-server {broker.bootstrap}"
@@ -356,8 +354,8 @@ def test_a_topic_that_does_not_exist(broker: Broker, run: Kshare) -> None:
     assert found["text"] == "topic oders doesn't exist; did you mean 'orders'?"
 
 
-def test_a_group_that_is_closed_to_us(broker: Broker, run: Kshare) -> None:
-    """The settings of a group are another right."""
+def test_group_without_read_permission(broker: Broker, run: Kshare) -> None:
+    """Describing a group's settings needs another permission."""
 
     def refuse(answer: Any) -> None:
         answer.coordinators[0].error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -369,21 +367,21 @@ def test_a_group_that_is_closed_to_us(broker: Broker, run: Kshare) -> None:
     assert [one["level"] for one in found[1:]] == ["unknown"]
 
 
-def test_nobody_is_named(broker: Broker, run: Kshare) -> None:
+def test_no_group_or_topic_given(broker: Broker, run: Kshare) -> None:
     (found,) = examine(run)
     assert (found["level"], found["check"]) == ("unknown", "rights")
 
 
-# --- what is set
+# --- settings
 
 
-def test_a_group_that_begins_at_the_end(broker: Broker, run: Kshare) -> None:
+def test_group_that_starts_at_the_latest_offset(broker: Broker, run: Kshare) -> None:
     (command,) = only(run, "warning", "group new", "never receive existing records", "--group", "new")
     assert run(*command.split()[1:]).code == 0
     assert examine(run, "--group", "new") == []
 
 
-def test_a_group_whose_name_is_not_quite_right(broker: Broker, run: Kshare) -> None:
+def test_misspelt_group(broker: Broker, run: Kshare) -> None:
     assert run("groups", "reset-offsets", GROUP, "--topic", "orders", "--to-latest", "--execute").code == 0
     words = ("--group", "shipers")
     found = json.loads(run("doctor", *words, "--json").out)
@@ -391,7 +389,7 @@ def test_a_group_whose_name_is_not_quite_right(broker: Broker, run: Kshare) -> N
     assert said["text"] == f"health not checked: the group doesn't exist yet; did you mean '{GROUP}'?"
 
 
-def test_settings_beyond_the_bounds(broker: Broker, run: Kshare) -> None:
+def test_setting_out_of_the_brokers_range(broker: Broker, run: Kshare) -> None:
     lock = "share.record.lock.duration.ms"
 
     def narrow(answer: Any) -> None:
@@ -405,7 +403,7 @@ def test_settings_beyond_the_bounds(broker: Broker, run: Kshare) -> None:
     assert examine(run, "--group", GROUP) == []
 
 
-def test_a_session_shorter_than_two_heartbeats(broker: Broker, run: Kshare) -> None:
+def test_session_timeout_shorter_than_two_heartbeats(broker: Broker, run: Kshare) -> None:
     broker.set_group_config(
         GROUP, {"share.heartbeat.interval.ms": "6000", "share.session.timeout.ms": "7000"}
     )
@@ -413,7 +411,7 @@ def test_a_session_shorter_than_two_heartbeats(broker: Broker, run: Kshare) -> N
     assert "share.session.timeout.ms=18000" in command
 
 
-def test_a_member_that_waits_for_a_topic_that_is_not_there(broker: Broker, run: Kshare) -> None:
+def test_member_subscribed_to_a_nonexistent_topic(broker: Broker, run: Kshare) -> None:
     with sync.ShareConsumer(broker.bootstrap, group=GROUP, topics=["oders"], client_id="truck"):
         deadline = time.monotonic() + 20
         while not (found := examine(run, "--group", GROUP)):
@@ -439,31 +437,29 @@ _DEAD = "errors.deadletterqueue."
         ("dlq.shut", "accepts no dead letters", "--add-config errors.deadletterqueue.group.enable=true"),
     ],
 )
-def test_dead_letters_that_would_be_lost(
-    broker: Broker, run: Kshare, topic: str, text: str, command: str
-) -> None:
+def test_dead_letters_would_be_lost(broker: Broker, run: Kshare, topic: str, text: str, command: str) -> None:
     broker.create_topic("dlq.shut")
     chosen = {"share.auto.offset.reset": "earliest", f"{_DEAD}topic.name": topic}
-    # As clients can set it: the broker's own API refuses the first.
+    # Set directly: the broker's own API refuses the first of them.
     broker.call(lambda: broker.state.configs.replace(Resource.GROUP, GROUP, chosen))
     (todo,) = only(run, "problem", f"group {GROUP}", text)
     assert command in todo
 
 
-def test_dead_letters_that_arrive(broker: Broker, run: Kshare) -> None:
+def test_valid_dead_letter_topic(broker: Broker, run: Kshare) -> None:
     broker.create_topic("dlq.orders", settings={f"{_DEAD}group.enable": "true"})
     broker.set_group_config(GROUP, {f"{_DEAD}topic.name": "dlq.orders"})
     assert examine(run, "--group", GROUP) == []
 
 
-# --- how it looks
+# --- layout
 
 
-def test_on_a_small_terminal(broker: Broker) -> None:
+def test_output_fits_a_small_terminal(broker: Broker) -> None:
     done = on_terminal("doctor", "--group", "new")
     assert done.code == 0
     lines = without_colours(done.out).splitlines()
     commands = [line for line in lines if "kshare groups config set" in line]
     assert len(commands) == 1
     assert max(len(line) for line in lines if line not in commands) <= 80
-    assert commands[0].endswith(f"--bootstrap-server {broker.bootstrap}")  # whole, so that it can be copied
+    assert commands[0].endswith(f"--bootstrap-server {broker.bootstrap}")  # not wrapped: it can be copied

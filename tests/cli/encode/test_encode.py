@@ -1,4 +1,4 @@
-"""`kshare encode`: the way back."""
+"""`kshare encode`: the reverse of `kshare decode`."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from tests.cli.running import Kshare, assert_refused, kshare
 
 
 @pytest.mark.parametrize("data", [frames.fetch_request(), frames.fetch_response(), frames.state_key()])
-def test_what_decode_writes_comes_back_as_it_was(run: Kshare, data: bytes) -> None:
+def test_output_of_decode_encodes_to_the_same_bytes(run: Kshare, data: bytes) -> None:
     form = run("decode", "--json", data.hex()).out
     assert run("encode", form).out == data.hex() + "\n"
 
 
-def test_a_file_and_bytes_as_they_are(run: Kshare, tmp_path: Path) -> None:
+def test_file_input_and_escaped_output(run: Kshare, tmp_path: Path) -> None:
     path = tmp_path / "form.json"
     path.write_text(run("decode", "--json", frames.fetch_request().hex()).out)
     done = kshare("encode", str(path), "--output", "escaped")
     assert run("decode", "--field", "groupId", done.out).out.split()[-1] == '"orders"'
 
 
-def test_a_body_alone_has_defaults(run: Kshare) -> None:
+def test_missing_body_fields_get_defaults(run: Kshare) -> None:
     done = run("encode", '{"message": "ShareUpdateKey", "version": 0, "body": {"groupId": "g"}}')
     assert (done.code, done.out) == (0, "000167" + "00" * 20 + "\n")
 
@@ -43,13 +43,13 @@ def test_a_body_alone_has_defaults(run: Kshare) -> None:
         ("nowhere.json", "No such file"),
     ],
 )
-def test_mistakes_are_named_on_one_line(run: Kshare, form: str, reason: str) -> None:
+def test_errors_are_reported_on_one_line(run: Kshare, form: str, reason: str) -> None:
     done = run("encode", form)
     assert_refused(done, 1, reason)
     assert "bug" not in done.err
 
 
-def test_encoded_and_decoded_again(run: Kshare) -> None:
+def test_encoded_message_can_be_decoded(run: Kshare) -> None:
     form = {"message": "ShareFetchRequest", "version": 2, "header": {"correlationId": 1}, "body": {}}
     done = run("decode", run("encode", json.dumps(form)).out.strip())
     assert done.out.startswith("ShareFetchRequest v2")

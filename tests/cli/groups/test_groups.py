@@ -1,4 +1,4 @@
-"""`kshare groups` and an embedded cluster."""
+"""`kshare groups` with an embedded cluster."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def broker(kshare_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Broker:
 
 @pytest.fixture
 def group(broker: Broker, run: Kshare) -> str:
-    """Empty, at the end of its topic."""
+    """An empty group whose offset is at the end of the topic."""
     done = run("groups", "reset-offsets", GROUP, "--topic", "orders", "--to-latest", "--execute")
     assert done.code == 0, done.err
     return GROUP
@@ -59,7 +59,7 @@ def test_offsets_members_and_state_are_described(broker: Broker, run: Kshare) ->
             assert_refused(run("groups", *words), 1, "NON_EMPTY_GROUP")
 
 
-def test_a_group_without_members_is_said_to_have_none(group: str, run: Kshare) -> None:
+def test_group_without_members_is_reported(group: str, run: Kshare) -> None:
     done = run("groups", "describe", group, "--members")
     assert (done.code, done.out) == (0, f"group {group} has no members\n")
     assert run("groups", "describe", group, "--members", "--verbose").out == done.out
@@ -67,7 +67,7 @@ def test_a_group_without_members_is_said_to_have_none(group: str, run: Kshare) -
     assert found == {"group": group, "members": []}
 
 
-def test_groups_with_members_and_without_stand_side_by_side(broker: Broker, group: str, run: Kshare) -> None:
+def test_groups_with_and_without_members_are_shown_together(broker: Broker, group: str, run: Kshare) -> None:
     with sync.ShareConsumer(broker.bootstrap, group="packers", topics=["orders"], client_id="truck"):
         deadline = monotonic() + 20
         while "truck" not in (done := run("groups", "describe", "--members")).out:
@@ -79,7 +79,7 @@ def test_groups_with_members_and_without_stand_side_by_side(broker: Broker, grou
     assert none == f"group {group} has no members"
 
 
-def test_a_group_that_has_read_nothing_is_said_to_have_no_offsets(broker: Broker, run: Kshare) -> None:
+def test_group_without_offsets_is_reported(broker: Broker, run: Kshare) -> None:
     with sync.ShareConsumer(broker.bootstrap, group=GROUP, topics=["returns"]):
         deadline = monotonic() + 20
         while (done := run("groups", "describe", GROUP)).code:
@@ -95,7 +95,7 @@ def test_offsets_are_shown_with_lag(group: str, run: Kshare) -> None:
     assert second.split()[:4] == [group, "orders", "1", "0"]
 
 
-def test_more_is_said_when_asked_for(broker: Broker, run: Kshare) -> None:
+def test_verbose_shows_more_columns(broker: Broker, run: Kshare) -> None:
     with sync.ShareConsumer(broker.bootstrap, group=GROUP, topics=["orders"], rack="north") as consumer:
         consumer.subscribe(["orders", "returns"])
         deadline = monotonic() + 20
@@ -111,7 +111,7 @@ def test_more_is_said_when_asked_for(broker: Broker, run: Kshare) -> None:
     assert len(first) == 6
 
 
-def test_a_reset_is_a_dry_run_unless_told_otherwise(group: str, run: Kshare) -> None:
+def test_reset_needs_execute(group: str, run: Kshare) -> None:
     done = run("groups", "reset-offsets", group, "--topic", "orders:0", "--to-earliest")
     assert done.code == 0
     assert done.out.splitlines()[1].split() == [group, "orders", "0", "3", "0"]
@@ -145,7 +145,7 @@ def test_offsets_and_groups_are_deleted(group: str, run: Kshare) -> None:
     assert run("groups", "list", "--json").out == "[]\n"
 
 
-def test_a_dead_letter_topic_that_brokers_would_not_write_to_is_refused(broker: Broker, run: Kshare) -> None:
+def test_dead_letter_topic_without_the_brokers_prefix_is_refused(broker: Broker, run: Kshare) -> None:
     name = "errors.deadletterqueue.topic.name"
     done = run("groups", "config", "set", GROUP, f"{name}=grave")
     assert_refused(done, 1, f"{name}=grave was not set: ")
@@ -175,7 +175,7 @@ def test_settings_are_shown_set_and_unset(broker: Broker, run: Kshare) -> None:
 
 
 @pytest.mark.parametrize("words", [["groups"], ["groups", "config"]])
-def test_without_a_command_there_is_help(run: Kshare, words: list[str]) -> None:
+def test_help_is_shown_without_a_command(run: Kshare, words: list[str]) -> None:
     done = run(*words)
     assert (done.code, done.err) == (0, "")
     assert done.out.splitlines()[0] == f"Usage: kshare {' '.join(words)} [OPTIONS] COMMAND [ARGS]..."
@@ -194,11 +194,11 @@ def test_without_a_command_there_is_help(run: Kshare, words: list[str]) -> None:
         (["delete"], "GROUP"),
     ],
 )
-def test_calls_that_are_not_understood(broker: Broker, run: Kshare, words: list[str], reason: str) -> None:
+def test_wrong_usage_is_refused(broker: Broker, run: Kshare, words: list[str], reason: str) -> None:
     assert_refused(run("groups", *words), 2, reason)
 
 
-def test_the_cluster_comes_from_a_properties_file(
+def test_cluster_address_comes_from_a_properties_file(
     broker: Broker, run: Kshare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("KSHARE_BOOTSTRAP_SERVER")
@@ -217,15 +217,15 @@ def test_the_cluster_comes_from_a_properties_file(
     )
     file.write_text("group.id=orders\n")
     done = run("groups", "list", "-b", broker.bootstrap, "--command-config", str(file))
-    assert "group.id is for consumers" in done.err
+    assert "group.id is an option of consumers" in done.err
     assert "no cluster given: use --bootstrap-server" in run("groups", "list").err
 
 
-def test_a_cluster_that_is_not_there(run: Kshare, free_tcp_port: int) -> None:
+def test_unreachable_cluster_is_an_error(run: Kshare, free_tcp_port: int) -> None:
     assert_refused(run("groups", "list", "-b", f"127.0.0.1:{free_tcp_port}"), 1, "refused")
 
 
-def test_on_a_small_terminal(group: str) -> None:
+def test_output_fits_a_small_terminal(group: str) -> None:
     for words in (["describe"], ["config", "show", group]):
         done = on_terminal("groups", *words)
         assert done.code == 0

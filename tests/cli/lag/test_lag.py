@@ -37,7 +37,7 @@ def broker(kshare_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Broker:
 
 
 def accept(broker: Broker, group: str, topic: str, count: int) -> None:
-    """The first `count` records; those behind are released when the consumer closes."""
+    """The first `count` records; the others are released when the consumer closes."""
     with sync.ShareConsumer(
         broker.bootstrap, group=group, topics=[topic], acknowledgement="explicit"
     ) as consumer:
@@ -61,21 +61,21 @@ def table(run: Kshare, *words: str) -> list[list[str]]:
     return rows
 
 
-def test_a_line_for_each_group(broker: Broker, run: Kshare) -> None:
+def test_one_row_per_group(broker: Broker, run: Kshare) -> None:
     assert table(run) == [BILLING, SHIPPERS]
 
 
-def test_the_table_in_the_guide_has_these_columns() -> None:
+def test_table_in_the_documentation_has_these_columns() -> None:
     shown = re.search(r"^\$ kshare lag\n(.*)$", (ROOT / "docs" / "cli.md").read_text(), re.MULTILINE)
     assert shown is not None
     assert shown[1].split() == HEADS
 
 
-def test_groups_come_in_the_order_they_are_named(broker: Broker, run: Kshare) -> None:
+def test_groups_are_shown_in_the_given_order(broker: Broker, run: Kshare) -> None:
     assert table(run, "-g", "shippers", "--group", "billing", "-g", "shippers") == [SHIPPERS, BILLING]
 
 
-def test_one_topic(broker: Broker, run: Kshare) -> None:
+def test_topic_filter(broker: Broker, run: Kshare) -> None:
     assert [(one["group"], one["lag"]) for one in lag(run, "--topic", "parcels")] == [("billing", 1)]
     assert [(one["group"], one["lag"]) for one in lag(run, "-t", "orders:0", "-t", "parcels")] == [
         ("billing", 10),
@@ -110,8 +110,8 @@ def test_an_empty_partition_does_not_make_the_lag_unknown(broker: Broker, run: K
     assert found["lag"] == 3
 
 
-def test_an_unknown_lag_is_a_dash(broker: Broker, run: Kshare) -> None:
-    """As on Kafka 4.1, whose coordinator tells no lag, for a user who may not read the state topic."""
+def test_unknown_lag_is_shown_as_a_dash(broker: Broker, run: Kshare) -> None:
+    """As on Kafka 4.1, whose coordinator returns no lag, for a user who may not read the state topic."""
 
     def without_lag_of_parcels(answer: Any) -> None:
         for topic in answer.groups[0].topics:
@@ -131,12 +131,12 @@ def test_an_unknown_lag_is_a_dash(broker: Broker, run: Kshare) -> None:
     assert [one["lag"] for one in found["partitions"]] == [9, None]
 
 
-def test_a_group_or_topic_that_does_not_exist_is_an_error(broker: Broker, run: Kshare) -> None:
+def test_nonexistent_group_or_topic_is_an_error(broker: Broker, run: Kshare) -> None:
     assert_refused(run("lag", "-g", "shippers", "-g", "nobody"), 1, "group nobody: GROUP_ID_NOT_FOUND")
     assert_refused(run("lag", "-t", "order"), 1, "there is no topic order; did you mean 'orders")
 
 
-def test_a_group_deleted_after_it_was_listed_is_left_out(broker: Broker, run: Kshare) -> None:
+def test_group_deleted_after_listing_is_omitted(broker: Broker, run: Kshare) -> None:
     def add_deleted(answer: Any) -> None:
         gone = type(answer.groups[0])("gone", "", "Empty", "share")
         answer.groups.append(gone)
@@ -145,7 +145,7 @@ def test_a_group_deleted_after_it_was_listed_is_left_out(broker: Broker, run: Ks
     assert table(run) == [BILLING, SHIPPERS]
 
 
-def test_nothing_to_show(kshare_broker: Broker, run: Kshare) -> None:
+def test_no_matching_groups(kshare_broker: Broker, run: Kshare) -> None:
     kshare_broker.create_topic("orders", 1)
     where = ("-b", kshare_broker.bootstrap)
     assert run("lag", *where).out == "no share groups\n"
@@ -153,12 +153,12 @@ def test_nothing_to_show(kshare_broker: Broker, run: Kshare) -> None:
     assert lag(run, *where) == []
 
 
-def test_wrong_usage(broker: Broker, run: Kshare) -> None:
+def test_wrong_usage_is_refused(broker: Broker, run: Kshare) -> None:
     for words in (["--watch", "soon"], ["--watch", "0"], ["-t", "orders:x"]):
         assert_refused(run("lag", *words), 2, words[0] if words[0] != "-t" else "--topic")
 
 
-def test_watching_in_a_pipe_prints_a_table_each_time(broker: Broker) -> None:
+def test_watch_prints_a_table_each_time_in_a_pipe(broker: Broker) -> None:
     with Piped("lag", "--watch", "0.1", "-g", "shippers") as reader:
         assert [reader.line().split() for _ in range(3)] == [
             [one.encode() for one in HEADS],
@@ -172,15 +172,15 @@ def test_watching_in_a_pipe_prints_a_table_each_time(broker: Broker) -> None:
         assert reader.end() == (141, b"")
 
 
-def test_watching_with_json_prints_a_line_each_time(broker: Broker) -> None:
-    with Piped("lag", "--json", "--watch") as reader:  # without seconds, and as the last word
+def test_watch_with_json_prints_a_line_each_time(broker: Broker) -> None:
+    with Piped("lag", "--json", "--watch") as reader:  # without seconds, as the last argument
         for _ in range(2):
             assert [one["lag"] for one in json.loads(reader.line())] == [10, 6]
         reader.close()
         assert reader.end() == (141, b"")
 
 
-def test_watching_on_a_terminal_redraws_until_ctrl_c(broker: Broker) -> None:
+def test_watch_redraws_the_terminal_until_ctrl_c(broker: Broker) -> None:
     with Terminal("lag", "--watch", "-g", "shippers") as terminal:  # followed by another option
         terminal.until("1    6")
         accept(broker, "shippers", "orders", 6)

@@ -1,4 +1,4 @@
-"""`kshare pcap`: captures of tcpdump's, and one made here; whole, late, with holes, in disorder, damaged, encrypted."""
+"""`kshare pcap`: captures that are complete, partial, reordered, damaged or encrypted; by tcpdump or made here."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CLEAN = "no linter findings"
 
 @pytest.fixture(scope="module")
 def loopback(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Captured here and now: ten records that a share consumer accepts one by one."""
+    """A capture made now: a share consumer accepts ten records one by one."""
     path = tmp_path_factory.mktemp("captures") / "loopback.pcap"
     with Broker(topics={"orders": 1}) as broker:
         broker.set_group_config("shippers", {"share.auto.offset.reset": "earliest"})
@@ -60,7 +60,7 @@ def rewritten(path: Path, name: str, packets: list[bytes]) -> str:
 
 
 @pytest.mark.captures
-def test_a_capture_of_the_loopback(run: Kshare, loopback: Path) -> None:
+def test_loopback_capture(run: Kshare, loopback: Path) -> None:
     done = run("pcap", str(loopback))
     assert (done.code, done.err) == (0, "")
     assert "truck-7#" in done.out
@@ -71,7 +71,7 @@ def test_a_capture_of_the_loopback(run: Kshare, loopback: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_captures_of_tcpdump(run: Kshare, name: str) -> None:
+def test_tcpdump_captures(run: Kshare, name: str) -> None:
     done = run("pcap", str(CAPTURES / f"{name}.pcap"))
     assert (done.code, done.err) == (0, "")
     assert "till#" in done.out
@@ -81,7 +81,7 @@ def test_captures_of_tcpdump(run: Kshare, name: str) -> None:
     assert CLEAN in done.out
 
 
-def test_json_has_exchanges_a_summary_and_what_the_capture_is(run: Kshare) -> None:
+def test_json_has_exchanges_a_summary_and_capture_statistics(run: Kshare) -> None:
     done = run("pcap", "--json", str(CAPTURES / "ethernet.pcap"))
     (summary,) = of_type(done, "summary")
     (capture,) = of_type(done, "capture")
@@ -90,7 +90,7 @@ def test_json_has_exchanges_a_summary_and_what_the_capture_is(run: Kshare) -> No
     assert (capture["lostBytes"], capture["unread"], capture["unanswered"]) == (0, {}, 0)
 
 
-def test_filters_trees_and_ports(run: Kshare) -> None:
+def test_filters_verbose_and_ports(run: Kshare) -> None:
     path = str(CAPTURES / "ethernet.pcap")
     only = run("pcap", path, "--api", "ShareAcknowledge", "-v")
     assert "ShareFetch v2  epoch" not in only.out
@@ -104,8 +104,8 @@ def exchanges(done: Done) -> list[str]:
     return [line for line in done.out.splitlines() if "→" in line]
 
 
-def test_in_mid_stream_topics_are_found_by_their_ids(run: Kshare, tmp_path: Path) -> None:
-    """Behind the last Metadata nothing says what the topic is called: then its id chooses, and a note says which."""
+def test_topics_without_metadata_are_found_by_id(run: Kshare, tmp_path: Path) -> None:
+    """After the last Metadata response, only topic ids appear. A note says which id to filter by."""
     whole = CAPTURES / "ethernet.pcap"
     late = rewritten(tmp_path, "ethernet", packets_of(whole.read_bytes())[40:])
     done = run("pcap", late, "--topic", "orders")
@@ -123,17 +123,17 @@ def test_in_mid_stream_topics_are_found_by_their_ids(run: Kshare, tmp_path: Path
     assert exchanges(run("pcap", str(whole), "--topic", topic_id)) != []
 
 
-def test_a_name_that_comes_late_is_told(run: Kshare, tmp_path: Path) -> None:
+def test_exchanges_before_the_topic_name_was_known_are_noted(run: Kshare, tmp_path: Path) -> None:
     packets = packets_of((CAPTURES / "ethernet.pcap").read_bytes())
-    # What was said first, Metadata among it, is put behind the rest.
+    # The first packets, which include Metadata, are moved to the end.
     turned = rewritten(tmp_path, "ethernet", [*packets[40:], *packets[:40]])
     out = run("pcap", turned, "--topic", "orders").out
     assert "3 exchanges of orders not shown: they came before its name was known; --topic WoYcf5Is" in out
     assert "not shown" not in run("pcap", turned, "--topic", "returns").out
 
 
-def test_disorder_and_copies_change_nothing(run: Kshare, tmp_path: Path) -> None:
-    """Packets change places with their neighbours, and some come twice."""
+def test_reordered_and_repeated_packets_change_nothing(run: Kshare, tmp_path: Path) -> None:
+    """Packets swap places with their neighbours, and some appear twice."""
     plain = run("pcap", str(CAPTURES / "ethernet.pcap")).out
     whole = packets_of((CAPTURES / "ethernet.pcap").read_bytes())
     chance = random.Random(7)
@@ -146,8 +146,8 @@ def test_disorder_and_copies_change_nothing(run: Kshare, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_joined_in_the_middle(run: Kshare, tmp_path: Path, name: str) -> None:
-    """Wherever a capture begins: what is shown was said, and who asks is told from who answers."""
+def test_captures_that_start_mid_connection(run: Kshare, tmp_path: Path, name: str) -> None:
+    """Wherever a capture starts, shown exchanges are real, and clients are told apart from servers."""
     path = CAPTURES / f"{name}.pcap"
     whole = run("pcap", "--json", str(path))
     said = {(form["client"], form["api"], form["correlationId"]) for form in of_type(whole, "exchange")}
@@ -161,7 +161,7 @@ def test_joined_in_the_middle(run: Kshare, tmp_path: Path, name: str) -> None:
             assert any(api == "ShareAcknowledge" for _, api, _ in seen)
 
 
-def test_holes_cost_what_was_in_them(run: Kshare, tmp_path: Path) -> None:
+def test_missing_packet_loses_only_its_own_exchanges(run: Kshare, tmp_path: Path) -> None:
     path = CAPTURES / "ethernet.pcap"
     packets = packets_of(path.read_bytes())
     whole = len(of_type(run("pcap", "--json", str(path)), "exchange"))
@@ -174,8 +174,8 @@ def test_holes_cost_what_was_in_them(run: Kshare, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 3])
-def test_nobody_is_blamed_for_what_a_capture_lacks(run: Kshare, tmp_path: Path, size: int) -> None:
-    """Wherever the hole is: clients that behaved still behave."""
+def test_missing_packets_cause_no_linter_findings(run: Kshare, tmp_path: Path, size: int) -> None:
+    """Wherever the packets are missing: these clients behaved correctly."""
     packets = packets_of((CAPTURES / "ethernet.pcap").read_bytes())
     for missing in range(len(packets) - size):
         left = packets[:missing] + packets[missing + size :]
@@ -183,7 +183,7 @@ def test_nobody_is_blamed_for_what_a_capture_lacks(run: Kshare, tmp_path: Path, 
         assert (done.code, CLEAN in done.out) == (0, True), (missing, done.out)
 
 
-def test_arbitrary_damage_is_no_traceback(run: Kshare, tmp_path: Path) -> None:
+def test_damaged_captures_cause_no_traceback(run: Kshare, tmp_path: Path) -> None:
     capture = (CAPTURES / "ethernet.pcap").read_bytes()
     target = tmp_path / "damaged.pcap"
     chance = random.Random(11)
@@ -199,7 +199,7 @@ def test_arbitrary_damage_is_no_traceback(run: Kshare, tmp_path: Path) -> None:
 
 
 def conversation(tmp_path: Path, *said: bytes) -> str:
-    """The client begins, and the two take turns."""
+    """The client sends first, then the two take turns."""
     path = tmp_path / "talk.pcapng"
     with path.open("wb") as file:
         link = CaptureWriter(file.write).connect(("10.0.0.7", 51234), ("10.0.0.1", 9092), 1.0)
@@ -209,7 +209,7 @@ def conversation(tmp_path: Path, *said: bytes) -> str:
     return str(path)
 
 
-def test_what_is_no_kafka_is_said_to_be_none(run: Kshare, tmp_path: Path) -> None:
+def test_connections_without_kafka_are_reported(run: Kshare, tmp_path: Path) -> None:
     web = conversation(tmp_path, b"GET / HTTP/1.1\r\nHost: here\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n")
     done = run("pcap", web)
     assert done.code == 0
@@ -222,7 +222,7 @@ def test_what_is_no_kafka_is_said_to_be_none(run: Kshare, tmp_path: Path) -> Non
     assert of_type(run("pcap", "--json", encrypted), "capture")[0]["connections"]["encrypted"] == 1
 
 
-def test_packets_of_an_unknown_kind_are_counted(run: Kshare, tmp_path: Path) -> None:
+def test_unreadable_packets_are_counted(run: Kshare, tmp_path: Path) -> None:
     capture = bytearray((CAPTURES / "ethernet.pcap").read_bytes())
     capture[20] = 105
     (tmp_path / "wifi.pcap").write_bytes(capture)
@@ -238,19 +238,21 @@ def test_packets_of_an_unknown_kind_are_counted(run: Kshare, tmp_path: Path) -> 
         (b"what is this?", "byte 0: not a capture file: it begins with 77 68 61 74, neither pcap nor pcapng"),
     ],
 )
-def test_what_is_no_capture(run: Kshare, tmp_path: Path, content: bytes, reason: str) -> None:
+def test_files_that_are_not_captures_are_refused(
+    run: Kshare, tmp_path: Path, content: bytes, reason: str
+) -> None:
     path = tmp_path / "file"
     path.write_bytes(content)
     done = run("pcap", str(path))
     assert (done.code, done.out, done.err) == (1, "", f"kshare: {path}: {reason}\n")
 
 
-def test_a_file_that_is_not_there(run: Kshare) -> None:
+def test_missing_file_is_an_error(run: Kshare) -> None:
     done = run("pcap", "/nowhere/at.all")
     assert (done.code, done.err) == (1, "kshare: /nowhere/at.all: No such file or directory\n")
 
 
-def test_a_capture_that_was_cut_off_is_shown_up_to_there(run: Kshare, tmp_path: Path) -> None:
+def test_truncated_capture_is_shown_up_to_its_end(run: Kshare, tmp_path: Path) -> None:
     capture = (CAPTURES / "ethernet.pcap").read_bytes()
     (tmp_path / "cut.pcap").write_bytes(capture[:-10])
     done = run("pcap", str(tmp_path / "cut.pcap"))
@@ -273,7 +275,7 @@ def test_standard_input_and_decode_show_the_same(run: Kshare) -> None:
 
 
 @pytest.mark.parametrize("columns", [60, 80, 200])
-def test_what_a_terminal_is_too_narrow_for_goes_on_below(columns: int) -> None:
+def test_long_lines_are_wrapped_on_a_terminal(columns: int) -> None:
     done = on_terminal("pcap", str(CAPTURES / "ethernet.pcap"), columns=columns)
     assert done.code == 0
     lines = without_colours(done.out).splitlines()
@@ -283,5 +285,5 @@ def test_what_a_terminal_is_too_narrow_for_goes_on_below(columns: int) -> None:
     assert any(line.startswith(" " * 13) for line in lines) == (columns < 200)
 
 
-def test_at_a_terminal_nothing_is_waited_for() -> None:
+def test_standard_input_from_a_terminal_is_refused() -> None:
     assert on_terminal("pcap", "-").out.startswith("kshare: no input: name a file")

@@ -1,4 +1,4 @@
-"""`kshare produce` and an embedded broker."""
+"""`kshare produce` with an embedded broker."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_lines_become_records(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("words", [[], [os.devnull]])
-def test_dev_null_is_nothing_to_write(broker: Broker, words: list[str]) -> None:
+def test_empty_input_writes_nothing(broker: Broker, words: list[str]) -> None:
     command = [*KSHARE, "produce", "--topic", "plain", *words]
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, cwd=ROOT, timeout=DEADLINE, check=False
@@ -55,7 +55,7 @@ def test_lines_with_keys_headers_and_nulls(broker: Broker) -> None:
     assert list(broker.records("keyed")[0].headers) == [("trace", b"a=b"), ("empty", b"")]
 
 
-def test_json_lines_say_everything(broker: Broker) -> None:
+def test_json_lines_set_all_fields(broker: Broker) -> None:
     broker.create_topic("json", 3)
     lines = [
         {"value": "text", "key": {"base64": "/wA="}, "partition": 2, "timestamp": 5},
@@ -76,7 +76,7 @@ def test_json_lines_say_everything(broker: Broker) -> None:
     assert list(records[1].headers) == [("h", b"1"), ("h", None)]
 
 
-def test_files_are_read_by_line_or_as_they_are(broker: Broker, tmp_path: Path) -> None:
+def test_files_are_read_by_line_or_whole(broker: Broker, tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     first.write_bytes(b"a\nb\n")
     second.write_bytes(b"c\xff")
@@ -86,7 +86,7 @@ def test_files_are_read_by_line_or_as_they_are(broker: Broker, tmp_path: Path) -
     assert written(broker, "files")[3:] == [(b"x", b"a\nb\n"), (b"x", b"c\xff")]
 
 
-def test_keys_choose_partitions_and_others_go_round(broker: Broker, run: Kshare) -> None:
+def test_keys_choose_partitions_and_keyless_records_are_spread(broker: Broker, run: Kshare) -> None:
     broker.create_topic("spread", 4)
     keys = ["a", "b", "c", "a"]
     done = kshare("produce", "-t", "spread", "-K", ":", "--json", stdin=b"a:1\nb:2\nc:3\na:4\n")
@@ -98,12 +98,12 @@ def test_keys_choose_partitions_and_others_go_round(broker: Broker, run: Kshare)
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_codecs(broker: Broker, run: Kshare, codec: str) -> None:
+def test_compression_codecs(broker: Broker, run: Kshare, codec: str) -> None:
     assert run("produce", "-t", f"in-{codec}", "--count", "3", "-z", codec).code == 0
     assert [value for _, value in written(broker, f"in-{codec}")] == [b"record 1", b"record 2", b"record 3"]
 
 
-def test_a_rate_is_kept(run: Kshare) -> None:
+def test_rate_option(run: Kshare) -> None:
     done = run("produce", "-t", "slowly", "--count", "5", "--rate", "50")
     assert done.out == "5 records written: slowly[0]@0..4\n"
 
@@ -124,7 +124,7 @@ def test_a_rate_is_kept(run: Kshare) -> None:
         (["--input", "json"], b'{"value": "1"}\n{"partition": "0"}', "line 2: partition should be a whole"),
     ],
 )
-def test_broken_input_is_named_and_what_stood_before_it_is_written(
+def test_invalid_input_is_reported_after_writing_what_precedes_it(
     words: list[str], stdin: bytes, reason: str
 ) -> None:
     done = kshare("produce", "-t", "broken", *words, stdin=stdin)
@@ -151,11 +151,11 @@ def test_broken_input_is_named_and_what_stood_before_it_is_written(
         (["-t", "plain", "no-such-file"], 1, "no-such-file: No such file"),
     ],
 )
-def test_calls_that_fail_say_why_on_one_line(run: Kshare, words: list[str], code: int, reason: str) -> None:
+def test_errors_are_reported_on_one_line(run: Kshare, words: list[str], code: int, reason: str) -> None:
     assert_refused(run("produce", *words), code, reason)
 
 
-def test_a_line_goes_when_it_is_typed(broker: Broker) -> None:
+def test_typed_lines_are_sent_at_once(broker: Broker) -> None:
     broker.create_topic("typed")
     with Terminal("produce", "-t", "typed") as terminal:
         for number in range(2):
@@ -168,14 +168,14 @@ def test_a_line_goes_when_it_is_typed(broker: Broker) -> None:
         assert terminal.end() == 0
 
 
-def test_ctrl_c_ends_it_and_says_what_was_written(broker: Broker) -> None:
+def test_ctrl_c_reports_what_was_written(broker: Broker) -> None:
     broker.create_topic("interrupted")
     with Terminal("produce", "-t", "interrupted") as terminal:
         terminal.type("one\n")
         while not broker.records("interrupted"):
             assert terminal.process.poll() is None
         terminal.type("\x03")
-        # What reached the broker may not have been confirmed yet when we were interrupted.
+        # What reached the broker may not have been confirmed yet at the interrupt.
         text = terminal.until("\n")
         while "written" not in text:
             text = terminal.until("\n")
@@ -184,7 +184,7 @@ def test_ctrl_c_ends_it_and_says_what_was_written(broker: Broker) -> None:
         assert "Traceback" not in terminal.text
 
 
-def test_a_closed_pipe_ends_it_quietly() -> None:
+def test_closed_pipe_ends_it_quietly() -> None:
     with Piped("produce", "-t", "closed", "--count", "1") as reader:
         reader.close()
         assert reader.end() == (141, b"")

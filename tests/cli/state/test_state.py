@@ -1,4 +1,4 @@
-"""`kshare state`: an embedded cluster's state topic, its log segments, and the drawing of both."""
+"""`kshare state`: the state topic of an embedded cluster, its log segments, and how both are drawn."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WHERE = SharePartitionKey(GROUP, bytes(16), 3)
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """The group has settled 0 to 3 of eight orders: 1 was released and 3 rejected."""
+    """The group has decided on offsets 0 to 3 of eight: 1 was released, 3 rejected, the others accepted."""
     with Broker(data_dir=tmp_path_factory.mktemp("state"), topics={"orders": 1}) as broker:
         broker.set_group_config(GROUP, {"share.auto.offset.reset": "earliest"})
         broker.produce("orders", [b"%d" % number for number in range(8)])
@@ -53,7 +53,7 @@ def settle(broker: Broker, count: int = 4) -> None:
         consumer.commit()
 
 
-def test_a_share_partition_is_drawn_and_told(broker: Broker, run: Kshare) -> None:
+def test_share_partition_is_shown_as_drawing_and_as_json(broker: Broker, run: Kshare) -> None:
     (form,) = json.loads(run("state", GROUP, "--json").out)
     (described,) = json.loads(run("groups", "describe", GROUP, "--json").out)[0]["offsets"]
     assert (form["group"], form["topic"], form["partition"]) == (GROUP, "orders", 0)
@@ -75,7 +75,7 @@ def test_a_share_partition_is_drawn_and_told(broker: Broker, run: Kshare) -> Non
     assert f"{form['ranges'][-1]['last']}" in verbose
 
 
-def test_the_history_tells_every_record(run: Kshare) -> None:
+def test_history_shows_every_state_record(run: Kshare) -> None:
     entries = [json.loads(line) for line in run("state", GROUP, "--history", "--json").out.splitlines()]
     assert entries[0]["kind"] == "snapshot"
     assert {entry["kind"] for entry in entries} == {"snapshot", "update"}
@@ -88,9 +88,9 @@ def test_the_history_tells_every_record(run: Kshare) -> None:
     assert f"{GROUP} orders[0]  snapshot" in first
 
 
-def test_a_log_segment_says_the_same(broker: Broker, run: Kshare, tmp_path: Path) -> None:
+def test_log_segments_show_the_same_state(broker: Broker, run: Kshare, tmp_path: Path) -> None:
     assert broker._data_dir is not None
-    segments = sorted(Path(broker._data_dir).glob("logs/*.log"))  # others among them
+    segments = sorted(Path(broker._data_dir).glob("logs/*.log"))  # including other topics
     assert segments
     words = [word for path in segments for word in ("--file", str(path))]
     (form,) = json.loads(run("state", "--json", *words).out)
@@ -117,17 +117,17 @@ def test_a_log_segment_says_the_same(broker: Broker, run: Kshare, tmp_path: Path
         (["-t", "orders:x"], 2, "partitions are numbers"),
     ],
 )
-def test_calls_that_fail_say_why_on_one_line(run: Kshare, words: list[str], code: int, reason: str) -> None:
+def test_errors_are_reported_on_one_line(run: Kshare, words: list[str], code: int, reason: str) -> None:
     assert_refused(run("state", *words), code, reason)
 
 
-def test_a_cluster_without_the_topic(run: Kshare) -> None:
+def test_cluster_without_the_state_topic(run: Kshare) -> None:
     with Broker() as fresh:
         assert run("state", "-b", fresh.bootstrap, "--json").out == "[]\n"
         assert run("state", "-b", fresh.bootstrap).out == "no state is stored\n"
 
 
-def test_it_is_followed_in_a_pipe_and_on_a_terminal(broker: Broker) -> None:
+def test_follow_in_a_pipe_and_on_a_terminal(broker: Broker) -> None:
     with (
         Piped("state", GROUP, "--follow", "--json") as reader,
         Terminal("state", GROUP, "--follow") as terminal,
@@ -145,7 +145,7 @@ def test_it_is_followed_in_a_pipe_and_on_a_terminal(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("columns", [80, 200])
-def test_on_terminals(columns: int) -> None:
+def test_output_fits_the_terminal(columns: int) -> None:
     for words in ([], ["-v"], ["--history"]):
         done = on_terminal("state", GROUP, *words, columns=columns)
         assert done.code == 0
@@ -153,7 +153,7 @@ def test_on_terminals(columns: int) -> None:
         assert max(map(len, without_colours(done.out).splitlines())) <= columns
 
 
-def test_in_a_pipe_there_are_no_colours() -> None:
+def test_pipes_get_no_colours() -> None:
     assert "\x1b[" not in kshare("state", GROUP).out
 
 
@@ -176,7 +176,7 @@ MIXED = [
 ]
 
 
-def test_one_sign_for_one_offset() -> None:
+def test_one_character_per_offset() -> None:
     assert drawn(MIXED, 10, 20) == [
         "shippers  orders[3]  start 10  end 20  lag 7",
         "    10 ##x.22+... 19",
@@ -184,7 +184,7 @@ def test_one_sign_for_one_offset() -> None:
     ]
 
 
-def test_one_sign_for_many_shows_what_is_farthest_from_settled() -> None:
+def test_character_for_many_offsets_shows_the_least_settled() -> None:
     _, bar, _ = drawn([(0, 999_999, StoredState.ACKNOWLEDGED, 1)], 0, 2_000_000)
     signs = bar.split()[1]
     assert len(bar) <= 80
@@ -195,7 +195,7 @@ def test_one_sign_for_many_shows_what_is_farthest_from_settled() -> None:
     assert drawn(held, 0, 1_000_000)[1].split()[1].count("3") == 1
 
 
-def test_nothing_to_draw() -> None:
+def test_drawing_without_known_offsets() -> None:
     assert drawn([], -1, 5) == [
         "shippers  orders[3]  start not decided yet  end 5",
         "    nothing after the start",

@@ -1,4 +1,4 @@
-"""Commands that read standard input when it is closed, as by `<&-`."""
+"""Commands that read standard input, when it is closed, as by `<&-`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that are suggested for a misspelt one."""
+"""Suggestions for misspelt names."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ def test_similar_names_are_suggested() -> None:
     assert did_you_mean("order", ["orders", "orders2"]) == "; did you mean 'orders' or 'orders2'?"
 
 
-def test_nothing_is_suggested_where_nothing_is_similar() -> None:
+def test_nothing_is_suggested_without_a_similar_name() -> None:
     assert did_you_mean("x", ["orders"]) == ""

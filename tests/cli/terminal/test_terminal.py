@@ -1,4 +1,4 @@
-"""On a terminal, on a pipe that closes, and when somebody presses Ctrl-C."""
+"""Output on a terminal, on a closed pipe, and at Ctrl-C."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from tests.cli.terminals import on_terminal
 
 @pytest.mark.parametrize("columns", [80, 200])
 @pytest.mark.parametrize("view", [[], ["--hex"]])
-def test_lines_fit_into_the_window_and_have_colours(columns: int, view: list[str]) -> None:
+def test_lines_fit_the_terminal_and_are_coloured(columns: int, view: list[str]) -> None:
     done = on_terminal("decode", *view, frames.fetch_response().hex(), columns=columns)
     assert done.code == 0
     assert "\x1b[" in done.out
     lines = without_colours(done.out).splitlines()
     assert max(map(len, lines)) <= columns
-    # Nothing is wrapped: as many lines as without a window, and each begins as there.
+    # Nothing is wrapped: there are as many lines as without a terminal, and each starts the same.
     plain = kshare("decode", *view, frames.fetch_response().hex()).out.splitlines()
     assert [line[:60].rstrip() for line in lines] == [line[:60].rstrip() for line in plain]
 
 
-def test_the_names_of_fields_are_whole_at_80_columns() -> None:
+def test_field_names_are_complete_at_80_columns() -> None:
     done = without_colours(on_terminal("decode", "--hex", frames.fetch_response().hex()).out)
     for name in ("acquisitionLockTimeoutMs 30000", "partitionLeaderEpoch -1", "deliveryCount 1"):
         assert name in done
@@ -59,11 +59,11 @@ def test_help_and_usage_on_a_terminal() -> None:
     )
 
 
-def test_colours_can_be_refused() -> None:
+def test_pipes_get_no_colours() -> None:
     assert "\x1b" not in kshare("decode", frames.fetch_request().hex()).out
 
 
-def test_bytes_are_not_written_to_a_terminal() -> None:
+def test_binary_output_to_a_terminal_is_refused() -> None:
     form = '{"message": "ShareUpdateKey", "version": 0}'
     done = on_terminal("encode", form, "--output", "binary")
     assert (done.code, done.out) == (
@@ -73,7 +73,7 @@ def test_bytes_are_not_written_to_a_terminal() -> None:
     assert kshare("encode", form, "--output", "binary").out == "\0" * 22
 
 
-def test_a_pipe_that_closes_ends_it_quietly(tmp_path: Path) -> None:
+def test_closed_pipe_ends_it_quietly(tmp_path: Path) -> None:
     path = tmp_path / "long.log"
     path.write_bytes(b"".join(frames.batch(offset * 2) for offset in range(2000)))
     with Piped("decode", str(path)) as reader:
@@ -97,8 +97,8 @@ def test_ctrl_c_ends_it_quietly(tmp_path: Path) -> None:
 
 
 def wait_until_read(pipe: int) -> None:
-    """Then the other side waits for more."""
+    """Wait until the pipe is empty, so that its reader waits for more."""
     deadline = time.monotonic() + DEADLINE
     while struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)))[0]:
-        assert time.monotonic() < deadline, "nobody reads"
+        assert time.monotonic() < deadline, "the pipe isn't read"
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""The board and its figures, without a cluster or a terminal."""
+"""The screen of `kshare top` and its figures, without a cluster or terminal."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def shown(board: TopScreen, found: Figures, width: int = 80, height: int = 24) -
 # --- figures
 
 
-def test_rates_are_differences_of_two_readings() -> None:
+def test_rates_come_from_two_readings() -> None:
     before, now = reading(partition(lag=10, end=100), at=10.0), reading(partition(lag=5, end=103), at=12.0)
     (row,) = figures(now, before).rows[TableView.PARTITIONS]
     assert (row["written_per_second"], row["settled_per_second"]) == (1.5, 4.0)
@@ -51,36 +51,36 @@ def test_rates_are_differences_of_two_readings() -> None:
     assert (alone["written_per_second"], alone["settled_per_second"]) == (None, None)
 
 
-def test_offsets_that_were_reset_are_no_rate() -> None:
+def test_offset_reset_is_not_a_rate() -> None:
     before, now = reading(partition(lag=0), at=0.0), reading(partition(lag=50), at=1.0)
     assert figures(now, before).rows[TableView.PARTITIONS][0]["settled_per_second"] == 0.0
 
 
-def test_a_group_is_the_sum_of_its_partitions() -> None:
+def test_group_figures_are_sums_over_partitions() -> None:
     (row,) = figures(reading(partition(0, 5), partition(1, 7, redelivered=None)), None).rows[TableView.GROUPS]
     assert (row["partitions"], row["lag"], row["redelivered"], row["most_deliveries"]) == (2, 12, 2, 3)
     assert row["oldest_seconds"] == 75
 
 
-def test_what_is_not_known_is_not_made_up() -> None:
+def test_unknown_figures_are_none() -> None:
     (row,) = figures(reading(partition(lag=None, redelivered=None)), None).rows[TableView.GROUPS]
     assert (row["lag"], row["redelivered"]) == (None, None)
 
 
-def test_a_group_that_may_not_be_looked_at_says_so() -> None:
+def test_error_of_a_group_is_its_state() -> None:
     now = Snapshot(NOW, 0.0, (GroupReading("g", "Stable", problem="GROUP_AUTHORIZATION_FAILED"),))
     (row,) = figures(now, None).rows[TableView.GROUPS]
     assert (row["state"], row["lag"]) == ("GROUP_AUTHORIZATION_FAILED", None)
 
 
-# --- the board
+# --- the screen
 
 MANY = figures(
     reading(*(partition(number, number, group=f"group-{number:02}") for number in range(40))), None
 )
 
 
-def test_columns_stand_below_their_heads() -> None:
+def test_columns_are_aligned_with_their_headings() -> None:
     found = figures(reading(partition()), None)
     lines = shown(TopScreen("localhost:9092", TableView.PARTITIONS, None, 2), found)
     assert "localhost:9092" in lines[0]
@@ -104,7 +104,7 @@ def test_columns_stand_below_their_heads() -> None:
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 60), (40, 10), (20, 3), (80, 1)])
 @pytest.mark.parametrize("view", TableView)
-def test_it_fits_into_every_window(view: TableView, width: int, height: int) -> None:
+def test_screen_fits_every_window(view: TableView, width: int, height: int) -> None:
     board = TopScreen("localhost:9092", view, None, 2)
     for key in ("x", "?", "x", ">", "pagedown"):
         board.press(key)
@@ -113,8 +113,8 @@ def test_it_fits_into_every_window(view: TableView, width: int, height: int) -> 
 
 
 @pytest.mark.parametrize("view", TableView)
-def test_everything_is_readable_at_80_columns(view: TableView) -> None:
-    """Long names give way to figures."""
+def test_columns_are_readable_at_80_columns(view: TableView) -> None:
+    """Long names are truncated in favour of figures."""
     one = PartitionReading(
         "a-group-with-a-long-name" * 3, "a-topic" * 9, 0, 10**9, 10**9, 10**6, 9, 4, NOW - 9e5
     )
@@ -126,7 +126,7 @@ def test_everything_is_readable_at_80_columns(view: TableView) -> None:
         assert lines[2].endswith("10d10h")
 
 
-def test_rows_are_sorted_by_what_is_chosen() -> None:
+def test_rows_are_sorted_by_the_chosen_column() -> None:
     board = TopScreen("here", TableView.GROUPS, None, 2)
     assert [row["lag"] for row in board.rows(MANY)][:3] == [39, 38, 37]
     board.press("r")
@@ -137,7 +137,7 @@ def test_rows_are_sorted_by_what_is_chosen() -> None:
     assert "^GROUP" in shown(board, MANY)[1]
 
 
-def test_what_is_not_known_comes_last() -> None:
+def test_unknown_values_are_sorted_last() -> None:
     found = figures(reading(partition(0, None), partition(1, 3), partition(2, 9)), None)
     board = TopScreen("here", TableView.PARTITIONS, "lag", 2)
     assert [row["lag"] for row in board.rows(found)] == [9, 3, None]
@@ -145,7 +145,7 @@ def test_what_is_not_known_comes_last() -> None:
     assert [row["lag"] for row in board.rows(found)] == [3, 9, None]
 
 
-def test_it_scrolls_no_farther_than_there_are_rows() -> None:
+def test_scrolling_stops_at_the_last_row() -> None:
     board = TopScreen("here", TableView.GROUPS, "group", 2)
     assert shown(board, MANY)[2].startswith("group-00")
     for _ in range(9):
@@ -158,7 +158,7 @@ def test_it_scrolls_no_farther_than_there_are_rows() -> None:
     assert "MEMBER" in shown(board, MANY)[1]
 
 
-def test_help_says_what_nobody_knows() -> None:
+def test_help_says_what_brokers_do_not_report() -> None:
     board = TopScreen("here", TableView.GROUPS, None, 2)
     board.press("?")
     text = " ".join(" ".join(shown(board, MANY)).split())
@@ -169,7 +169,7 @@ def test_help_says_what_nobody_knows() -> None:
 
 
 @pytest.mark.parametrize("view", TableView)
-def test_help_is_whole_at_80_by_24(view: TableView) -> None:
+def test_help_is_complete_at_80_by_24(view: TableView) -> None:
     board = TopScreen("here", view, None, 2)
     board.press("?")
     lines = shown(board, MANY)
@@ -190,7 +190,7 @@ def with_window(
     return replace(one, progress=told)
 
 
-def test_a_full_window_that_stands_still_is_named_below_the_table() -> None:
+def test_full_window_without_progress_is_noted() -> None:
     full = with_window(partition(end=5000, lag=4000), 2379, limit=2000)
     said = "! g  orders[0]: in-flight window full: 2379 of 2000 offsets, from offset 90 on"
     for view in TableView:
@@ -203,7 +203,7 @@ def test_a_full_window_that_stands_still_is_named_below_the_table() -> None:
     assert found.rows[TableView.GROUPS][0]["full_windows"] == 1
 
 
-def test_a_window_that_moves_or_that_nobody_can_hold_is_not_named() -> None:
+def test_full_window_with_progress_or_without_members_is_not_noted() -> None:
     full = with_window(partition(end=5000, lag=4000), 2379, limit=2000)
     moved = replace(full, start=80)
     assert figures(reading(full, at=2.0), reading(moved, at=0.0)).notes == ()
@@ -211,13 +211,13 @@ def test_a_window_that_moves_or_that_nobody_can_hold_is_not_named() -> None:
     assert figures(reading(full, at=2.0, members=0), reading(full, at=0.0, members=0)).notes == ()
 
 
-def test_what_the_topic_removed_is_named_below_the_table() -> None:
+def test_records_removed_from_the_topic_are_noted() -> None:
     lost = with_window(partition(), 5, removed=40)
     (note,) = figures(reading(lost), None).notes
     assert "40 records before offset 0 were removed from the topic" in note
 
 
-def test_troubles_are_told_on_the_board() -> None:
+def test_errors_are_shown_on_the_screen() -> None:
     board = TopScreen("here", TableView.GROUPS, None, 2)
     first = board.lines(MANY, 80, 24, "can't reach localhost:9092")[0]
     assert "can't reach localhost:9092" in first[0][0]

@@ -1,4 +1,4 @@
-"""`kshare top` and an embedded cluster: once, as JSON, and on a terminal with somebody at its keys."""
+"""`kshare top` with an embedded cluster: once, as JSON, and on a terminal with typed keys."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def broker(kshare_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Broker:
 
 @pytest.fixture
 def group(broker: Broker) -> Iterator[str]:
-    """A member that has accepted four of ten records, given one back and holds the rest."""
+    """A group whose member has accepted four of ten records, released one, and holds the others."""
     with sync.ShareConsumer(
         broker.bootstrap, group=GROUP, topics=["orders"], acknowledgement="explicit", client_id="truck"
     ) as consumer:
@@ -59,7 +59,7 @@ def top(run: Kshare, *words: str) -> Any:
     return json.loads(done.out)
 
 
-def test_it_says_what_is_settled_and_what_waits(group: str, run: Kshare) -> None:
+def test_figures_of_a_group(group: str, run: Kshare) -> None:
     found = top(run)
     (row,) = found["groups"]
     assert (row["group"], row["state"], row["members"], row["partitions"]) == (group, "Stable", 1, 2)
@@ -73,7 +73,7 @@ def test_it_says_what_is_settled_and_what_waits(group: str, run: Kshare) -> None
     assert (member["client"], member["partitions"]) == ("truck", 2)
 
 
-def test_one_group_of_several(group: str, broker: Broker, run: Kshare) -> None:
+def test_group_filter(group: str, broker: Broker, run: Kshare) -> None:
     assert [one["group"] for one in top(run, "--group", group, "--group", "nobody")["groups"]] == [group]
     assert top(run, "--group", "nobody") | {"time": 0} == {
         "time": 0,
@@ -83,14 +83,16 @@ def test_one_group_of_several(group: str, broker: Broker, run: Kshare) -> None:
     }
 
 
-def test_a_group_that_is_not_there_is_named_with_the_nearest(group: str, run: Kshare) -> None:
+def test_nonexistent_group_is_noted_with_a_suggestion(group: str, run: Kshare) -> None:
     done = run("top", "--once", "--interval", "0.1", "--group", "shipers", "--group", "nobody")
     assert (done.code, done.err) == (0, "")
     assert f"! no group 'shipers'; did you mean '{group}'?\n! no group 'nobody'\n" in done.out
     assert "no visible share groups" not in done.out
 
 
-def test_where_state_may_not_be_read_less_is_known(group: str, broker: Broker, run: Kshare) -> None:
+def test_figures_from_the_state_topic_are_unknown_without_permission(
+    group: str, broker: Broker, run: Kshare
+) -> None:
     def refuse(answer: Any) -> None:
         for topic in answer.responses:
             for row in topic.partitions:
@@ -101,7 +103,7 @@ def test_where_state_may_not_be_read_less_is_known(group: str, broker: Broker, r
     assert (first["lag"], first["redelivered"], first["oldest_seconds"]) == (6, None, None)
 
 
-def test_a_group_that_is_not_for_us_doesnt_hide_the_others(group: str, broker: Broker, run: Kshare) -> None:
+def test_group_without_permission_does_not_hide_the_others(group: str, broker: Broker, run: Kshare) -> None:
     def refuse(answer: Any) -> None:
         answer.groups[0].error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
@@ -110,7 +112,7 @@ def test_a_group_that_is_not_for_us_doesnt_hide_the_others(group: str, broker: B
     assert (row["state"], row["lag"]) == ("GROUP_AUTHORIZATION_FAILED", None)
 
 
-def test_on_paper(group: str, run: Kshare) -> None:
+def test_once_prints_a_table(group: str, run: Kshare) -> None:
     done = run("top", "--once", "--interval", "0.1", "--view", "partitions", "--sort", "p")
     assert (done.code, done.err) == (0, "")
     head, heads, first, _ = done.out.splitlines()
@@ -119,11 +121,11 @@ def test_on_paper(group: str, run: Kshare) -> None:
     assert first.split()[:4] == [group, "orders", "1", "-"]
 
 
-def test_a_cluster_that_is_not_there(run: Kshare, free_tcp_port: int) -> None:
+def test_unreachable_cluster_is_an_error(run: Kshare, free_tcp_port: int) -> None:
     assert_refused(run("top", "-b", f"127.0.0.1:{free_tcp_port}"), 1, "refused")
 
 
-def test_calls_that_are_not_understood(broker: Broker, run: Kshare) -> None:
+def test_wrong_usage_is_refused(broker: Broker, run: Kshare) -> None:
     done = run("top", "--sort", "weight")
     assert (done.code, done.out) == (2, "")
     assert "the columns are group, state, mem, parts, lag, redeliv" in done.err
@@ -131,7 +133,7 @@ def test_calls_that_are_not_understood(broker: Broker, run: Kshare) -> None:
     assert_refused(run("top", "--once", "--interval", "inf"), 2, "--interval inf: at most a day")
 
 
-def test_a_stream_of_json_ends_with_its_reader(group: str) -> None:
+def test_json_stream_ends_when_the_pipe_closes(group: str) -> None:
     with Piped("top", "--json", "--interval", "0.1") as reader:
         for _ in range(2):
             assert json.loads(reader.line())["groups"][0]["lag"] == 6
@@ -143,22 +145,22 @@ def test_a_stream_of_json_ends_with_its_reader(group: str) -> None:
 
 
 class Screen(Terminal):
-    """Frame by frame."""
+    """The terminal's contents, frame by frame."""
 
     def __init__(self, columns: int, lines: int) -> None:
         self._columns = 0
-        """How wide the window was at most."""
+        """The maximum width of the window so far."""
         self._newest = 0
-        """Where the last frame begins that was looked at."""
+        """The position of the last frame that was looked at."""
         super().__init__("top", "--interval", "0.1", columns=columns, lines=lines)
 
     def resize(self, columns: int, lines: int) -> None:
-        """Frames made before may be as wide as the window was."""
+        """Earlier frames may be as wide as the window was then."""
         super().resize(columns, lines)
         self._columns = max(columns, self._columns)
 
     def wait_for(self, text: str, height: int | None = None) -> list[str]:
-        """The frame that has it; every frame fits into the window."""
+        """Wait for a frame with this text; asserts that it fits the window."""
         deadline = time.monotonic() + DEADLINE
         while True:
             for frame in self._frames():
@@ -167,15 +169,15 @@ class Screen(Terminal):
                     lines = frame.splitlines()
                     assert max(map(len, lines)) <= self._columns
                     return lines
-            assert self._read(deadline), f"never, or not before its end: {text!r}: {self.sent[-3000:]!r}"
+            assert self._read(deadline), f"not shown before it ended: {text!r}: {self.sent[-3000:]!r}"
 
     @property
     def since(self) -> bytes:
-        """What has come since."""
+        """What was received since the last frame that was looked at."""
         return bytes(self.sent[self._newest :])
 
     def _frames(self) -> list[str]:
-        """Whole ones: each begins where the cursor goes home."""
+        """Complete frames; each starts by moving the cursor to the top left."""
         pieces = self.since.decode(errors="replace").split(_HOME.decode())[1:]
         return [_ESCAPES.sub("", piece).replace("\r\n", "\n") for piece in pieces if piece.count("\n") > 2]
 
@@ -188,7 +190,7 @@ def screen(request: pytest.FixtureRequest, broker: Broker) -> Iterator[Screen]:
 
 
 @pytest.mark.parametrize("screen", [(80, 24), (200, 60)], indirect=True)
-def test_live(group: str, screen: Screen, broker: Broker) -> None:
+def test_views_on_a_terminal(group: str, screen: Screen, broker: Broker) -> None:
     frame = screen.wait_for("REDELIV")
     assert any(line.split()[:3] == [group, "Stable", "1"] for line in frame)
     screen.type("p")
@@ -203,16 +205,16 @@ def test_live(group: str, screen: Screen, broker: Broker) -> None:
     screen.wait_for("vPARTS")
     screen.type("q")
     assert screen.end() == 0
-    assert b"\x1b[?1049l" in screen.since  # the screen as it was before
+    assert b"\x1b[?1049l" in screen.since  # restores the previous screen
 
 
-def test_windows_that_change_their_size(group: str, screen: Screen) -> None:
+def test_resized_window(group: str, screen: Screen) -> None:
     screen.wait_for("REDELIV")
     screen.resize(120, 30)
     screen.wait_for("REDELIV", height=30)
 
 
-def test_a_cluster_that_goes_away_is_told_and_asked_again(group: str, screen: Screen, broker: Broker) -> None:
+def test_errors_are_shown_and_requests_repeated(group: str, screen: Screen, broker: Broker) -> None:
     screen.wait_for("REDELIV")
     fault = broker.faults.add(ListGroupsRequest, times=None, error=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     screen.wait_for("CLUSTER_AUTHORIZATION_FAILED")
@@ -220,7 +222,7 @@ def test_a_cluster_that_goes_away_is_told_and_asked_again(group: str, screen: Sc
     screen.wait_for("groups 1, members 1")
 
 
-def test_ctrl_c_leaves_the_terminal_as_it_was(screen: Screen) -> None:
+def test_ctrl_c_restores_the_terminal(screen: Screen) -> None:
     screen.wait_for("no visible share groups")
     os.killpg(screen.process.pid, signal.SIGINT)
     assert screen.end() == 130

@@ -1,4 +1,4 @@
-"""`kshare topics` and an embedded cluster."""
+"""`kshare topics` with an embedded cluster."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def test_topics_are_created_listed_and_deleted(broker: Broker, run: Kshare) -> N
     assert run("topics", "list", "--json") == Done(0, "[]\n")
 
 
-def test_settings_of_a_topic_are_set_with_it(broker: Broker, run: Kshare) -> None:
+def test_topics_are_created_with_settings(broker: Broker, run: Kshare) -> None:
     words = ["--config", "retention.ms=3600000", "--config", "cleanup.policy=compact,delete"]
     assert run("topics", "create", "orders", *words).code == 0
     chosen = broker.call(lambda: dict(broker.state.configs.of(Resource.TOPIC, "orders")))
     assert chosen == {"retention.ms": "3600000", "cleanup.policy": "compact,delete"}
 
 
-def test_what_json_says(broker: Broker, run: Kshare) -> None:
+def test_json_output(broker: Broker, run: Kshare) -> None:
     assert json.loads(run("topics", "create", "orders", "-p", "2", "--json").out) == {"created": ["orders"]}
     (found,) = json.loads(run("topics", "list", "--json").out)
     assert len(found.pop("topic_id")) == 22
@@ -55,13 +55,13 @@ def test_what_json_says(broker: Broker, run: Kshare) -> None:
     assert json.loads(run("topics", "delete", "orders", "--json").out) == {"deleted": ["orders"]}
 
 
-def test_internal_topics_are_listed_when_asked_for(broker: Broker, run: Kshare) -> None:
+def test_internal_topics_are_listed_on_request(broker: Broker, run: Kshare) -> None:
     broker.create_topic("__share_group_state", 2)
     assert run("topics", "list").out == "there are no topics\n"
     assert ["__share_group_state", "2", "3"] in rows(run("topics", "list", "--internal"))
 
 
-def test_one_that_fails_stops_no_other(broker: Broker, run: Kshare) -> None:
+def test_failure_for_one_topic_does_not_stop_the_others(broker: Broker, run: Kshare) -> None:
     assert run("topics", "create", "orders").code == 0
     done = run("topics", "create", "orders", "returns")
     assert (done.code, done.out) == (1, "created returns\n")
@@ -85,20 +85,20 @@ def test_one_that_fails_stops_no_other(broker: Broker, run: Kshare) -> None:
         (["create", "a b"], 1, "INVALID_TOPIC_EXCEPTION"),
     ],
 )
-def test_calls_that_fail_say_why_on_one_line(
+def test_errors_are_reported_on_one_line(
     broker: Broker, run: Kshare, words: list[str], code: int, reason: str
 ) -> None:
     done = run("topics", *words)
     assert_refused(done, code, reason)
 
 
-def test_the_word_alone_shows_its_help(run: Kshare) -> None:
+def test_help_is_shown_without_a_command(run: Kshare) -> None:
     done = run("topics")
     assert done.code == 0
     assert all(command in done.out for command in ("list", "create", "delete"))
 
 
-def test_the_guide_shows_what_is_printed(broker: Broker, run: Kshare) -> None:
+def test_transcript_in_the_documentation_matches(broker: Broker, run: Kshare) -> None:
     (text,) = [text for _, text in blocks(ROOT / "docs" / "cli.md") if "$ kshare topics create" in text]
     export, *lines = text.splitlines()
     assert export.startswith("$ export KSHARE_BOOTSTRAP_SERVER=")
@@ -117,7 +117,7 @@ def test_internal_topics_are_not_deleted(broker: Broker, run: Kshare) -> None:
     assert "__share_group_state" in run("topics", "list", "--internal").out
 
 
-def test_more_partitions_than_a_request_may_make_are_refused(broker: Broker, run: Kshare) -> None:
+def test_partitions_beyond_the_limit_per_request_are_refused(broker: Broker, run: Kshare) -> None:
     done = run("topics", "create", "orders", "--partitions", "10001")
     assert done.code == 1
     assert "Excessively large number of partitions per request." in done.err

@@ -1,4 +1,4 @@
-"""`kshare trace` between clients and the embedded broker: who behaves badly is named, secrets stay so."""
+"""`kshare trace` between clients and the embedded broker: findings, filters, logins, and masked secrets."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MEMBER = "JdbWNY3-Qq-V0wi6Y3fsFg"
 RENEW, ACCEPT, RELEASE = b"\x04", b"\x01", b"\x02"
 PASSWORD = "s=cr,t"
 HUNG_UP = (AssertionError, ConnectionError)
-"""What `PlainClient` raises when the other side ends the connection, in whichever way."""
+"""What `PlainClient` raises when the other side closes the connection, in one way or another."""
 
 
 @pytest.fixture
@@ -47,14 +47,14 @@ def broker() -> Iterator[Broker]:
 
 
 class Rogue:
-    """A member without manners, on one connection."""
+    """A member that breaks the rules of the protocol, on one connection."""
 
     def __init__(self, client: PlainClient, topic_id: bytes) -> None:
         self._client = client
         self._topic_id = topic_id
 
     def fetch(self, epoch: int, *acks: tuple[int, int, bytes], **fields: int | bool) -> int:
-        """The error code."""
+        """Send a fetch; returns the error code."""
         batches = [fetching.AcknowledgementBatch(*ack) for ack in acks]
         topics = [fetching.FetchTopic(self._topic_id, [fetching.FetchPartition(0, batches)])]
         limits = {
@@ -77,7 +77,7 @@ class Rogue:
         self._client.ask(ShareAcknowledgeRequest("shippers", MEMBER, epoch, is_renewing, topics))
 
 
-def test_a_client_without_manners_is_told_all_it_does_wrong(broker: Broker, tmp_path: Path) -> None:
+def test_all_findings_about_a_misbehaving_client(broker: Broker, tmp_path: Path) -> None:
     topic_id = broker.call(lambda: broker.state.cluster.topics["orders"].id)
     with tracing(broker.bootstrap, tmp_path) as trace:
         with plain_client(endpoint(trace)) as client:
@@ -133,7 +133,7 @@ def test_a_client_without_manners_is_told_all_it_does_wrong(broker: Broker, tmp_
     }
 
 
-def test_all_nodes_of_a_cluster_are_found_through_it(tmp_path: Path) -> None:
+def test_all_nodes_of_a_cluster_are_reached_through_the_proxy(tmp_path: Path) -> None:
     with Broker(topics={"orders": 3}, nodes=3) as broker:
         broker.set_group_config("shippers", {"share.auto.offset.reset": "earliest"})
         for partition in range(3):
@@ -154,7 +154,7 @@ def test_all_nodes_of_a_cluster_are_found_through_it(tmp_path: Path) -> None:
         assert trace.summary["undecoded"] == 0
 
 
-def test_tls_and_a_login_towards_the_cluster(tmp_path: Path) -> None:
+def test_tls_and_login_to_the_cluster(tmp_path: Path) -> None:
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
@@ -177,7 +177,7 @@ def test_tls_and_a_login_towards_the_cluster(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
-def test_clients_log_in_themselves_and_their_secrets_stay_secret(tmp_path: Path, mechanism: str) -> None:
+def test_clients_log_in_through_the_proxy_and_secrets_are_masked(tmp_path: Path, mechanism: str) -> None:
     with (
         Broker(topics={"orders": 1}, users={"alice": PASSWORD}) as broker,
         tracing(broker.bootstrap, tmp_path, "--verbose") as trace,
@@ -196,7 +196,7 @@ def test_clients_log_in_themselves_and_their_secrets_stay_secret(tmp_path: Path,
     assert b"hello" in captured
 
 
-def test_filters_choose_what_is_shown(broker: Broker, tmp_path: Path) -> None:
+def test_filters_choose_the_shown_exchanges(broker: Broker, tmp_path: Path) -> None:
     with tracing(broker.bootstrap, tmp_path, "--group", "shippers", "--api", "sharefetch") as trace:
         with sync.ShareConsumer(trace.address, group="shippers", topics=["orders"]) as consumer:
             next(iter(consumer))
@@ -205,7 +205,7 @@ def test_filters_choose_what_is_shown(broker: Broker, tmp_path: Path) -> None:
     assert trace.summary["exchanges"] > len(trace.of_type("exchange"))
 
 
-def test_only_what_the_linter_finds(broker: Broker, tmp_path: Path) -> None:
+def test_lint_shows_only_findings(broker: Broker, tmp_path: Path) -> None:
     topic_id = broker.call(lambda: broker.state.cluster.topics["orders"].id)
     with tracing(broker.bootstrap, tmp_path, "--lint") as trace:
         with plain_client(endpoint(trace)) as client:
@@ -216,7 +216,7 @@ def test_only_what_the_linter_finds(broker: Broker, tmp_path: Path) -> None:
     assert "acks-at-epoch-0" in trace.rules
 
 
-def test_it_ends_when_nobody_reads_it(broker: Broker) -> None:
+def test_closed_pipe_ends_it(broker: Broker) -> None:
     with Piped("trace", "-b", broker.bootstrap, "--listen", "127.0.0.1:0") as reader:
         address = reader.line().decode().split()[-1]
         reader.close()
@@ -225,7 +225,7 @@ def test_it_ends_when_nobody_reads_it(broker: Broker) -> None:
         assert reader.end() == (141, b"")
 
 
-def test_what_cannot_be_done_is_said_on_a_line(run: Kshare, broker: Broker, tmp_path: Path) -> None:
+def test_errors_are_reported_on_one_line(run: Kshare, broker: Broker, tmp_path: Path) -> None:
     for arguments, reason in (
         (("--listen", broker.bootstrap), "can't listen at"),
         (("--listen", "nonsense"), "nonsense"),
@@ -238,7 +238,7 @@ def test_what_cannot_be_done_is_said_on_a_line(run: Kshare, broker: Broker, tmp_
         assert done.err.count("\n") == 1
 
 
-def test_a_cluster_that_is_not_there_is_named_and_waited_for(tmp_path: Path) -> None:
+def test_unreachable_cluster_is_noted_and_waited_for(tmp_path: Path) -> None:
     with Broker() as broker:
         gone = broker.bootstrap
     with tracing(gone, tmp_path) as trace:
@@ -249,7 +249,7 @@ def test_a_cluster_that_is_not_there_is_named_and_waited_for(tmp_path: Path) -> 
     assert "can't reach" in trace.events[1]["text"]
 
 
-def test_who_speaks_tls_to_it_is_told_how_it_is_meant(broker: Broker, tmp_path: Path) -> None:
+def test_client_that_uses_tls_is_noted(broker: Broker, tmp_path: Path) -> None:
     with tracing(broker.bootstrap, tmp_path) as trace:
         with socket.create_connection(endpoint(trace), timeout=DEADLINE) as client:
             client.sendall(b"\x16\x03\x01\x02\x00\x01\x00")
@@ -260,7 +260,7 @@ def test_who_speaks_tls_to_it_is_told_how_it_is_meant(broker: Broker, tmp_path: 
 
 
 def ask_for_ever(address: tuple[str, int]) -> None:
-    """Until somebody hangs up."""
+    """Send requests until the connection is closed."""
     with plain_client(address) as client:
         while True:
             client.ask(ShareGroupHeartbeatRequest("shippers", MEMBER, -1, None, None))
@@ -277,10 +277,8 @@ def produce(trace: Trace, options: dict[str, str]) -> None:
     assert producer.flush(DEADLINE) == 0
 
 
-def test_a_request_with_bytes_behind_it_is_shown_and_they_are_a_finding(
-    broker: Broker, tmp_path: Path
-) -> None:
-    """librdkafka's request for all topics has three too many."""
+def test_surplus_bytes_after_a_request_are_a_finding(broker: Broker, tmp_path: Path) -> None:
+    """librdkafka's request for all topics has three surplus bytes."""
     with tracing(broker.bootstrap, tmp_path) as trace:
         listed = AdminClient({"bootstrap.servers": trace.address, "log_level": 0}).list_topics(
             timeout=DEADLINE

@@ -20,19 +20,19 @@ WRITTEN, LEFT = 11, [6, 9, 10]
 
 
 async def compacted(queue: WorkQueue) -> list[int]:
-    """Fills it and waits until compaction has been there; the offsets that it has then, later ones too."""
+    """Fill the topic and wait until it is compacted. Returns all offsets that still have a record."""
     await queue.send([b"old"] * 5, key=b"often")
     await queue.send([b"stale", b"last"], key=b"often")
     await queue.send([b"a", b"b", b"a", b"b"])
     with anyio.fail_after(DEADLINE_S):
         while [offset for offset in await stored(queue) if offset < WRITTEN] != LEFT:
             await anyio.sleep(0.2)
-            await queue.produce(1)  # closes the segment before it, so that it may be compacted
+            await queue.produce(1)  # closes the previous segment, so that it can be compacted
     return await stored(queue)
 
 
 async def stored(queue: WorkQueue) -> list[int]:
-    """The offsets that have a record, as the broker's log has them now."""
+    """The offsets that have a record in the broker's log now."""
     (found,) = (await queue.ask(MetadataRequest([MetadataRequestTopic(name=queue.topic)]))).topics
     offset = 0
     offsets: list[int] = []

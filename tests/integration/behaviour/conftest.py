@@ -1,6 +1,6 @@
-"""One suite, every broker: the same bodies whatever stands behind them, on asyncio and on trio.
+"""Runs the same tests against every broker, on asyncio and on trio.
 
-Tests marked `slow` wait for what takes brokers real time: each of them runs on one event loop a release, in turn.
+Tests marked `slow` wait for slow operations of brokers. They run on only one event loop per release, which alternates.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _BACKEND_OF_SLOW_TESTS = {"4.1.2": "trio", "4.3.1": "asyncio", "4.4.0": "trio"}
 
 
 class FreshQueue(Protocol):
-    """A topic that no other test uses, with these settings, and a group that reads it from the earliest record.
+    """Creates a topic that no other test uses, and a group that reads it from the earliest record.
 
-    `settings` are the group's.
+    `topic` are the topic's settings, `settings` the group's.
     """
 
     def __call__(
@@ -30,7 +30,7 @@ class FreshQueue(Protocol):
 
 @pytest.fixture
 def broker(kafka: Cluster) -> Broker:
-    """Every release in turn."""
+    """Each release in turn."""
     return kafka
 
 
@@ -54,7 +54,7 @@ _numbers = itertools.count(1)
 def _usual_settings(queue: WorkQueue) -> dict[str, str]:
     settings = {"share.auto.offset.reset": "earliest"}
     if not queue.is_4_1:
-        # Else every new member waits a second for its part; 4.1 assigns at once and has no such setting.
+        # With the default, every new member waits a second for its assignment. 4.1 assigns at once, and has no setting.
         settings["share.assignment.interval.ms"] = "0"
     return settings
 

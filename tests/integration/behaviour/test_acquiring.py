@@ -1,4 +1,4 @@
-"""How many records come at once: whole batches, or exactly so many."""
+"""How many records a fetch acquires: whole batches, or exactly as many as requested."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ PARTITIONS = 3
 
 
 @pytest.mark.parametrize("acquire", ["records", "batches"])
-async def test_measured_a_record_limit_is_exact_even_out_of_a_larger_batch(
+async def test_measured_a_record_limit_is_exact_even_within_a_larger_batch(
     fresh_queue: FreshQueue, acquire: str
 ) -> None:
-    """4.1 knows batches only; there, and where they are asked for, whole ones come. In order in any case."""
+    """4.1 only acquires whole batches, as all releases do if `acquire` is "batches". Offsets always ascend."""
     queue = fresh_queue()
     await queue.produce(COUNT)
     sizes, offsets = [], []
@@ -36,11 +36,11 @@ async def test_measured_a_record_limit_is_exact_even_out_of_a_larger_batch(
     if acquire == "records" and not queue.is_4_1:
         assert max(sizes) <= LIMIT
     else:
-        assert max(sizes) > LIMIT, "the producer's batches are larger"
+        assert max(sizes) > LIMIT, "the producer's batches must be larger than the limit"
 
 
-async def test_records_larger_than_what_is_asked_for_first_come_too(fresh_queue: FreshQueue) -> None:
-    """Every one is a batch of three times that, in each partition."""
+async def test_records_larger_than_the_first_fetch_size_are_delivered(fresh_queue: FreshQueue) -> None:
+    """Each record is a batch of three times that size, in every partition."""
     size = 3 * MIN_FETCH_BYTES
     queue = fresh_queue(PARTITIONS, topic={"max.message.bytes": str(size + MIN_FETCH_BYTES)})
     for partition in range(PARTITIONS):

@@ -11,10 +11,10 @@ from tests.integration.behaviour.work_queue import nothing_comes, take
 pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.anyio, pytest.mark.slow]
 
 
-async def test_only_what_compaction_left_comes_and_nothing_holds_the_group_back(
+async def test_offsets_without_records_are_skipped_and_settled(
     fresh_queue: FreshQueue,
 ) -> None:
-    """Whole batches are gone, and single records in the middle of others."""
+    """Whole batches were removed, and single records within others."""
     queue = fresh_queue(topic=COMPACTED)
     left = await compacted(queue)
     async with queue.consumer() as source:

@@ -1,4 +1,4 @@
-"""How often a record comes, and what has become of it after the last time."""
+"""How often a record is delivered, and what happens after the last delivery."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.anyio, pytest.mar
 USUAL_LIMIT, CHOSEN_LIMIT = 5, 2
 
 
-async def test_the_delivery_count_rises_until_the_broker_gives_the_record_up(
+async def test_the_delivery_count_rises_until_the_broker_archives_the_record(
     fresh_queue: FreshQueue, release_limit: tuple[dict[str, str], int]
 ) -> None:
     settings, limit = release_limit
@@ -38,7 +38,7 @@ async def test_the_delivery_count_rises_until_the_broker_gives_the_record_up(
 
 @pytest.fixture
 def release_limit(fresh_queue: FreshQueue) -> tuple[dict[str, str], int]:
-    """4.1 has no limit of a group's own, only the broker's; from 4.3 on the group may choose."""
+    """4.1 only has the broker's limit. From 4.3 on, each group can set its own."""
     if fresh_queue().is_4_1:
         return {}, USUAL_LIMIT
     return {"share.delivery.count.limit": str(CHOSEN_LIMIT)}, CHOSEN_LIMIT

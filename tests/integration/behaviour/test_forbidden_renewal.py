@@ -1,4 +1,4 @@
-"""Renewing where the group forbids it: the refusal takes nothing away."""
+"""Renewal in a group that forbids it: a refused renewal doesn't end the lock."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tests.integration.behaviour.work_queue import DEADLINE_S, nothing_comes, un
 pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.anyio, pytest.mark.slow]
 
 
-async def test_rule_6_where_the_group_forbids_renewing_the_lock_runs_its_time(
+async def test_rule_6_a_refused_renewal_does_not_end_the_lock(
     fresh_queue: FreshQueue,
 ) -> None:
-    """The refusal of a renewal takes nothing away: what is settled in time counts. (4.1 can't renew at all.)"""
+    """Records that are accepted in time after a refused renewal are settled. (4.1 can't renew at all.)"""
     settings = {"share.record.lock.duration.ms": "3000"}
     queue = fresh_queue(settings=settings)
     if not queue.is_4_1:
@@ -35,11 +35,11 @@ async def test_rule_6_where_the_group_forbids_renewing_the_lock_runs_its_time(
             assert set((await source.commit()).values()) == {None}
     if not queue.is_4_1:
         assert {error.code for error in refusals(events)} == {ErrorCode.INVALID_RECORD_STATE}
-    assert len(refusals(events)) < 5, "it isn't asked again for every record"
+    assert len(refusals(events)) < 5, "the renewal is repeated for every record"
     async with queue.consumer() as source:
         assert await nothing_comes(source)
 
 
 def refusals(events: list[Event]) -> list[BrokerError]:
-    """Of renewals that we have given up."""
+    """Errors of renewals that were given up."""
     return [e.error for e in events if isinstance(e, Settled) and isinstance(e.error, BrokerError)]

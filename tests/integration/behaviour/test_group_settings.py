@@ -1,4 +1,4 @@
-"""A group's configuration changed while its consumers work."""
+"""Changes of a group's configuration while its consumers run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.integration.behaviour.work_queue import DEADLINE_S, take
 pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.anyio, pytest.mark.slow]
 
 
-async def test_another_lock_duration_counts_from_the_next_fetch_on(fresh_queue: FreshQueue) -> None:
+async def test_a_changed_lock_duration_applies_from_the_next_fetch(fresh_queue: FreshQueue) -> None:
     queue = fresh_queue(settings={"share.record.lock.duration.ms": "10000"})
     async with queue.consumer() as source:
         await queue.produce(1)

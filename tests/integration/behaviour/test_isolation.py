@@ -1,4 +1,4 @@
-"""Transactions, and who sees them: a setting of the group."""
+"""Transactions, and the group's isolation level, which decides which records are delivered."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from tests.integration.behaviour.work_queue import in_thread, nothing_comes, tak
 pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.anyio, pytest.mark.slow]
 
 
-async def test_read_committed_leaves_out_what_was_aborted(fresh_queue: FreshQueue) -> None:
+async def test_read_committed_skips_aborted_records(fresh_queue: FreshQueue) -> None:
     queue = fresh_queue(settings={"share.isolation.level": "read_committed"})
     await in_thread(produce_in_transactions, queue)
     async with queue.consumer() as source:
         assert [record.value for record in await take(source, 4)] == COMMITTED
         assert set((await source.commit()).values()) == {None}
-        # Aborted records and the marks of transactions are settled too: nothing holds the group back.
+        # Aborted records and transaction markers are settled too, so the start offset advances.
         await queue.send([b"d"])
         assert [record.value for record in await take(source, 1)] == [b"d"]
         assert set((await source.commit()).values()) == {None}
     async with queue.consumer() as source:
         assert await nothing_comes(source)
-    assert await queue.start_offset() >= len(COMMITTED + ABORTED) + 3, "three transactions, with a mark each"
+    assert await queue.start_offset() >= len(COMMITTED + ABORTED) + 3, (
+        "three transactions, with a marker each"
+    )
 
 
 async def test_read_uncommitted_is_the_default_and_sees_everything(fresh_queue: FreshQueue) -> None:
@@ -35,7 +37,7 @@ async def test_read_uncommitted_is_the_default_and_sees_everything(fresh_queue: 
         assert await nothing_comes(source)
 
 
-async def test_a_transaction_that_is_open_is_waited_for(fresh_queue: FreshQueue) -> None:
+async def test_read_committed_waits_for_an_open_transaction(fresh_queue: FreshQueue) -> None:
     queue = fresh_queue(settings={"share.isolation.level": "read_committed"})
     producer = await in_thread(begin, queue, [b"x", b"y"])
     try:

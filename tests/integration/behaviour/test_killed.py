@@ -1,4 +1,4 @@
-"""A consumer that is killed outright: its process gone in the middle of its work."""
+"""A consumer whose process is killed while it holds records."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ async def work(bootstrap, group, topic):
 
 anyio.run(work, *sys.argv[1:])
 """
-"""Accepts five records, has that confirmed, and dies with the rest in its hands."""
+"""Accepts five records, commits, and then waits to be killed, with the other records held."""
 
 
-async def test_what_a_killed_consumer_held_goes_to_another(fresh_queue: FreshQueue) -> None:
+async def test_records_held_by_a_killed_consumer_are_redelivered(fresh_queue: FreshQueue) -> None:
     queue = fresh_queue()
     await queue.produce(20)
     await in_thread(start_and_kill, queue)
     async with queue.consumer() as source:
         found = await take(source, 15)
         assert [record.value for record in found] == queue.values(first=5)
-        # The broken connection releases them at once; 4.1 doesn't count a delivery that ended with its session.
-        # Who dies quickly has had what the first fetch brings, and perhaps no more.
+        # The broken connection releases them at once. 4.1 doesn't count a delivery that ended with its session.
+        # A consumer that is killed early may have received only the records of the first fetch.
         assert {record.delivery_count for record in found[:10]} == {1 if queue.is_4_1 else 2}
         assert await nothing_comes(source)
 

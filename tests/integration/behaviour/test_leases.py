@@ -1,4 +1,4 @@
-"""Locks that run out, and locks that are kept."""
+"""Locks that expire, and locks that are renewed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ LOCK_S = 1.0
 SHORT_LOCK = {"share.record.lock.duration.ms": "1000"}
 
 
-async def test_what_one_consumer_keeps_too_long_goes_to_another(fresh_queue: FreshQueue) -> None:
-    """What it accepted in time stays accepted; the rest is the others', and it is told so."""
+async def test_records_whose_lock_expires_are_redelivered_to_another_consumer(
+    fresh_queue: FreshQueue,
+) -> None:
+    """What it accepted in time stays accepted. Acknowledging the other records raises."""
     queue = fresh_queue(settings=SHORT_LOCK)
     await queue.produce(10)
     async with queue.consumer(acknowledgement="explicit", renew_leases=False) as slow:
@@ -39,7 +41,7 @@ async def test_what_one_consumer_keeps_too_long_goes_to_another(fresh_queue: Fre
 
 
 async def test_a_lease_is_renewed_while_the_user_works(fresh_queue: FreshQueue) -> None:
-    """Three times as long as the lock. Where brokers can't renew (4.1), acknowledging says that it is too late."""
+    """For three times the lock duration. On brokers that can't renew (4.1), acknowledging raises afterwards."""
     queue = fresh_queue(settings=SHORT_LOCK)
     await queue.produce(1)
     async with queue.consumer(acknowledgement="explicit") as source:
@@ -61,8 +63,8 @@ async def test_a_lease_is_renewed_while_the_user_works(fresh_queue: FreshQueue) 
             assert await nothing_comes(source)
 
 
-async def test_renewing_by_hand_is_refused_at_once_where_brokers_cant(fresh_queue: FreshQueue) -> None:
-    """And takes nothing along: what was accepted before, and after, counts."""
+async def test_renew_raises_at_once_if_brokers_do_not_support_it(fresh_queue: FreshQueue) -> None:
+    """The refusal affects nothing else: records accepted before and after it are settled."""
     queue = fresh_queue()
     await queue.produce(2)
     async with queue.consumer(acknowledgement="explicit") as source:
@@ -86,7 +88,7 @@ async def first_batch(source: ShareConsumer) -> ShareBatch:
 
 
 async def take_from_all(sources: list[ShareConsumer], count: int) -> list[ShareRecord]:
-    """So many records, whoever gets them; all accepted."""
+    """Consume from all until `count` records were delivered. All are accepted."""
     found: list[ShareRecord] = []
 
     async def work(source: ShareConsumer) -> None:

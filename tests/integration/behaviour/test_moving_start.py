@@ -1,4 +1,4 @@
-"""The log's start moves on: records are deleted that a group hasn't seen, or that somebody has in hand."""
+"""The log start offset advances: records are deleted that were not delivered yet, or that a consumer holds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.integration.behaviour.work_queue import DEADLINE_S, nothing_comes, ta
 pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.anyio, pytest.mark.slow]
 
 
-async def test_what_was_deleted_before_it_came_is_passed_over(fresh_queue: FreshQueue) -> None:
+async def test_records_deleted_before_delivery_are_skipped(fresh_queue: FreshQueue) -> None:
     queue = fresh_queue()
     await queue.produce(20)
     async with queue.consumer() as source:
@@ -22,8 +22,8 @@ async def test_what_was_deleted_before_it_came_is_passed_over(fresh_queue: Fresh
         assert await nothing_comes(source)
 
 
-async def test_what_is_deleted_in_somebodys_hands_can_still_be_settled(fresh_queue: FreshQueue) -> None:
-    """Acknowledging below the start is answered without an error; what lies above it is settled as ever."""
+async def test_records_deleted_while_held_can_still_be_acknowledged(fresh_queue: FreshQueue) -> None:
+    """Acknowledging offsets below the log start offset succeeds, and so does acknowledging those above it."""
     queue = fresh_queue()
     await queue.produce(10)
     async with queue.consumer(acknowledgement="explicit") as source:
@@ -41,8 +41,10 @@ async def test_what_is_deleted_in_somebodys_hands_can_still_be_settled(fresh_que
         assert set((await source.commit()).values()) == {None}
 
 
-async def test_retention_moves_the_start_under_a_running_consumer(fresh_queue: FreshQueue) -> None:
-    """Everything that is old goes, in a segment of its own; what comes later comes."""
+async def test_retention_deletes_records_before_a_running_consumer_reads_them(
+    fresh_queue: FreshQueue,
+) -> None:
+    """All old records are deleted, with their segment. Later ones are delivered."""
     queue = fresh_queue(topic={"segment.ms": "100"})
     await queue.produce(5)
     await queue.configure_topic({"retention.ms": "1"})

@@ -1,4 +1,4 @@
-"""Where a new group begins: `share.auto.offset.reset`, a setting of the group."""
+"""Where a new group starts: the group's setting `share.auto.offset.reset`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MINUTE_MS = 60_000
 
 
 @pytest.mark.parametrize("setting", [None, "latest"])
-async def test_rule_13_a_newcomer_sees_only_what_comes_after_unless_told_otherwise(
+async def test_rule_13_a_new_group_starts_at_the_end_by_default(
     fresh_queue: FreshQueue, setting: str | None
 ) -> None:
     queue = fresh_queue()
@@ -37,7 +37,7 @@ async def test_earliest_sees_everything(fresh_queue: FreshQueue) -> None:
         assert [record.value for record in await take(source, 5)] == queue.values()
 
 
-async def test_by_duration_sees_what_is_younger(fresh_queue: FreshQueue) -> None:
+async def test_by_duration_skips_older_records(fresh_queue: FreshQueue) -> None:
     queue = fresh_queue(settings={"share.auto.offset.reset": "by_duration:PT30M"})
     now = int(time.time() * 1000)
     for age in (90, 60, 10, 0):
@@ -47,7 +47,7 @@ async def test_by_duration_sees_what_is_younger(fresh_queue: FreshQueue) -> None
         assert await nothing_comes(source)
 
 
-async def test_the_setting_counts_once_a_group_that_has_begun_goes_on(fresh_queue: FreshQueue) -> None:
+async def test_the_setting_does_not_affect_a_group_that_has_started(fresh_queue: FreshQueue) -> None:
     queue = fresh_queue()
     await queue.produce(5)
     async with queue.consumer() as source:

@@ -1,4 +1,4 @@
-"""One record that is held stops its partition when the in-flight window is full: the tools say so on every release."""
+"""One held record blocks its partition once the in-flight window is full. The tools report this on every release."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ QUIET_S = 1.0
 
 @asynccontextmanager
 async def pinned(queue: WorkQueue, bootstrap: str | None = None) -> AsyncIterator[int]:
-    """A member holds the first record and has accepted all others that it got, until no more came. Says how many."""
+    """A member holds the first record and accepts all others until no more arrive. Yields how many it received."""
     await queue.produce(RECORDS)
     async with ShareConsumer(
         bootstrap or queue.broker.bootstrap,
@@ -38,7 +38,7 @@ async def pinned(queue: WorkQueue, bootstrap: str | None = None) -> AsyncIterato
         acknowledgement="explicit",
     ) as consumer:
         count = await _accept_all_but_the_first(consumer)
-        assert count < RECORDS, "the window has no bound here"
+        assert count < RECORDS, "the window isn't limited"
         yield count
 
 
@@ -65,8 +65,8 @@ async def form(queue: WorkQueue, *words: str) -> Any:
     return json.loads((await call(queue, *words, "--json")).out)
 
 
-async def test_tools_from_outside_name_it(fresh_queue: FreshQueue) -> None:
-    """The partition, the offset that pins it, true numbers, and what to do."""
+async def test_commands_report_the_full_window(fresh_queue: FreshQueue) -> None:
+    """They report the partition, the offset that blocks it, correct numbers, and what to do."""
     queue = fresh_queue()
     place = f"{queue.topic}[0]"
     async with pinned(queue) as count:
@@ -107,7 +107,7 @@ async def test_tools_from_outside_name_it(fresh_queue: FreshQueue) -> None:
         assert str(RECORDS - count + 1) not in quiet.err
 
 
-async def test_the_linter_names_it(fresh_queue: FreshQueue, tmp_path: Path) -> None:
+async def test_the_linter_reports_the_full_window(fresh_queue: FreshQueue, tmp_path: Path) -> None:
     queue = fresh_queue()
     path = tmp_path / "said"
     with tracing(queue.broker.bootstrap, path, "--group", queue.group, "--lint") as address:

@@ -1,4 +1,4 @@
-"""Where a group stands is one figure, whoever is asked, also when the topic has removed what it hadn't settled."""
+"""All commands report the same start offset and lag, even after records were deleted that weren't settled."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def test_start_and_lag_are_the_same_for_every_command(fresh_queue: FreshQu
 
 
 async def settle(queue: WorkQueue) -> None:
-    """Accepts a few; the others go back."""
+    """Accept a few records, and release the others."""
     async with queue.consumer(acknowledgement="explicit") as consumer:
         seen = 0
         with anyio.fail_after(DEADLINE_S):
@@ -50,7 +50,7 @@ async def settle(queue: WorkQueue) -> None:
 
 
 async def starts(queue: WorkQueue) -> set[tuple[str, int | None, int | None]]:
-    """START and LAG of the one partition."""
+    """START and LAG of the only partition, by command."""
     where = ("-b", queue.broker.bootstrap)
     ((described,),) = [one["offsets"] for one in await form("groups", "describe", queue.group, *where)]
     top = await form("top", "--once", "--interval", "0.1", "--group", queue.group, *where)

@@ -1,4 +1,4 @@
-"""What the consumer's words do: accept, release, reject, renew, and saying nothing."""
+"""What the acknowledgement types do: accept, release, reject, renew, and no acknowledgement at all."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def test_explicit_all_four_types(fresh_queue: FreshQueue) -> None:
                 elif number % 4 == 2:
                     record.reject()
                 else:
-                    if number % 4 == 3 and not queue.is_4_1:  # which can't renew
+                    if number % 4 == 3 and not queue.is_4_1:  # 4.1 can't renew
                         record.renew()
                         assert set((await source.commit()).values()) == {None}
                     record.accept()
@@ -63,7 +63,7 @@ async def test_explicit_all_four_types(fresh_queue: FreshQueue) -> None:
         assert await nothing_comes(source)
 
 
-async def test_explicit_without_a_word_nothing_is_settled(fresh_queue: FreshQueue) -> None:
+async def test_explicit_without_acknowledgements_nothing_is_settled(fresh_queue: FreshQueue) -> None:
     queue = fresh_queue()
     await queue.produce(3)
     async with queue.consumer(acknowledgement="explicit") as source:
@@ -76,10 +76,10 @@ async def test_explicit_without_a_word_nothing_is_settled(fresh_queue: FreshQueu
         assert [record.value for record in await take(source, 3)] == queue.values()
 
 
-async def test_what_comes_again_is_settled_along_with_the_rest_of_its_first_batch(
+async def test_a_redelivered_record_is_acknowledged_with_the_rest_of_its_first_batch(
     fresh_queue: FreshQueue,
 ) -> None:
-    """Ranges that don't ascend are malformed to brokers, and all of them are refused."""
+    """Brokers refuse all ranges of a request if they don't ascend."""
     queue = fresh_queue()
     await queue.produce(3)
     with anyio.fail_after(DEADLINE_S):
@@ -130,7 +130,7 @@ async def test_a_cancelled_consumer_still_sends_what_was_accepted(fresh_queue: F
 
 
 class Stop(Exception):
-    """Ends a body."""
+    """Ends the consumer's block."""
 
 
 async def break_out(source: ShareConsumer) -> None:
@@ -154,7 +154,7 @@ async def cancel_out(source: ShareConsumer) -> None:
 
 
 @pytest.mark.parametrize("leave", [break_out, raise_out, cancel_out])
-async def test_however_the_loop_ends_the_record_at_hand_comes_again(
+async def test_the_current_record_is_redelivered_however_the_loop_ends(
     fresh_queue: FreshQueue, leave: Callable[[ShareConsumer], Awaitable[None]]
 ) -> None:
     queue = fresh_queue()
@@ -170,8 +170,8 @@ async def test_however_the_loop_ends_the_record_at_hand_comes_again(
     assert [record.redelivered for record in found] == [not queue.is_4_1] * 2
 
 
-async def test_tasks_that_loop_over_one_consumer_share_what_is_there(fresh_queue: FreshQueue) -> None:
-    """One of them stops early: what it leaves, the others get. Any of them may close the consumer."""
+async def test_tasks_that_loop_over_one_consumer_share_its_records(fresh_queue: FreshQueue) -> None:
+    """One of them stops early: the others get the remaining records. Any of them may close the consumer."""
     queue = fresh_queue()
     await queue.produce(200)
     got: dict[int, list[bytes | None]] = {number: [] for number in range(4)}

@@ -24,7 +24,7 @@ async def work_until_cancelled(queue: WorkQueue, mine: Counter[bytes | None]) ->
 
 
 async def share(queue: WorkQueue, consumers: int, portion: int) -> Shares:
-    """Portion by portion, until everybody has had a part and everything has come."""
+    """Produce `portion` records at a time until each consumer has received some, then wait until all have arrived."""
     shares: Shares = [Counter() for _ in range(consumers)]
     with anyio.fail_after(DEADLINE_S):
         async with anyio.create_task_group() as tasks:
@@ -44,7 +44,7 @@ async def test_consumers_share_one_partition_without_loss(fresh_queue: FreshQueu
     shares = await share(queue, consumers, portion=25 * consumers)
     together: Counter[bytes | None] = sum(shares, Counter())
     assert set(together) == set(queue.values())
-    # Twice comes only what was given back unseen or in hand when they were cancelled: a record each at most.
+    # Only what a consumer held when it was cancelled is delivered twice: at most one record each.
     assert together.total() - len(together) <= consumers
 
 
@@ -58,7 +58,7 @@ async def test_groups_are_independent(fresh_queue: FreshQueue) -> None:
 
 
 async def test_a_group_of_100_members(fresh_queue: FreshQueue) -> None:
-    """More members than partitions: all are counted, and among them they get each record once."""
+    """More members than partitions: all are listed, and each record is delivered once."""
     members = 100
     queue = fresh_queue(partitions=10)
     shares: Shares = [Counter() for _ in range(members)]
@@ -68,7 +68,7 @@ async def test_a_group_of_100_members(fresh_queue: FreshQueue) -> None:
                 tasks.start_soon(work_until_cancelled, queue, mine)
             while len(await member_ids(queue)) < members:
                 await anyio.sleep(0.1)
-            while sum(map(bool, shares)) <= 10:  # more members than there are partitions have work
+            while sum(map(bool, shares)) <= 10:  # until more members than partitions have received records
                 await queue.produce(200)
             while len(set().union(*shares)) < queue.produced:
                 await anyio.sleep(0.01)
@@ -84,7 +84,7 @@ async def member_ids(queue: WorkQueue) -> set[str]:
     return {member.member_id for member in group.members}
 
 
-async def test_what_a_member_leaves_behind_goes_to_who_stays(fresh_queue: FreshQueue) -> None:
+async def test_records_of_a_leaving_member_go_to_the_others(fresh_queue: FreshQueue) -> None:
     queue = fresh_queue(partitions=2, settings={"share.heartbeat.interval.ms": "500"})
     async with queue.consumer() as stays:
         async with queue.consumer() as goes:

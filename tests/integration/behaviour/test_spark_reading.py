@@ -1,4 +1,4 @@
-"""What Spark's executors read, from logs with holes: the backlog of a group, and what a lease has acquired."""
+"""What Spark's executors read from logs with gaps: the backlog of a group, and the records of a lease."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.integration.behaviour.work_queue import DEADLINE_S, WorkQueue, in_thr
 pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.anyio, pytest.mark.slow]
 
 NO_SPARK = cast(SparkSession, None)
-"""The readers are what Spark would call."""
+"""The tests call the readers as Spark would."""
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +40,7 @@ def options(queue: WorkQueue) -> dict[str, str]:
 
 
 def rows(queue: WorkQueue, token: str | None = None) -> list[tuple[int, bytes]]:
-    """Offsets and values of the view, or of what a lease has."""
+    """Offsets and values of the view, or of a lease."""
     reader = (
         BacklogReader(ReadOptions.parse(options(queue), is_streaming=False))
         if token is None
@@ -59,33 +59,33 @@ def leased(queue: WorkQueue) -> list[tuple[int, bytes]]:
         return rows(queue, held.token)
 
 
-async def test_what_compaction_has_left_is_read_and_nothing_is_missed(fresh_queue: FreshQueue) -> None:
+async def test_every_record_that_compaction_left_is_read(fresh_queue: FreshQueue) -> None:
     queue = fresh_queue(topic=COMPACTED)
     left = await compacted(queue)
     found = await in_thread(rows, queue)
     assert [offset for offset, _ in found] == left
     assert [value for _, value in found][: len(LEFT)] == [b"last", b"a", b"b"]
     assert await in_thread(leased, queue) == found
-    assert await in_thread(rows, queue) == [], "accepted when the lease ended"
+    assert await in_thread(rows, queue) == [], "the lease didn't accept its records when it ended"
 
 
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
-async def test_aborted_records_are_read_by_those_alone_who_want_them(
+async def test_aborted_records_are_read_only_with_read_uncommitted(
     fresh_queue: FreshQueue, isolation: str
 ) -> None:
-    """Of a group that doesn't, brokers leave them out of acquired ranges; of a view we do it ourselves."""
+    """With read_committed, brokers leave them out of acquired ranges; for a view, kshare filters them."""
     queue = fresh_queue(settings={"share.isolation.level": isolation})
     await in_thread(produce_in_transactions, queue)
     wanted = COMMITTED if isolation == "read_committed" else [*COMMITTED[:2], *ABORTED, *COMMITTED[2:]]
     found: list[tuple[int, bytes]] = []
     with anyio.fail_after(DEADLINE_S):
-        # A producer needn't wait for its transaction's mark, and before that the view ends.
+        # A producer doesn't wait until the transaction marker is written, and the view ends before an open transaction.
         while [value for _, value in found] != wanted:
             found = await in_thread(rows, queue)
     assert await in_thread(leased, queue) == found
 
 
-async def test_what_is_settled_is_left_out_of_the_view(fresh_queue: FreshQueue) -> None:
+async def test_settled_records_are_not_in_the_view(fresh_queue: FreshQueue) -> None:
     queue = fresh_queue()
     await queue.produce(10)
     async with queue.consumer(acknowledgement="explicit") as source:

@@ -1,4 +1,4 @@
-"""A handler that is stalled, on a broker or a consumer that doesn't renew."""
+"""A handler that stalls, with a broker or a consumer that doesn't renew."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tests.integration.behaviour.work_queue import DEADLINE_S, take
 pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.anyio, pytest.mark.slow]
 
 
-async def test_a_stalled_handler_burns_no_deliveries_of_records_it_never_saw(fresh_queue: FreshQueue) -> None:
-    """Else the broker would give them up as undeliverable, and nobody would have seen them."""
+async def test_a_stalled_handler_does_not_use_up_delivery_counts(fresh_queue: FreshQueue) -> None:
+    """Otherwise the broker would archive records that no handler ever received."""
     queue = fresh_queue(settings={"share.record.lock.duration.ms": "1000"})
     await queue.produce(10)
     async with queue.consumer(renew_leases=False) as stalled:

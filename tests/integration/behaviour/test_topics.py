@@ -1,4 +1,4 @@
-"""Topics that come, go, come back as others, and grow, under a running consumer."""
+"""Topics that are created, deleted, recreated and extended while a consumer runs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.anyio, pytest.mar
 ATTENTIVE = {"share.heartbeat.interval.ms": "500"}
 
 
-async def test_a_topic_that_is_deleted_and_created_anew_is_consumed_from_its_start(
+async def test_a_recreated_topic_is_consumed_from_its_start(
     fresh_queue: FreshQueue,
 ) -> None:
-    """What is held of the old topic is lost, and said to be; its namesake is another topic."""
+    """Records held of the old topic are lost, and acknowledging them raises. The new topic is independent of it."""
     queue = fresh_queue(settings=ATTENTIVE)
     await queue.produce(3)
     async with queue.consumer(acknowledgement="explicit") as source:
@@ -53,19 +53,19 @@ async def test_new_partitions_are_consumed_too(fresh_queue: FreshQueue) -> None:
         ]
 
 
-async def test_a_topic_may_come_later_than_its_consumer(fresh_queue: FreshQueue) -> None:
+async def test_a_topic_may_be_created_after_its_consumer(fresh_queue: FreshQueue) -> None:
     queue = fresh_queue(settings=ATTENTIVE)
     queue.topic += "-later"
     async with queue.consumer() as source:
         with anyio.move_on_after(1):
             async for _ in source:
-                raise AssertionError("there is no topic")
+                raise AssertionError("a record arrived before the topic existed")
         await queue.create_topic(2)
         await queue.produce(4)
         assert len(await take(source, 4)) == 4
 
 
-async def test_one_of_two_topics_goes_and_the_other_is_not_disturbed(fresh_queue: FreshQueue) -> None:
+async def test_deleting_one_of_two_topics_does_not_disturb_the_other(fresh_queue: FreshQueue) -> None:
     queue, other = fresh_queue(settings=ATTENTIVE), fresh_queue()
     await queue.produce(3)
     async with queue.consumer(topics=[queue.topic, other.topic]) as source:

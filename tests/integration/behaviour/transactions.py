@@ -1,4 +1,4 @@
-"""Records of transactions, committed and aborted."""
+"""Records of committed and aborted transactions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ABORTED = [b"b0", b"b1"]
 
 
 def begin(queue: WorkQueue, values: list[bytes]) -> KafkaProducer:
-    """A producer with a transaction under way, its records on the broker."""
+    """A producer with an open transaction, whose records are on the broker."""
     producer = KafkaProducer(bootstrap_servers=queue.broker.bootstrap, transactional_id=uuid.uuid4().hex)
     producer.init_transactions()
     write(producer, queue.topic, values)
@@ -28,7 +28,7 @@ def write(producer: KafkaProducer, topic: str, values: list[bytes]) -> None:
 
 
 def produce_in_transactions(queue: WorkQueue) -> None:
-    """Committed, aborted, committed."""
+    """Produce three transactions: committed, aborted, committed."""
     producer = begin(queue, COMMITTED[:2])
     try:
         producer.commit_transaction()

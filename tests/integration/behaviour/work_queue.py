@@ -1,4 +1,4 @@
-"""A topic and a share group of a test's own: what every test of this suite works on, whichever broker is behind it."""
+"""The topic and the share group of one test, on any broker."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ResultT = TypeVar("ResultT")
 
 
 class Broker(Protocol):
-    """What this suite asks of whoever stands behind it: a real broker of some release, or the embedded one."""
+    """The interface of brokers that these tests use: real brokers of any release, and the embedded one."""
 
     @property
     def release(self) -> str: ...
@@ -55,7 +55,7 @@ class Broker(Protocol):
 
 
 class WorkQueue:
-    """`broker` may be asked for its release where releases behave differently."""
+    """Tests can check `broker.release` where releases behave differently."""
 
     def __init__(self, broker: Broker, topic: str, group: str) -> None:
         self.broker = broker
@@ -65,7 +65,7 @@ class WorkQueue:
 
     @property
     def is_4_1(self) -> bool:
-        """No renewing, no record limit, no group settings for deliveries and isolation's likes; counts otherwise."""
+        """4.1 has no renewal, no record limit and no delivery limits of groups, and counts deliveries differently."""
         return self.broker.release.startswith("4.1.")
 
     # --- consuming
@@ -78,17 +78,17 @@ class WorkQueue:
     # --- producing
 
     async def produce(self, count: int, **where: Any) -> None:
-        """So many records, their values counted on from the last; `where` as for KafkaProducer.send."""
+        """Produce records whose values continue to count up. `where`: arguments of KafkaProducer.send."""
         first = self.produced
         self.produced += count
         await self.send([b"%d" % number for number in range(first, first + count)], **where)
 
     async def send(self, values: Iterable[bytes | None], **where: Any) -> None:
-        """These values, each its own key unless told otherwise, with its number as a header."""
+        """Produce these values. The key is the value unless `where` has another; a header has its number."""
         await in_thread(self._send, list(values), where)
 
     def values(self, first: int = 0) -> list[bytes]:
-        """What `produce` has sent, from the `first` on."""
+        """The values that `produce` has sent, from `first` on."""
         return [b"%d" % number for number in range(first, self.produced)]
 
     def _send(self, values: Sequence[bytes | None], where: dict[str, Any]) -> None:
@@ -106,7 +106,7 @@ class WorkQueue:
         finally:
             producer.close()
 
-    # --- what administrators do
+    # --- administration
 
     async def configure_group(self, settings: dict[str, str]) -> None:
         await in_thread(self.broker.set_group_config, self.group, settings)
@@ -132,18 +132,18 @@ class WorkQueue:
         assert answer.results[0].error_code == 0, answer
 
     async def delete_records(self, before: int) -> None:
-        """Of partition 0: as retention does, at a moment of our choice."""
+        """Delete records of partition 0, as retention does."""
         topic = DeleteRecordsTopic(self.topic, [DeleteRecordsPartition(0, before)])
         answer = await self.ask(DeleteRecordsRequest([topic], _ADMIN_MS))
         assert answer.topics[0].partitions[0].error_code == 0, answer
 
     async def log_start(self) -> int:
-        """The first offset that partition 0 still has."""
+        """The log start offset of partition 0."""
         topic = ListOffsetsTopic(self.topic, [ListOffsetsPartition(0, timestamp=_EARLIEST)])
         return (await self.ask(ListOffsetsRequest(topics=[topic]))).topics[0].partitions[0].offset
 
     async def start_offset(self) -> int:
-        """The group's start offset in partition 0, as it was written last; everything before it is settled for good."""
+        """The group's start offset in partition 0, as last persisted. Everything before it is settled."""
         topics = [DescribeShareGroupOffsetsRequestTopic(self.topic, [0])]
         request = DescribeShareGroupOffsetsRequest(
             [DescribeShareGroupOffsetsRequestGroup(self.group, topics)]
@@ -151,7 +151,7 @@ class WorkQueue:
         return (await self.ask(request)).groups[0].topics[0].partitions[0].start_offset
 
     async def ask(self, request: Request[ResponseT]) -> ResponseT:
-        """Anything, of the first broker."""
+        """Send any request to the first broker."""
         return await in_thread(self._ask, request)
 
     def _ask(self, request: Request[ResponseT]) -> ResponseT:
@@ -162,12 +162,12 @@ class WorkQueue:
 
 
 async def in_thread(function: Callable[..., ResultT], *arguments: Any) -> ResultT:
-    """What blocks, while consumers go on."""
+    """Run a blocking function while consumers continue."""
     return await anyio.to_thread.run_sync(functools.partial(function, *arguments))
 
 
 async def take(source: ShareConsumer, count: int) -> list[ShareRecord]:
-    """So many records, each accepted when the next was asked for, the last by hand."""
+    """Consume `count` records. Each is accepted implicitly, the last one explicitly."""
     found: list[ShareRecord] = []
     with anyio.fail_after(DEADLINE_S):
         async for record in source:
@@ -179,7 +179,7 @@ async def take(source: ShareConsumer, count: int) -> list[ShareRecord]:
 
 
 async def nothing_comes(source: ShareConsumer, seconds: float = 0.6) -> bool:
-    """So long; the only proof of absence there is."""
+    """Whether no record arrives within this time."""
     with anyio.move_on_after(seconds):
         async for _ in source:
             return False

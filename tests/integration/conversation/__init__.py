@@ -1,1 +1,1 @@
-"""The same script of requests told to two brokers, and what they answered compared field by field."""
+"""Sends the same script of requests to two brokers, and compares their responses field by field."""

@@ -1,4 +1,4 @@
-"""What is said to somebody who lacks rights, from the first refusal to the last right that was missing."""
+"""Requests of a user without permissions, which are then granted one after the other."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ANY, _LITERAL, _ALLOW, _DENY = 1, 3, 3, 2
 def grant(
     talk: Talk, on: int, name: str, operation: int, permission: int = _ALLOW, principal: str = STRANGER.name
 ) -> None:
-    """Until the broker knows of it."""
+    """Create an ACL, and wait until the broker applies it."""
     rule = AclCreation(on, name, _LITERAL, f"User:{principal}", "*", operation, permission)
     made = talk.quietly(CreateAclsRequest([rule]), "root")
     assert made.results[0].error_code == 0, made
@@ -34,7 +34,7 @@ def grant(
 
 
 def scene(talk: Talk, label: str) -> Sharer:
-    """A topic with records and a group; the stranger's member of it, who speaks from now on."""
+    """Create a topic with records and a group. Returns the stranger's member, which sends all further requests."""
     topic, group = talk.topic(f"topic-{label}"), talk.group(f"group-{label}")
     talk.produce(topic, (10,))
     one = Sharer(talk, group, topic, "insider")

@@ -1,4 +1,4 @@
-"""Share-partitions that nobody has fetched before: a broker loads them meanwhile, and answers with what it has."""
+"""Share-partitions that weren't fetched before: the broker answers with what it has while it loads them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.integration.conversation.talk import Talk
 
 
 def two_cold_partitions(talk: Talk) -> None:
-    """The first fetch is answered with the one that was loaded first, the second with the other."""
+    """The first fetch returns the partition that was loaded first, the second fetch the other."""
     one = scene(talk, 50, partitions=2)
     talk.produce(one.topic, [50], partition=1)
     show(talk, one.group)
@@ -24,7 +24,7 @@ def two_cold_partitions(talk: Talk) -> None:
 
 
 def a_session_that_saw_one_of_two(talk: Talk) -> None:
-    """Of a partition that was loaded, and of which nobody got anything, no offset is known."""
+    """The start offset of a partition that was loaded, but not fetched from, is unknown."""
     one = scene(talk, 50, partitions=2)
     talk.produce(one.topic, [50], partition=1)
     one.fetch(0, partitions=[0, 1], wait_ms=5000)
@@ -35,7 +35,7 @@ def a_session_that_saw_one_of_two(talk: Talk) -> None:
 
 
 def one_cold_partition_has_records(talk: Talk) -> None:
-    """What is loaded first has nothing: the fetch waits for the other."""
+    """The partition that is loaded first is empty: the fetch waits for the other."""
     one = scene(talk, partitions=2)
     talk.produce(one.topic, [50], partition=1)
     one.fetch(0, partitions=[0, 1], wait_ms=5000)
@@ -45,19 +45,19 @@ def one_cold_partition_has_records(talk: Talk) -> None:
 
 
 def cold_ones_join_a_session(talk: Talk) -> None:
-    """Nobody waits for them while a loaded one has records."""
+    """The fetch doesn't wait for them while a loaded one has records."""
     one = scene(talk, 50, partitions=3)
     for partition in (1, 2):
         talk.produce(one.topic, [50], partition)
     one.fetch(0, wait_ms=5000)
     talk.produce(one.topic, [50])
     one.fetch(partitions=[1, 2], wait_ms=5000)
-    one.gather(100)  # nothing tells when both have been loaded: they may come in one answer or in two
+    one.gather(100)  # there is no way to tell when both are loaded: they arrive in one response or in two
     one.fetch(wait_ms=100)
 
 
 def cold_partitions_and_a_fetch_of_no_records(talk: Talk) -> None:
-    """Nothing is loaded for it, however often it asks."""
+    """The partitions aren't loaded for such a fetch, however often it is repeated."""
     one = scene(talk, 50, partitions=2)
     talk.produce(one.topic, [50], partition=1)
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""What brokers since 4.4 write into dead letters. Letters are noted without times, by their origins."""
+"""What brokers since 4.4 write into dead letters. Letters are noted without timestamps, sorted by origin."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ENABLED = {f"{PREFIX}group.enable": "true"}
 
 
 def letters(talk: Talk, topic: str, topic_id: bytes, partitions: int, count: int) -> None:
-    """Waits until there are so many, and notes them."""
+    """Wait until there are `count` dead letters, and note them."""
     deadline = time.monotonic() + DEADLINE_S
     while True:
         found = [row for index in range(partitions) for row in _read(talk, topic_id, index)]
@@ -56,7 +56,7 @@ def _text(value: bytes | None) -> str:
 
 
 def _fill(talk: Talk, topic: str, partition: int) -> None:
-    """Six records with headers, and three compressed ones of which one has no value."""
+    """Six records with headers, and three compressed ones, of which one has no value."""
     now = time.time_ns() // 1_000_000
     plain, packed = BatchBuilder(), BatchBuilder(compression=Compression.GZIP)
     for number in range(6):
@@ -70,7 +70,7 @@ def _fill(talk: Talk, topic: str, partition: int) -> None:
 
 
 def _settle(talk: Talk, topic: str, group: str, partitions: int) -> Sharer:
-    """Three are rejected, two delivered too often; one is accepted, and one was said not to exist."""
+    """Three records are rejected, two reach the delivery limit, one is accepted, one acknowledged as a gap."""
     one = Sharer(talk, group, topic, "one")
     one.join(partitions)
     for index in range(partitions):
@@ -119,7 +119,7 @@ def locks_that_run_out(talk: Talk) -> None:
 
 
 def graves_that_will_not_do(talk: Talk) -> None:
-    """Without the prefix, without the permission: archived all the same."""
+    """Dead-letter topics without the prefix or without permission: the records are archived anyway."""
     origin = talk.topic("orders")
     plain, forbidden = talk.topic("grave", 1, _ENABLED), talk.topic("dlq.forbidden")
     for number, grave in enumerate((plain, forbidden)):
@@ -134,7 +134,7 @@ def graves_that_will_not_do(talk: Talk) -> None:
 
 
 def a_grave_is_made(talk: Talk) -> None:
-    """Where the broker may."""
+    """The broker creates the dead-letter topic, if it may."""
     origin, grave = talk.topic("orders"), talk.name("dlq.made")
     group = talk.group("g", {f"{PREFIX}topic.name": grave})
     one = Sharer(talk, group, origin, "one")

@@ -1,4 +1,4 @@
-"""What is handed out, how often, and what becomes of it."""
+"""Which records are acquired, how often, and what happens to them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _ranges(answer: Any) -> list[tuple[int, int]]:
 
 
 def sizes(talk: Talk) -> None:
-    """Batch-optimized fetches end with a batch of the log; `batch_size` says where they are cut."""
+    """Batch-optimized fetches end at the end of a batch in the log; `batch_size` splits the acquired ranges."""
     one = scene(talk, 10, 10, 10, 50, 20, 100, 100)
     one.fetch(most=15, wait_ms=5000)
     one.fetch(most=15, batch_size=5)
@@ -79,7 +79,7 @@ def released_records_come_first(talk: Talk) -> None:
 
 
 def many_deliveries(talk: Talk) -> None:
-    """From half of the limit on, ever fewer are handed out together."""
+    """From half of the delivery limit on, fewer and fewer records are acquired together."""
     for limit in (2, 3, 4, 5, 7, 10):
         one = scene(talk, 30, 10, label=f"limit-{limit}", share_delivery_count_limit=str(limit))
         answer = one.fetch(wait_ms=5000)
@@ -210,7 +210,7 @@ def acknowledgements(talk: Talk) -> None:
 
 
 def locks_run_out(talk: Talk) -> None:
-    """All together: where records have parted ways, each has a timer of its own, in an order that nobody promises."""
+    """All locks expire together: records in different states have separate timers, which expire in no fixed order."""
     one = scene(talk, 10, share_record_lock_duration_ms="1000", share_delivery_count_limit="2")
     one.fetch(wait_ms=5000)
     one.fetch(wait_ms=5000)
@@ -296,7 +296,7 @@ def transactions(talk: Talk) -> None:
 
 
 def aborted_records_in_front(talk: Talk) -> None:
-    """More of them than are asked for."""
+    """More aborted records than the fetch asks for."""
     one = scene(talk, share_isolation_level="read_committed")
     warm_up(talk, one, 1)
     producer = _Producer(talk, one.topic)
@@ -310,7 +310,7 @@ def aborted_records_in_front(talk: Talk) -> None:
 
 
 class _Producer:
-    """A transactional one."""
+    """A transactional producer."""
 
     def __init__(self, talk: Talk, topic: str) -> None:
         self.talk = talk
@@ -356,7 +356,7 @@ class _Producer:
             version=4,
         )
         assert not answer.error_code
-        # The marker comes after the answer.
+        # The marker is written after the response.
         self.talk.wait_for(
             lambda: ListOffsetsRequest(-1, 0, rows),
             lambda a: a.topics[0].partitions[0].offset > before,

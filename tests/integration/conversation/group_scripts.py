@@ -1,4 +1,4 @@
-"""What is said to a group coordinator: joining, staying, leaving, describing."""
+"""Requests to the group coordinator: joining, heartbeats, leaving, describing."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def two_members(talk: Talk) -> None:
     describe(talk, group)
     two.join(1)
     describe_sorted(talk, group)
-    # What changes is told with the next heartbeat.
+    # The next heartbeat has the changed assignment.
     talk.wait_for(lambda: one.heartbeat(one.member_epoch), lambda a: a.member_epoch == two.member_epoch)
     one.member_epoch = two.member_epoch
     beat(talk, one, one.member_epoch)
@@ -105,7 +105,7 @@ def two_members(talk: Talk) -> None:
 
 def subscriptions(talk: Talk) -> None:
     topic, group = talk.topic("orders", 2), talk.group("g")
-    # Until the coordinator has heard of the topic: to hear of it later would be an epoch more.
+    # Wait until the coordinator knows the topic: learning of it later would increase the group epoch once more.
     scout = Sharer(talk, talk.group("scouts"), topic, "scout")
     scout.join(2)
     scout.leave()
@@ -182,7 +182,7 @@ def sessions_end(talk: Talk) -> None:
 
 
 def too_many_members(talk: Talk) -> None:
-    """The brokers of this conversation have room for three in a group."""
+    """The brokers of this conversation allow three members per group."""
     topic, group = talk.topic("orders"), talk.group("g")
     members = [Sharer(talk, group, topic, f"member-{number}") for number in range(4)]
     for member in members:
@@ -210,7 +210,7 @@ def _adopts(sharer: Sharer, partitions: int) -> Any:
 
 
 def describe_sorted(talk: Talk, group: str) -> None:
-    """Members in the order of their names: brokers list them in any."""
+    """Note the members sorted by their topics: brokers list them in any order."""
     answer = talk.quietly(ShareGroupDescribeRequest([group]))
     members = sorted(answer.groups[0].members, key=lambda each: each.subscribed_topic_names)
     talk.note(

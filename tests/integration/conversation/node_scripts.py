@@ -1,4 +1,4 @@
-"""Requests that reach the wrong node of three, and a leader that moves. Nodes are noted by their part in it."""
+"""Requests to the wrong one of three nodes. Nodes are noted by their role."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _coordinator(talk: Talk, kind: int, key: str) -> Address:
 
 
 def _others(talk: Talk, address: Address) -> list[Address]:
-    """All other nodes."""
+    """The addresses of all other nodes."""
     brokers = talk.quietly(MetadataRequest(topics=[])).brokers
     return [(each.host, each.port) for each in brokers if each.port != address[1]]
 

@@ -1,4 +1,4 @@
-"""What administrators say about a share group's offsets."""
+"""Admin requests for the offsets of share groups."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def offsets_are_reset(talk: Talk) -> None:
 
 
 def resets(talk: Talk) -> None:
-    """A group without a choice begins at the end; a partition that comes later is read from its beginning."""
+    """`share.auto.offset.reset`. With `latest`, a partition that is added later is read from its start."""
     topic = talk.topic("orders", 1)
     talk.produce(topic, [10])
     for label, reset in (

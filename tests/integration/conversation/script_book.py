@@ -1,4 +1,4 @@
-"""All scripts, and telling one to a broker."""
+"""All scripts, and a function that runs one on a broker."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SCRIPTS: dict[str, Script] = {
 
 
 def tell(script: Script, address: tuple[str, int], user: User | None = None) -> list[Entry]:
-    """What the broker answered, to somebody who logs in as this user."""
+    """Run a script, logged in as this user. Returns the broker's responses."""
     with Talk(address, user) as talk:
         script(talk)
         return talk.log

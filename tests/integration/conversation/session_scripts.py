@@ -1,4 +1,4 @@
-"""Share sessions: opening, going on, ending, and everything that isn't allowed."""
+"""Share sessions: how they are opened, continued and closed, and everything that isn't allowed."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def a_connection_ends(talk: Talk) -> None:
     _until_given_back(talk, one, 1)
     one.fetch(0, wait_ms=5000)
     one.acknowledge((1, 1, ACCEPT))
-    # Another connection may go on with the session, which ends with the first one nevertheless.
+    # Another connection may continue the session, but the session ends with the first one.
     one.via = "elsewhere"
     one.fetch()
     one.acknowledge((2, 2, ACCEPT))
@@ -98,10 +98,10 @@ def a_connection_ends(talk: Talk) -> None:
 
 
 def _until_given_back(talk: Talk, one: Sharer, offset: int) -> None:
-    """Until another member can have the record; it gives it back at once.
+    """Wait until another member can acquire the record, which it releases at once.
 
-    By an acknowledgement, whose answer comes when the records are free again. What a session ends with is given back in
-    the background: a real broker's next fetch may find some of it still on its way.
+    It releases with an acknowledgement, which is answered when the records are available again. What a session holds
+    when it ends is released in the background: on a real broker, some of it may not be available to the next fetch yet.
     """
     other = Sharer(talk, one.group, one.topic, "other")
     found = talk.wait_for(
@@ -123,7 +123,7 @@ def _acquired(answer: ShareFetchResponse) -> list[AcquiredRecords]:
 
 
 def topics_that_nobody_knows(talk: Talk) -> None:
-    """Of a session, or of its opening: before 4.4 that is an error of everything, though the session goes on."""
+    """Unknown topics in a session or when it opens. Before 4.4 the whole request fails, but the session continues."""
     one = scene(talk, 10)
     warm_up(talk, one, 1)
     one.open()
@@ -162,7 +162,7 @@ def partitions_come_and_go(talk: Talk) -> None:
 
 
 def warm_up(talk: Talk, one: Sharer, partitions: int) -> None:
-    """Until the share-partitions are loaded: a broker may take its time, and answers without them meanwhile."""
+    """Wait until the share-partitions are loaded: before that, a broker answers without them."""
     other = Sharer(talk, one.group, one.topic, "warm")
     talk.wait_for(
         lambda: other.fetch_request(0, partitions=range(partitions), wait_ms=100),
@@ -239,12 +239,12 @@ def malformed(talk: Talk) -> None:
 
 
 def a_parked_fetch_is_overtaken(talk: Talk) -> None:
-    """By an acknowledgement on another connection: it ends when its time is up, and the session is fine."""
+    """An acknowledgement arrives on another connection: the fetch ends after its max wait, the session continues."""
     one = scene(talk, 10)
     one.fetch(0, wait_ms=5000)
     parked = one.fetch_request(wait_ms=2000)
     talk.send(parked, one.via)
-    time.sleep(1.0)  # nothing tells when a request has been parked
+    time.sleep(1.0)  # there is no way to tell when a request has been parked
     one.epoch += 1
     first, one.via = one.via, "other"
     one.acknowledge((0, 4, ACCEPT))
@@ -266,7 +266,7 @@ def a_topic_goes(talk: Talk) -> None:
 
 
 def too_many_sessions(talk: Talk) -> None:
-    """The brokers of this conversation have room for eight."""
+    """The brokers of this conversation allow eight sessions."""
     one = scene(talk, 10)
     members = [Sharer(talk, one.group, one.topic, f"member-{number}") for number in range(9)]
     for member in members:

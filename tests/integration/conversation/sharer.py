@@ -1,4 +1,4 @@
-"""A member of a share group in a conversation: makes the requests that scripts send, and counts session epochs."""
+"""A member of a share group in a conversation: builds the requests of scripts, and counts session epochs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Range = tuple[int, int, int | Sequence[int]]
 
 
 class Sharer:
-    """One member on one topic, on a connection of its own."""
+    """One member on one topic, with a separate connection."""
 
     def __init__(
         self, talk: Talk, group: str, topic: str, label: str = "member", via: str | None = None
@@ -45,7 +45,7 @@ class Sharer:
         )
 
     def join(self, partitions: int = 1) -> None:
-        """Until as many partitions are assigned; not compared."""
+        """Join, and wait until at least `partitions` are assigned. Responses aren't compared."""
         requests = iter([self.heartbeat(0, [self.topic])])
 
         def is_assigned(answer: ShareGroupHeartbeatResponse) -> bool:
@@ -72,7 +72,7 @@ class Sharer:
         forget: Iterable[int] = (),
         **fields: Any,
     ) -> ShareFetchRequest:
-        """Without `partitions`: partition 0 when the session opens, else those that are acknowledged."""
+        """Default of `partitions`: partition 0 when the session opens, later those with acknowledgements."""
         epoch = self.epoch if epoch is None else epoch
         acks = acks or {}
         if partitions is None:
@@ -98,14 +98,14 @@ class Sharer:
         return ShareFetchRequest(**values | fields)
 
     def fetch(self, epoch: int | None = None, **options: Any) -> ShareFetchResponse:
-        """Compared. The epoch goes on when the session did."""
+        """Fetch, and compare the response. The epoch is increased if the session continues."""
         request = self.fetch_request(epoch, **options)
         answer = self.talk.ask(request, self.via)
         self._go_on(request.share_session_epoch, answer.error_code)
         return answer
 
     def gather(self, records: int) -> None:
-        """Fetch until so many records were acquired. Which they are is compared, not in how many answers they come."""
+        """Fetch until this many records are acquired. Compares which they are, but not the number of responses."""
         acquired: list[tuple[int, int, int]] = []
         while sum(last - first + 1 for _, first, last in acquired) < records:
             answer = self.talk.quietly(self.fetch_request(wait_ms=5000), self.via)
@@ -121,7 +121,7 @@ class Sharer:
         self.talk.note("gathered", sorted(acquired))
 
     def open(self, **options: Any) -> None:
-        """Open a session and fetch nothing; not compared. The share-partition may not be loaded yet."""
+        """Open a session without fetching records. Not compared, since the share-partition may not be loaded yet."""
         request = self.fetch_request(0, **{"most": 0} | options)
         answer = self.talk.quietly(request, self.via)
         self._go_on(0, answer.error_code)
@@ -129,7 +129,7 @@ class Sharer:
     def acknowledge(
         self, *ranges: Range, epoch: int | None = None, partition: int = 0, **fields: Any
     ) -> ShareAcknowledgeResponse:
-        """Compared."""
+        """Acknowledge, and compare the response."""
         return self.acknowledge_many({partition: ranges}, epoch, **fields)
 
     def acknowledge_many(

@@ -1,4 +1,4 @@
-"""What is said to a share coordinator: the five state requests."""
+"""The five state requests to a share coordinator."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Row = tuple[int, int, int, int]
 
 
 class Coordinator:
-    """Speaks about share-partitions of one group and one topic."""
+    """Sends requests for share-partitions of one group and one topic."""
 
     def __init__(self, talk: Talk, topic_id: bytes, group: str) -> None:
         self.talk = talk
@@ -39,7 +39,7 @@ class Coordinator:
             lambda: FindCoordinatorRequest(key_type=2, coordinator_keys=[key]),
             lambda answer: answer.coordinators[0].error_code == 0,
         )
-        # The coordinator may be loading still, or not have heard of the topic.
+        # The coordinator may still be loading, or may not know the topic yet.
         self.talk.wait_for(
             lambda: self._summary(partition),
             lambda answer: answer.results[0].partitions[0].error_code not in (3, 14, 15, 16),

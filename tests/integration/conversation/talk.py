@@ -1,7 +1,7 @@
-"""One conversation with one broker: asks by hand-made requests, and keeps what was answered in a comparable form.
+"""One conversation with one broker: sends hand-made requests, and keeps the responses in a comparable form.
 
-Names and ids that must differ between two brokers are replaced by what the script calls them. Left out are times, and
-error texts but for those that administrators' tools show as they are.
+Names and ids that differ between two brokers are replaced by the script's labels for them. Times are left out, and so
+are error texts, except those that admin tools show unchanged.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _GROUP_RESOURCE, _SET = 32, 0
 
 
 class Connection:
-    """A socket on which requests are sent now and answered later."""
+    """A socket on which requests are sent, and responses received later."""
 
     def __init__(self, address: tuple[str, int], versions: dict[int, int], user: User | None = None) -> None:
         self._socket = socket.create_connection(address, timeout=DEADLINE_S)
@@ -87,7 +87,7 @@ class Connection:
             assert answer.error_code == 0, answer
 
     def send(self, request: Request[Any], version: int | None = None) -> int:
-        """The highest version that both sides know, unless told otherwise; gives it."""
+        """The default is the highest version that both sides support. Returns the version."""
         if version is None:
             version = self._versions[request.API_KEY]
         self._socket.sendall(encode_request(request, version, next(self._numbers), "talk"))
@@ -97,7 +97,7 @@ class Connection:
         while not self._arrived:
             chunk = self._socket.recv(1 << 20)
             if not chunk:
-                raise ConnectionError("the broker hung up")
+                raise ConnectionError("the broker closed the connection")
             self._arrived += self._splitter.feed(chunk)
         return decode_response(kind, version, self._arrived.pop(0))[1]
 
@@ -106,10 +106,10 @@ class Connection:
 
 
 class Talk:
-    """A conversation; `log` has what was answered."""
+    """A conversation. `log` has the responses."""
 
     def __init__(self, address: tuple[str, int], user: User | None = None) -> None:
-        """`user`: as whom connections log in from now on."""
+        """`user`: log in new connections as this user."""
         self.log: list[Entry] = []
         self.mark = uuid.uuid4().hex[:6]
         self.topic_ids: dict[str, bytes] = {}
@@ -133,20 +133,20 @@ class Talk:
     # --- asking
 
     def ask(self, request: Request[ResponseT], via: str = "main") -> ResponseT:
-        """Ask, and keep the answer."""
+        """Send a request, and keep its response."""
         self.send(request, via)
         return self.receive(request, via)
 
     def quietly(
         self, request: Request[ResponseT], via: str = "main", version: int | None = None
     ) -> ResponseT:
-        """Ask for something that isn't compared."""
+        """Send a request whose response isn't compared."""
         connection = self.connection(via)
         version = connection.send(request, version)
         return connection.receive(request.RESPONSE, version)  # type: ignore[return-value]
 
     def send(self, request: Request[ResponseT], via: str = "main") -> None:
-        """Ask, without waiting: `receive` takes the answer."""
+        """Send a request without waiting: `receive` returns the response."""
         self.connection(via).send(request)
 
     def receive(self, request: Request[ResponseT], via: str = "main") -> ResponseT:
@@ -163,18 +163,18 @@ class Talk:
         version: int | None = None,
         via: str = "main",
     ) -> ResponseT:
-        """Ask quietly until the answer is good."""
+        """Repeat a request until the response is good. Responses aren't compared."""
         deadline = time.monotonic() + DEADLINE_S
         while True:
             answer = self.quietly(request(), via, version)
             if good(answer):
                 return answer
             if time.monotonic() > deadline:
-                raise AssertionError(f"never good: {answer}")
+                raise AssertionError(f"no good response in time; the last one: {answer}")
             time.sleep(0.05)
 
     def note(self, what: str, value: object) -> None:
-        """Keep something else that must be equal."""
+        """Keep another value that must be equal."""
         self.log.append((what, self._comparable(value)))
 
     def connection(self, name: str) -> Connection:
@@ -184,7 +184,7 @@ class Talk:
         return self._connections[name]
 
     def send_to(self, name: str, address: tuple[str, int]) -> None:
-        """From now on this connection is with another node."""
+        """Connect this connection to another node from now on."""
         self._addresses[name] = address
         if name in self._connections:
             self.hang_up(name)
@@ -195,21 +195,21 @@ class Talk:
     # --- names
 
     def name(self, label: str) -> str:
-        """A name of this conversation's own; `label` stands for it in the log."""
+        """A unique name. The log has `label` instead of it."""
         unique = f"{label}-{self.mark}"
         self._names[unique] = label
         return unique
 
     def member(self, label: str) -> str:
-        """A member id."""
+        """A new member id."""
         chosen = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         self._names[chosen] = label
         return chosen
 
-    # --- setting the scene
+    # --- setup
 
     def topic(self, label: str, partitions: int = 1, settings: Mapping[str, str] | None = None) -> str:
-        """Create a topic, and learn its id."""
+        """Create a topic, and look up its id."""
         name = self.name(label)
         configs = [CreatableTopicConfig(key, value) for key, value in (settings or {}).items()]
         answer = self.quietly(CreateTopicsRequest([CreatableTopic(name, partitions, 1, configs=configs)]))
@@ -227,7 +227,7 @@ class Talk:
         return name
 
     def group(self, label: str, settings: Mapping[str, str] | None = None) -> str:
-        """Name a share group that reads from the earliest record, and has these settings."""
+        """Configure a share group that starts at the earliest record. Returns its name."""
         name = self.name(label)
         wanted = {"share.auto.offset.reset": "earliest"} | dict(settings or {})
         self.configure_group(name, wanted)
@@ -243,7 +243,7 @@ class Talk:
             IncrementalAlterConfigsRequest([AlterConfigsResource(_GROUP_RESOURCE, name, configs)])
         )
         assert answer.responses[0].error_code == 0, answer
-        # A real broker hears of it from its controller, a moment later.
+        # A real broker learns of it from its controller, with a delay.
         asked = DescribeConfigsResource(_GROUP_RESOURCE, name, list(settings))
         self.wait_for(
             lambda: DescribeConfigsRequest([asked]),
@@ -251,7 +251,7 @@ class Talk:
         )
 
     def produce(self, topic: str, sizes: Iterable[int] = (10,), partition: int = 0) -> None:
-        """Append one batch for each size, each in a request of its own."""
+        """Append one batch of each size, each in a separate request."""
         for size in sizes:
             builder = BatchBuilder()
             for number in range(size):
@@ -263,7 +263,7 @@ class Talk:
     ) -> None:
         rows = [PartitionProduceData(partition, bytes(builder.build()))]
         data = [TopicProduceData(topic_id=self.topic_ids[topic], partition_data=rows)]
-        # A leader may not know yet that it is one.
+        # A broker may not know yet that it is the leader.
         answer = self.wait_for(
             lambda: ProduceRequest(transactional_id, -1, 10_000, data),
             lambda answer: (
@@ -273,7 +273,7 @@ class Talk:
         )
         assert answer.responses[0].partition_responses[0].error_code == 0, answer
 
-    # --- what is kept
+    # --- comparable values
 
     def _comparable(self, value: Any, left_out: Set[str] = _LEFT_OUT, field: str = "") -> Any:
         if isinstance(value, dict):
@@ -292,7 +292,7 @@ class Talk:
 
 
 def _place(item: Any) -> Any:
-    """Brokers list topics, partitions and groups in any order."""
+    """The sort key: brokers list topics, partitions and groups in any order."""
     if not isinstance(item, dict):
         return 0, "", ""
     partition = item.get("partitionIndex", item.get("partition", 0))
@@ -300,7 +300,7 @@ def _place(item: Any) -> Any:
 
 
 def codes(value: Any) -> set[int]:
-    """Every error code in what was answered."""
+    """Every error code in a response."""
     if isinstance(value, dict):
         own = {each for key, each in value.items() if key.lower().endswith("errorcode")}
         return own.union(*map(codes, value.values()))

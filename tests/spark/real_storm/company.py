@@ -1,4 +1,4 @@
-"""Another consumer of the group, beside the query: takes its share, a record at a time, and finishes it."""
+"""Another consumer of the group besides the query, which processes its share of the records one by one."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ _MOST = 50
 
 
 class Company:
-    """`done`: which records it has worked on, and when it was last given each. Their acceptance is sent then, and the
-    answer may be lost: so it can't be known of each of them whether it counts."""
+    """`done`: the records it has processed, and when each was last delivered to it.
+
+    It accepts them then, but the response may be lost: so it isn't always known whether an acceptance was confirmed.
+    """
 
     def __init__(self, bootstrap: str, group: str, topic: str, pause_s: float) -> None:
         self.done: dict[Where, float] = {}
@@ -28,7 +30,7 @@ class Company:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """In a thread of its own; what it fails by is raised at the end."""
+        """Run in a separate thread. Its exception is raised at the end."""
         with start_blocking_portal() as portal:
             future: Future[None] = portal.start_task_soon(self._work)
             try:

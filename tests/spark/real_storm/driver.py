@@ -1,8 +1,8 @@
-"""A driver of a real Spark in a storm, as a process that can be killed: one life of the query after another.
+"""A driver of a real Spark in a storm, as a process that can be killed. It runs the query repeatedly.
 
     python -m tests.spark.real_storm.driver FOLDER '{"bootstrap": …, "master": "local[2,3]", "fates": [ … ]}'
 
-The sink is idempotent by batch id: a folder of Parquet a batch, renamed into place when it is complete.
+The sink is idempotent by batch id: a folder of Parquet files for each batch, renamed when it is complete.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _LIFE_S, _DRAIN_S = 150, 300
 _TRIES = 4
-"""Of a life that ended otherwise than it was to."""
+"""How often a run of the query is repeated that didn't end as planned."""
 
 
 class Driver:
@@ -53,12 +53,12 @@ class Driver:
                 if self._is_fulfilled():
                     break
             else:
-                self.ledger.report("failed", why=f"never came to {self.fate}")
+                self.ledger.report("failed", why=f"the query never reached {self.fate}")
                 return
         self.spark.stop()
 
     def _session(self) -> SparkSession:
-        quick = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # no life is long enough for better code
+        quick = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # no run is long enough for better code to pay off
         settings = {
             "spark.driver.extraJavaOptions": quick,
             "spark.executor.extraJavaOptions": quick,
@@ -80,7 +80,7 @@ class Driver:
                 query.stop()
                 return
             self.ledger.report("drained")
-        except Exception as error:  # whatever ended the query
+        except Exception as error:  # anything that ends the query
             self.ledger.report("ended", why=_sentence(error), fate=self.fate.number)
 
     def _start(self, *, is_last: bool) -> StreamingQuery:
@@ -128,12 +128,12 @@ class Driver:
         deadline = time.monotonic() + _DRAIN_S
         while not (self.folder / "enough").exists():
             if time.monotonic() > deadline:
-                raise TimeoutError("nobody said that it is enough")
+                raise TimeoutError("the file 'enough' wasn't created in time")
             time.sleep(0.1)
 
 
 def _sentence(error: Exception) -> str:
-    """The last line of a traceback that says something."""
+    """The last line of a traceback that names an exception."""
     lines = [line.strip() for line in str(error).splitlines() if "Error" in line or "Exception" in line]
     return (lines[-1] if lines else str(error).strip().partition("\n")[0])[:300]
 

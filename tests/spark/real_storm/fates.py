@@ -1,6 +1,6 @@
-"""Where a life of a query is to end, and who dies there; and the ledger in which all processes write what happened.
+"""At which step each run of a query ends, and which process is killed; and the ledger to which all processes write.
 
-Decides what a storm goes through. Kills nobody itself.
+Only decides what happens in a storm. Doesn't kill processes itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 Step = Literal["planned", "logged", "read", "written", "committed", "asking", "answering"]
 Victim = Literal["runner", "driver", "both", "sink", "task"]
-"""The source's process; Spark's JVM with its Python; all of these; or nobody, but an exception is raised."""
+"""The source's process; Spark's JVM with its Python; both; or none, but the sink or a task raises an exception."""
 
 RUNNER_STEPS: tuple[Step, ...] = ("planned", "logged", "committed", "asking", "answering")
 SINK_STEPS: tuple[Step, ...] = ("read", "written")
@@ -26,13 +26,13 @@ WITH_SPARK: tuple[Victim, ...] = ("driver", "both")
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """Of one start of the query. Without a step it drains the topic, and ends in good order."""
+    """How one run of the query ends. Without a step, the query drains the topic, and ends normally."""
 
     number: int
     step: Step | None = None
     victim: Victim = "runner"
     after: int = 0
-    """Micro-batches that are planned before, so that something gets done."""
+    """How many micro-batches are planned before, so that there is progress."""
     seed: int = 0
 
     @classmethod
@@ -44,7 +44,7 @@ class Fate:
 
 
 def fates(random: Random, with_spark: int) -> list[Fate]:
-    """In any order: the runner at every step, what fails without a kill, and so many steps that take Spark along."""
+    """In random order: kills of the runner at every step, failures without a kill, and `with_spark` kills of Spark."""
     chosen: list[tuple[Step, Victim]] = [("read", "sink"), ("written", "sink"), ("read", "task")]
     chosen += [(step, "runner") for step in STEPS]
     chosen += [(step, random.choice(WITH_SPARK)) for step in random.sample(STEPS, with_spark)]
@@ -57,7 +57,7 @@ def fates(random: Random, with_spark: int) -> list[Fate]:
 
 
 class Ledger:
-    """Lines of JSON that survive whoever wrote them; `at` is the time."""
+    """A file of JSON lines, which survives the processes that write to it. `at` is the time."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "ledger"

@@ -1,4 +1,4 @@
-"""What came of a storm: is anything lost, emitted twice, worked on by two; and when did that happen."""
+"""Evaluates a storm: which records were lost, emitted twice, or processed by both consumers, and when."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ class Verdict:
     twice: list[Where]
     by_another: int
     doubled: Counter[str] = field(default_factory=Counter)
-    """Records that another consumer worked on as well, by the fault before: the step, or a broker; or because the other
-    had lost them, before this query got them."""
+    """Records that another consumer processed as well, by the preceding fault: the step, or a broker; or because the
+    other consumer had lost them before this query acquired them."""
     doubled_after_confirmed: list[Where] = field(default_factory=list)
-    """Of these, where the broker had confirmed the query's acceptance before another consumer got them."""
+    """Those of which the broker had confirmed the query's acceptance before another consumer acquired them."""
     lag: int = 0
     crashes: Counter[tuple[str, str]] = field(default_factory=Counter)
     """By step and victim."""
     tasks: Counter[str] = field(default_factory=Counter)
     strikes: int = 0
     endings: Counter[str] = field(default_factory=Counter)
-    """How starts of the query ended that were not killed along with their driver."""
+    """How runs of the query ended that were not killed together with their driver."""
     failures: list[str] = field(default_factory=list)
 
     def cells(self) -> list[str]:
-        """For the report: a crash point each, then who died, then the rest."""
+        """The report's row: each crash point, then which process was killed, then the rest."""
         points = []
         for step in STEPS:
             crashes = sum(count for (at, _), count in self.crashes.items() if at == step)

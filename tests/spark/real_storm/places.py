@@ -1,4 +1,4 @@
-"""Where a storm takes place: brokers that can be written to, asked, and struck."""
+"""The brokers of a storm, to which records can be produced, and whose nodes can be killed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Place(Protocol):
     def produce(self, topic: str, partition: int, count: int) -> None: ...
 
     def strike(self, random: Random) -> int:
-        """Kills a node and starts it again; says which."""
+        """Kill a node and restart it. Returns its id."""
         ...
 
 
@@ -91,7 +91,7 @@ class Real:
 
 @contextmanager
 def place(where: str, settings: Mapping[str, str]) -> Iterator[Place]:
-    """`embedded`, or a release of Kafka."""
+    """Start the brokers. `where`: `embedded`, or a release of Kafka."""
     if where == "embedded":
         with Broker(nodes=NODES, settings=settings) as broker:
             yield Embedded(broker)
@@ -102,7 +102,7 @@ def place(where: str, settings: Mapping[str, str]) -> Iterator[Place]:
 
 
 def ends(bootstrap: str, topic: str, partitions: int) -> dict[int, int]:
-    """Where the log of each partition ends."""
+    """The end offset of each partition."""
 
     async def ask() -> dict[int, int]:
         async with AdminClient(bootstrap) as admin:
@@ -115,7 +115,7 @@ def ends(bootstrap: str, topic: str, partitions: int) -> dict[int, int]:
 
 
 def lag(bootstrap: str, group: str, topic: str) -> int:
-    """What the group has still to get through, going by the broker."""
+    """The group's lag, as the broker reports it."""
 
     async def ask() -> int:
         async with AdminClient(bootstrap) as admin:

@@ -1,4 +1,4 @@
-"""What is in the sink: a folder of Parquet a batch, named by its id once it is complete."""
+"""Reads the sink: a folder of Parquet files for each batch, named by its id once it is complete."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def rows_of(folder: Path) -> list[Where]:
 
 
 def batches(sink: Path) -> dict[int, list[Where]]:
-    """Every batch that ever became complete."""
+    """All complete batches."""
     return {int(path.name): rows_of(path) for path in sink.iterdir() if path.name.isdecimal()}

@@ -1,7 +1,7 @@
-"""`format("kshare-storm")`: the source as it is, and at the chosen step of the chosen batch somebody is killed.
+"""`format("kshare-storm")`: the real source, plus a kill at the chosen step of the chosen batch.
 
-Runs in the query's runner and in the executors' workers. What it adds decides nothing about records: it writes down
-what happened, kills, and fails tasks.
+Runs in the query's runner and in the executors' workers. The additions don't affect decisions about records: they only
+record what happened, kill processes, and fail tasks.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kshare.spark.runner import Runner
 
 TASK_FAULTS = 0.08
-"""Of all tasks, that fail in their first attempt."""
+"""The share of tasks that fail in their first attempt."""
 
 
 class StormSource(KshareDataSource):
@@ -54,7 +54,7 @@ class StormSource(KshareDataSource):
         return StormReader(ReadOptions.parse(dict(self.options), is_streaming=True), told)
 
     def _part(self) -> dict[str, Any]:
-        """What is for the storm; the source itself refuses options that it doesn't know."""
+        """Take out the storm's option, because the source refuses unknown options."""
         if "storm" in self.options:
             self._told: dict[str, Any] = json.loads(self.options.pop("storm"))
         return self._told
@@ -62,7 +62,7 @@ class StormSource(KshareDataSource):
 
 @dataclass
 class StormPartition(RangePartition):
-    """`fault`: what happens to the task: raise, always, kill, daemon, executor, or nothing."""
+    """`fault`: what happens to the task: raise, always, kill, daemon, executor, or empty for nothing."""
 
     fault: str = ""
 
@@ -132,11 +132,11 @@ class StormReader(ShareStreamReader):
 
 
 class StormError(Exception):
-    """Meant to happen."""
+    """An intended failure."""
 
 
 class Hand:
-    """What strikes in the runner."""
+    """Causes the faults in the runner."""
 
     def __init__(self, folder: Path, fate: Fate) -> None:
         self.folder, self.fate = folder, fate
@@ -150,7 +150,7 @@ class Hand:
             strike(self.folder, self.fate)
 
     def is_due(self, step: Step) -> bool:
-        """Once."""
+        """Whether to strike at this step. True only once."""
         if self._has_struck or self.fate.step != step or self.batches < self.fate.after:
             return False
         self._has_struck = True
@@ -167,7 +167,7 @@ class Hand:
         return self._random.choice(kinds)
 
     def watch(self, runner: Runner) -> None:
-        """Acceptances leave, and are answered, where no call of Spark's is."""
+        """Patch the member, since acceptances are sent and confirmed outside of Spark's calls."""
         holdings = runner._member._holdings
         custody = holdings.custody
         apply, on_confirmed, confirmed = holdings.apply, holdings.on_confirmed, custody.confirmed
@@ -192,7 +192,7 @@ class Hand:
 
 
 def strike(folder: Path, fate: Fate) -> None:
-    """Who kills itself comes last."""
+    """Kill the victims. If this process is one of them, it is the last."""
     Ledger(folder).report("crash", **fate.told())
     doomed = [pid for pid in _pids(folder, fate.victim) if pid != os.getpid()]
     for pid in doomed:

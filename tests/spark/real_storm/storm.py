@@ -1,6 +1,6 @@
-"""A storm over a query in a real Spark: drivers that are started again and again, load, company, and brokers that die.
+"""A storm over a query in a real Spark: drivers that are restarted repeatedly, load, another consumer, broker kills.
 
-Decides how often what happens. What came of it is for `judging` to say.
+Decides how often each fault happens. The results are evaluated by `judging`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SETTINGS = {
     "group.share.min.session.timeout.ms": "6000",
     "group.share.heartbeat.interval.ms": "1000",
     "group.share.min.heartbeat.interval.ms": "1000",
-    "group.share.delivery.count.limit": "10",  # each crash costs what is acquired a delivery, and the default is 5
+    "group.share.delivery.count.limit": "10",  # each crash costs acquired records a delivery; the default is 5
 }
 _BACKLOG = 4_000
 _BATCH = 500
@@ -42,7 +42,7 @@ _GONE_S = 60.0
 
 
 class Storm:
-    """`total`: so many records at least; more, where the query is through with them before its last fate."""
+    """`total`: the least number of records. There are more if the query has processed them before its last fate."""
 
     def __init__(
         self,
@@ -62,12 +62,12 @@ class Storm:
         self.company = Company(place.bootstrap, GROUP, TOPIC, _COMPANY_PAUSE_S)
         self.mark = uuid.uuid4().hex
         self.drivers = 0
-        # With fewer partitions than members all of them share each: otherwise every member would have its own.
+        # With fewer partitions than members, all members share each. Otherwise every member would have its own.
         self.partitions = 4 if is_alone else 1
         (folder / "sink").mkdir(parents=True)
 
     def rage(self) -> None:
-        """Until every fate is fulfilled, everything is drained, and nobody is left of all the processes."""
+        """Run until every fate has happened, the topic is drained, and all processes have ended."""
         plan = fates(self.random, _WITH_SPARK)
         self.place.begin(TOPIC, self.partitions, GROUP)
         with nullcontext() if self.is_alone else self.company.at_work(), ExitStack() as life:
@@ -120,11 +120,11 @@ class Storm:
             tail = said.read_text(encoding="utf-8", errors="replace")[-2000:]
             self.ledger.report("failed", why=f"a driver ended by {done.returncode}: {tail}")
 
-    # --- what goes on beside it
+    # --- running beside it
 
     @contextmanager
     def _feeding(self, crashes: int) -> Iterator[None]:
-        """Something to do for the query as long as it has fates ahead; then what is missing of the total."""
+        """Produce records as long as there are fates ahead, and then the rest of the total."""
         stop = Event()
 
         def feed() -> None:
@@ -160,10 +160,10 @@ class Storm:
         with _thread(strike, stop):
             yield
 
-    # --- what is left of processes
+    # --- remaining processes
 
     def _processes(self) -> list[int]:
-        """Whoever descends from one of our drivers."""
+        """All descendants of our drivers."""
         found = []
         for folder in Path("/proc").iterdir():
             if folder.name.isdecimal():
@@ -181,7 +181,7 @@ class Storm:
             time.sleep(0.2)
 
     def _kill_what_is_left(self) -> None:
-        """Where the storm itself broke down."""
+        """Kill our processes if the storm itself failed."""
         if self.ledger.read("drained"):
             return
         for pid in self._processes():

@@ -1,4 +1,4 @@
-"""Contenders in processes of their own: what they say, what they cost, and that they end."""
+"""Contenders in their own processes: their output, their CPU time, and their end."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def _python(source: str) -> list[str | Path]:
     return [sys.executable, "-c", source]
 
 
-def test_lines_of_several_come_in_one_queue_and_say_whose_they_are() -> None:
+def test_lines_of_all_children_are_in_one_queue_with_their_child() -> None:
     with children([_python("print('a', end='')"), _python("print('b')")]) as ((one, two), lines):
         said = [next_line(lines, time.monotonic() + DEADLINE_S) for _ in range(4)]
     assert {(line.child, line.text) for line in said} == {(one, "a"), (two, "b"), (one, None), (two, None)}
 
 
-def test_the_end_of_the_block_is_the_end_of_their_input() -> None:
+def test_end_of_the_block_closes_the_childs_input() -> None:
     with children([_python("import sys; sys.stdin.read(); print('over')")]) as ((child,), _):
         pass
     assert child.end() is child.usage
@@ -33,19 +33,19 @@ def test_the_end_of_the_block_is_the_end_of_their_input() -> None:
         os.kill(child.pid, 0)
 
 
-def test_what_a_child_used_is_known_at_its_end() -> None:
+def test_resource_usage_is_known_when_the_child_has_ended() -> None:
     with children([_python("sum(range(3_000_000))")]) as ((child,), _):
         usage = child.end()
     assert usage.ru_utime + usage.ru_stime > 0
 
 
-def test_a_failure_shows_what_the_child_complained_of() -> None:
+def test_failure_includes_the_childs_error_output() -> None:
     with children([_python("raise SystemExit('no broker here')")]) as ((child,), lines):
         assert next_line(lines, time.monotonic() + DEADLINE_S).text is None
         assert "no broker here" in str(child.failure("ended early"))
 
 
-def test_silence_ends_at_the_deadline() -> None:
+def test_silent_child_is_an_error_at_the_deadline() -> None:
     with (
         children([_python("import sys; sys.stdin.read()")]) as (_, lines),
         pytest.raises(ChildError, match="printed anything in time"),
@@ -53,14 +53,14 @@ def test_silence_ends_at_the_deadline() -> None:
         next_line(lines, time.monotonic())
 
 
-def test_a_contender_tells_its_cpu_seconds_when_asked() -> None:
+def test_contender_returns_its_cpu_seconds() -> None:
     source = "from tools.benches.contenders.arguments import end_of_input; end_of_input().wait()"
     with children([_python(source)]) as ((child,), _):
         assert isinstance(child, Child)
         assert 0 < child.cpu_seconds() <= child.cpu_seconds()
 
 
-def test_a_program_is_built_once_for_each_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_is_built_once_for_each_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     built: list[Path] = []
 
@@ -75,9 +75,7 @@ def test_a_program_is_built_once_for_each_content(tmp_path: Path, monkeypatch: p
     assert len(built) == 2
 
 
-def test_a_program_that_cannot_be_built_leaves_nothing_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_build_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
     def build(folder: Path) -> None:

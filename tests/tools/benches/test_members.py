@@ -1,4 +1,4 @@
-"""What the members make of what their contenders say; every contest is between contenders that there are."""
+"""How members evaluate the output of their contenders, and whether contests name existing contenders and figures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.benches.study import Study
 
 @pytest.mark.parametrize("has_go", [True, False])
 @pytest.mark.parametrize("member", [consume, decode, embedded, latency, memory, sharing, spark, trace])
-def test_contests_are_between_contenders_and_over_figures_that_there_are(
+def test_contests_name_existing_contenders_and_figures(
     member: object, has_go: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(programs, "has_go", lambda: has_go)
@@ -26,12 +26,12 @@ def test_contests_are_between_contenders_and_over_figures_that_there_are(
         assert any("no Go" in remark for remark in study.remarks) is not has_go
 
 
-def test_a_metered_reader() -> None:
+def test_metered_reader() -> None:
     line = '{"records": 2000, "seconds": 0.5, "cpu": 0.004, "first": 1.25}'
     assert readers.metered([line], 2000, 9.0) == {"records": 4000, "CPU": 2.0, "first record": 1.25}
 
 
-def test_apaches_tool_is_read_from_its_first_record_to_its_end() -> None:
+def test_apaches_tool_is_measured_from_its_first_record_to_its_end() -> None:
     said = [
         "[main] INFO something",
         "start.time, end.time, data.consumed.in.MB, MB.sec, nMsg.sec, data.consumed.in.nMsg, fetch.time.ms",
@@ -46,18 +46,18 @@ def test_apaches_tool_is_read_from_its_first_record_to_its_end() -> None:
     }
 
 
-def test_one_who_works_while_three_wait() -> None:
+def test_one_busy_consumer_among_four() -> None:
     found = sharing.evaluate([[(10.0, 11.0), (11.0, 12.0)], [], [], []], records=2, ideal=0.5)
     assert found == {"time": 4.0, "least": 0, "most": 2, "busy": 25.0, "again": 0}
 
 
-def test_a_record_handled_twice_is_counted() -> None:
+def test_records_handled_twice_are_counted() -> None:
     found = sharing.evaluate([[(0.0, 1.0)], [(0.0, 1.0)]], records=1, ideal=1.0)
     assert found["again"] == 1
     assert found["busy"] == 100.0
 
 
-def test_everybody_gets_the_same_work_in_every_run() -> None:
+def test_work_is_the_same_in_every_run() -> None:
     first, second = sharing.handlers(500), sharing.handlers(500)
     assert first == second
     mixed = first["1 to 50 ms"]
@@ -65,7 +65,7 @@ def test_everybody_gets_the_same_work_in_every_run() -> None:
     assert 45 < max(mixed) <= 50
 
 
-def test_the_first_second_of_latencies_is_left_out() -> None:
+def test_first_second_of_latencies_is_left_out() -> None:
     slow_start = [9.0] * latency.LEFT_OUT
     found = latency.evaluate([*slow_start, *(n / 1000 for n in range(101))], [])
     assert found == {"in hand p50": pytest.approx(50), "in hand p99": pytest.approx(99)}
@@ -73,7 +73,7 @@ def test_the_first_second_of_latencies_is_left_out() -> None:
     assert both["acknowledged p50"] == pytest.approx(2)
 
 
-def test_growth_is_from_the_first_sample_to_the_last() -> None:
+def test_memory_growth_is_from_the_first_to_the_last_sample() -> None:
     samples = [30.0 + n for n in range(memory.SAMPLES)]
     found = memory.evaluate(samples)
     assert (found["1/10"], found["10/10"], found["growth"]) == (30.0, 39.0, 9.0)

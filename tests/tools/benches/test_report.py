@@ -1,4 +1,4 @@
-"""The data file and the page made of it: one member's figures replaced, the others left as they are."""
+"""The data file and the page generated from it. Only the figures of the measured member are replaced."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def data_of(folder: Path) -> dict[str, Any]:
     return found
 
 
-def test_the_page_is_made_of_the_data() -> None:
+def test_page_is_generated_from_the_data() -> None:
     docs = ROOT / "docs"
     said = (docs / PAGE).read_text(encoding="utf-8")
     assert page(data_of(docs)) == said, "run `python -m tools.benches.report docs`"
 
 
-def test_a_member_is_replaced_and_the_others_stay(tmp_path: Path) -> None:
+def test_measured_member_is_replaced_and_the_others_stay(tmp_path: Path) -> None:
     write(tmp_path, "tools/bench consume", {"consume": studied(250_000.0)})
     write(tmp_path, "tools/bench codecs", {"codecs": measured()})
     before = data_of(tmp_path)
@@ -63,7 +63,7 @@ def test_a_member_is_replaced_and_the_others_stay(tmp_path: Path) -> None:
     assert said.index("## Messages") < said.index("## Consuming")
 
 
-def test_an_entry_says_how_it_was_taken_and_holds_every_figure() -> None:
+def test_entry_has_its_command_and_every_figure() -> None:
     found = entry("tools/bench consume", studied())
     assert found["command"] == "tools/bench consume"
     assert found["machine"].startswith("Python 3.")
@@ -73,7 +73,7 @@ def test_an_entry_says_how_it_was_taken_and_holds_every_figure() -> None:
     assert found["ratios"] == {"records: kshare / confluent-kafka": {"low": 2.5, "middle": 2.5, "high": 2.5}}
 
 
-def test_figures_as_a_chart_and_a_table() -> None:
+def test_figures_are_shown_as_chart_and_table() -> None:
     said = page({"consume": entry("tools/bench consume", studied())})
     assert "kshare           ████████████████████████████████████████     250,000\n" in said
     assert "confluent-kafka  ████████████████                             100,000\n" in said
@@ -82,17 +82,17 @@ def test_figures_as_a_chart_and_a_table() -> None:
     assert "| confluent-kafka | 100,000 |  |\n" in said
 
 
-def test_a_suite_has_one_figure() -> None:
+def test_suite_has_one_figure() -> None:
     said = page({"codecs": entry("tools/bench codecs", measured())})
     assert "| | time, nanoseconds a message |\n" in said
     assert "| kshare | 2 |\n" in said
 
 
-def test_a_series_has_a_table_alone() -> None:
+def test_series_has_only_a_table() -> None:
     assert "█" not in page({"consume": entry("tools/bench consume", studied(is_series=True))})
 
 
-def test_what_the_page_begins_with() -> None:
+def test_page_starts_with_a_summary_of_ratios() -> None:
     found = dict(entry("tools/bench consume", studied()))
     assert "## In short" not in page({"consume": found})
     found["ratios"] = {

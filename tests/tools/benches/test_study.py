@@ -1,4 +1,4 @@
-"""Figures and ratios out of rounds; no clock, no processes."""
+"""Figures and ratios calculated from rounds, without a clock or processes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def a_study(**trials: dict[str, float]) -> Study:
     )
 
 
-def test_a_ratio_above_one_is_in_our_favour_whatever_is_measured() -> None:
+def test_ratio_above_one_is_in_our_favour_for_every_figure() -> None:
     result = conduct(a_study(ours={"rate": 30, "delay": 2}, theirs={"rate": 10, "delay": 8}), 1)
     assert result.ratios == {
         "rate: ours / theirs": Spread(3, 3, 3),
@@ -29,7 +29,7 @@ def test_a_ratio_above_one_is_in_our_favour_whatever_is_measured() -> None:
     }
 
 
-def test_ratios_are_taken_within_a_round() -> None:
+def test_ratios_are_calculated_within_a_round() -> None:
     taken = {
         "ours": [{"rate": 10.0, "delay": 1.0}, {"rate": 2.0, "delay": 1.0}],
         "theirs": [{"rate": 5.0, "delay": 1.0}, {"rate": 1.0, "delay": 1.0}],
@@ -39,7 +39,7 @@ def test_ratios_are_taken_within_a_round() -> None:
     assert result.spreads["rate"]["ours"] == Spread(2, 6, 10)
 
 
-def test_contenders_take_turns() -> None:
+def test_contenders_alternate() -> None:
     turns: list[str] = []
 
     def trial(name: str) -> dict[str, float]:
@@ -52,7 +52,7 @@ def test_contenders_take_turns() -> None:
     assert turns == ["ours", "theirs", "ours", "theirs"]
 
 
-def test_a_contender_without_a_figure_is_left_out_of_its_table() -> None:
+def test_contender_without_a_figure_is_left_out_of_its_table() -> None:
     study = a_study(ours={"rate": 1}, theirs={"rate": 2, "delay": 3})
     result = conduct(Study("races", ["a remark"], study.figures, study.trials, []), 1)
     assert list(result.spreads["delay"]) == ["theirs"]
@@ -62,7 +62,7 @@ def test_a_contender_without_a_figure_is_left_out_of_its_table() -> None:
     assert "ratios" not in text
 
 
-def test_contenders_are_chosen_by_parts_of_their_names() -> None:
+def test_contenders_are_selected_by_parts_of_their_names() -> None:
     study = a_study(ours={"rate": 1}, theirs={"rate": 2})
     assert list(study.only(["our"]).trials) == ["ours"]
     assert study.only(["our"]).contests == []
@@ -72,7 +72,7 @@ def test_contenders_are_chosen_by_parts_of_their_names() -> None:
         study.only(["nobody"])
 
 
-def test_a_series_is_one_row_a_contender() -> None:
+def test_series_has_one_row_per_contender() -> None:
     study = a_study(ours={"rate": 1, "delay": 2}, theirs={"rate": 3, "delay": 4.25})
     series = Study("races", [], study.figures, study.trials, [], is_series=True)
     rows = study_table(conduct(series, 1)).splitlines()
@@ -81,7 +81,7 @@ def test_a_series_is_one_row_a_contender() -> None:
     assert rows[-1].split() == ["theirs", "3", "4.2"]
 
 
-def test_json_has_every_spread() -> None:
+def test_json_has_all_spreads() -> None:
     result = conduct(a_study(ours={"rate": 30, "delay": 2}, theirs={"rate": 10, "delay": 8}), 1).as_json()
     assert result["ratios"] == {"rate: ours / theirs": 3, "delay: ours / theirs": 4}
     assert result["figures"] == {

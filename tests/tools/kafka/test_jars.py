@@ -1,4 +1,4 @@
-"""Jars arrive whole or not at all, once, wherever the user's cache is."""
+"""Kafka's jars are downloaded once, completely or not at all, into the user's cache."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _fetching(monkeypatch: pytest.MonkeyPatch, fetch: _Fetch) -> None:
     monkeypatch.setattr(jars, "fetch", fetch)
 
 
-def test_what_is_there_is_not_fetched_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_installed_jars_are_not_downloaded_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fetched = []
 
     def fetch(wanted: Wanted, into: Path, scratch: Path, progress: Callable[[int], None]) -> None:
@@ -40,7 +40,7 @@ def test_what_is_there_is_not_fetched_again(cache: Path, monkeypatch: pytest.Mon
     assert jars.jar("4.3.1", "kafka-clients").exists()
 
 
-def test_a_broken_download_is_tried_again_and_then_leaves_nothing(
+def test_failed_download_is_repeated_once_and_leaves_nothing(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attempts = []
@@ -58,7 +58,7 @@ def test_a_broken_download_is_tried_again_and_then_leaves_nothing(
     assert [path.name for path in cache.iterdir()] == [".4.3.1.lock"]
 
 
-def test_of_two_who_ask_at_once_one_fetches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_installs_download_once(monkeypatch: pytest.MonkeyPatch) -> None:
     fetching = threading.Event()
     fetched: list[Wanted] = []
 
@@ -79,13 +79,13 @@ def test_of_two_who_ask_at_once_one_fetches(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(fetched) == 1
 
 
-def test_an_unknown_release_is_named() -> None:
+def test_unknown_release_is_refused() -> None:
     with pytest.raises(ValueError, match=r"'4\.0\.0'.*4\.1\.2"):
         jars.install("4.0.0")
 
 
 @pytest.mark.parametrize("home", ["", None])
-def test_without_a_home_the_cache_is_in_the_users_own(
+def test_cache_without_home_is_in_the_users_home_directory(
     monkeypatch: pytest.MonkeyPatch, home: str | None
 ) -> None:
     monkeypatch.delenv("XDG_CACHE_HOME")

@@ -1,4 +1,4 @@
-"""A port that was chosen is nobody else's until the process that chose it has ended, though nobody listens on it."""
+"""A chosen port is reserved until the process that chose it ends, even if nothing listens on it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ sys.stdin.read()
 """
 
 
-def test_another_process_is_not_given_what_was_chosen_until_its_chooser_is_killed(
+def test_chosen_port_is_reserved_until_its_process_is_killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with subprocess.Popen(
@@ -43,7 +43,7 @@ def test_another_process_is_not_given_what_was_chosen_until_its_chooser_is_kille
             chooser.kill()
 
 
-def test_a_process_is_not_given_the_same_port_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_gets_each_port_once(monkeypatch: pytest.MonkeyPatch) -> None:
     (chosen,) = ports.free_ports(1)
     monkeypatch.setattr(ports, "_RANGE", range(chosen, chosen + 1))
     with pytest.raises(RuntimeError, match="No 1 free ports"):

@@ -1,4 +1,4 @@
-"""The committed output is what the generator makes of schemas/, byte for byte, with nothing left over."""
+"""The committed files are exactly what the generator produces from schemas/."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tools.kgen import generate
 ROOT = Path(__file__).parents[3]
 
 
-def test_nothing_has_drifted() -> None:
+def test_generated_files_are_up_to_date() -> None:
     assert generate.changes(ROOT) == {}
 
 
@@ -23,13 +23,13 @@ def copy_of_tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_drift_is_found(copy_of_tree: Path) -> None:
+def test_changed_file_is_found(copy_of_tree: Path) -> None:
     module = copy_of_tree / "kshare/protocol/messages/share_fetch_request.py"
     module.write_bytes(module.read_bytes().replace(b"\n", b"\r\n", 1))
     assert list(generate.changes(copy_of_tree)) == [module]
 
 
-def test_orphans_are_found_and_removed(copy_of_tree: Path) -> None:
+def test_obsolete_files_are_found_and_removed(copy_of_tree: Path) -> None:
     orphan = copy_of_tree / "kshare/protocol/messages/gone_request.py"
     orphan.write_text(f"{generate.MARK} from schemas/GoneRequest.json.\n")
     changes = generate.changes(copy_of_tree)
@@ -38,7 +38,7 @@ def test_orphans_are_found_and_removed(copy_of_tree: Path) -> None:
     assert generate.changes(copy_of_tree) == {}
 
 
-def test_a_missing_file_is_written_again(copy_of_tree: Path) -> None:
+def test_missing_file_is_written_again(copy_of_tree: Path) -> None:
     module = copy_of_tree / "kshare/protocol/error_codes.py"
     before = module.read_bytes()
     module.unlink()

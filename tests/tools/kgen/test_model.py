@@ -1,4 +1,4 @@
-"""What the schema reader refuses, and that it says where."""
+"""What the schema reader refuses, and how it reports the location."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GOOD: dict[str, Any] = {
 
 
 def changed(path: str, value: Any) -> dict[str, Any]:
-    """GOOD with one place of it replaced; None takes it away."""
+    """GOOD with the value at this path replaced, or removed if it is None."""
     document = copy.deepcopy(GOOD)
     *parents, last = [int(part) if part.isdigit() else part for part in path.split("/")]
     node: Any = document
@@ -42,7 +42,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
     return document
 
 
-def test_a_good_schema_is_read() -> None:
+def test_valid_schema_is_read() -> None:
     message = read_document(GOOD, "ThingRequest.json")
     assert [field.attribute for field in message.body.fields] == ["count", "pairs", "cluster"]
     assert message.body.fields[0].default == -1
@@ -98,7 +98,7 @@ def test_a_good_schema_is_read() -> None:
         ("fields/0/hint", "How many.", "$.fields[0].hint: the format doesn't have this key"),
     ],
 )
-def test_an_error_names_file_and_place(path: str, value: Any, message: str | None) -> None:
+def test_error_has_file_and_path(path: str, value: Any, message: str | None) -> None:
     document = changed(path, value)
     if message is None:
         read_document(document, "ThingRequest.json")
@@ -108,14 +108,14 @@ def test_an_error_names_file_and_place(path: str, value: Any, message: str | Non
     assert str(caught.value).startswith(f"ThingRequest.json: {message}")
 
 
-def test_a_file_that_is_no_json_is_named_with_its_line(tmp_path: Path) -> None:
+def test_invalid_json_is_reported_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "ThingRequest.json"
     path.write_text('{"name":\n oops}')
     with pytest.raises(SchemaError, match=r"^ThingRequest.json: line 2: not JSON"):
         read_file(path)
 
 
-def test_a_file_is_called_like_its_message(tmp_path: Path) -> None:
+def test_file_must_have_the_name_of_its_message(tmp_path: Path) -> None:
     path = tmp_path / "OtherRequest.json"
     path.write_text(json.dumps(GOOD))
     with pytest.raises(
@@ -124,12 +124,12 @@ def test_a_file_is_called_like_its_message(tmp_path: Path) -> None:
         read_file(path)
 
 
-def test_a_request_without_its_response_is_refused(tmp_path: Path) -> None:
+def test_request_without_response_is_refused(tmp_path: Path) -> None:
     (tmp_path / "ThingRequest.json").write_text(json.dumps(GOOD))
     with pytest.raises(SchemaError, match="ThingRequest has no corresponding ThingResponse here"):
         read_folder(tmp_path)
 
 
-def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
+def test_empty_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="has no schema"):
         read_folder(tmp_path)

@@ -1,4 +1,4 @@
-"""The schemas as documents: complete texts of our own, matching pairs, one layout. Never how they encode."""
+"""The schemas as documents: complete descriptions, matching pairs, one layout. Encoding is tested elsewhere."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def faults(text: object, limit: int) -> Iterator[str]:
         yield f"looks unfinished: {found[0]!r}"
 
 
-def test_the_share_group_protocol_is_complete() -> None:
+def test_share_group_protocol_is_complete() -> None:
     present = {MESSAGES[name]["apiKey"] for name in REQUESTS}
     assert present >= SHARE_API_KEYS
 
@@ -66,7 +66,7 @@ def test_file_is_named_as_its_message(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MESSAGES)
-def test_message_and_every_field_say_what_they_mean(name: str) -> None:
+def test_messages_and_fields_have_complete_descriptions(name: str) -> None:
     message = MESSAGES[name]
     wrong = [f"{name}: {fault}" for fault in faults(message.get("about"), MESSAGE_LIMIT)]
     for path, part in all_parts(message):
@@ -74,7 +74,7 @@ def test_message_and_every_field_say_what_they_mean(name: str) -> None:
     assert wrong == []
 
 
-def test_no_two_messages_share_a_text() -> None:
+def test_message_descriptions_are_unique() -> None:
     assert len({message["about"] for message in MESSAGES.values()}) == len(MESSAGES)
 
 
@@ -86,7 +86,7 @@ def test_request_has_a_response_of_the_same_versions(name: str) -> None:
         assert response[key] == request[key], key
 
 
-def test_every_response_answers_a_request() -> None:
+def test_every_response_has_a_request() -> None:
     responses = [name for name, message in MESSAGES.items() if message["type"] == "response"]
     assert [name.removesuffix("Response") + "Request" for name in responses] == REQUESTS
 
@@ -98,7 +98,7 @@ def test_every_record_value_has_its_key() -> None:
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_api_table_knows_the_request_and_its_versions(name: str) -> None:
+def test_api_table_has_the_request_and_its_versions(name: str) -> None:
     request = MESSAGES[name]
     api = next(api for api in CODES["apis"] if api["key"] == request["apiKey"])
     lowest, _, highest = request["validVersions"].partition("-")
@@ -106,17 +106,17 @@ def test_api_table_knows_the_request_and_its_versions(name: str) -> None:
     assert (api["min"], api["max"]) == (int(lowest), int(highest or lowest))
 
 
-def test_api_keys_have_no_holes() -> None:
+def test_api_keys_are_consecutive() -> None:
     assert [api["key"] for api in CODES["apis"]] == list(range(len(CODES["apis"])))
 
 
-def test_error_codes_have_no_holes_and_no_namesakes() -> None:
+def test_error_codes_are_consecutive_and_names_unique() -> None:
     errors = CODES["errors"]
     assert [error["code"] for error in errors] == list(range(-1, len(errors) - 1))
     assert len({error["name"] for error in errors}) == len(errors)
 
 
-def test_every_error_code_says_what_to_do() -> None:
+def test_every_error_code_has_a_description() -> None:
     wrong = [
         f"{error['name']}: {fault}"
         for error in CODES["errors"]
@@ -132,14 +132,14 @@ def test_layout_is_canonical(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", [*MESSAGE_FILES, CODES_FILE], ids=lambda path: path.stem)
-def test_layout_changes_no_fact_and_needs_none_before(path: Path) -> None:
+def test_layout_changes_no_value_and_works_on_any_layout(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     squeezed = json.dumps(json.loads(text), sort_keys=True)
     assert json.loads(formatted(squeezed)) == json.loads(text)
     assert formatted(squeezed) == text
 
 
-def test_rewrite_names_what_it_changed_and_then_rests(tmp_path: Path) -> None:
+def test_rewrite_returns_changed_files_and_then_changes_nothing(tmp_path: Path) -> None:
     tidy, untidy = tmp_path / "A.json", tmp_path / "B.json"
     message = '{"name": "B", "type": "data", "fields": []}'
     tidy.write_text(formatted(message), encoding="utf-8")
@@ -160,7 +160,7 @@ def test_rewrite_names_what_it_changed_and_then_rests(tmp_path: Path) -> None:
         ('{"errors": [{"code": 0, "name": "NONE", "retryable": false}]}', "NONE has unknown keys: retryable"),
     ],
 )
-def test_what_cannot_be_laid_out_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
+def test_unknown_schema_content_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
     path = tmp_path / "Broken.json"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(SchemaLayoutError, match=complaint) as refusal:
@@ -169,7 +169,7 @@ def test_what_cannot_be_laid_out_is_refused(tmp_path: Path, text: str, complaint
     assert path.read_text(encoding="utf-8") == text
 
 
-def test_readme_explains_every_key_in_the_order_of_the_layout() -> None:
+def test_readme_explains_every_key_in_layout_order() -> None:
     readme = (SCHEMAS / "README.md").read_text(encoding="utf-8")
     explained = re.findall(r"^\| `(\w+)` \|", readme, flags=re.MULTILINE)
     assert explained == [*layout.MESSAGE_KEYS, *layout.FIELD_KEYS]

@@ -1,4 +1,4 @@
-"""A made-up message with every type and feature of the format, generated, loaded and sent both ways."""
+"""A message with every type and feature of the schema format: generated, loaded, encoded and decoded."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def module() -> Iterator[ModuleType]:
 
 
 def filled(module: ModuleType, version: int) -> Any:
-    """Nothing at its default that the version can carry otherwise."""
+    """A message in which every field of the version differs from its default."""
     pair = module.Pair(-2, 65534)
     message = module.Everything(
         yes=False,
@@ -136,7 +136,7 @@ def filled(module: ModuleType, version: int) -> Any:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_every_type_comes_back(module: ModuleType, version: int) -> None:
+def test_round_trip_of_every_type(module: ModuleType, version: int) -> None:
     message = filled(module, version)
     assert module.Everything.decode(message.encode(version), version) == message
     form = json_form.to_json(message, version)
@@ -144,13 +144,13 @@ def test_every_type_comes_back(module: ModuleType, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_every_default_comes_back(module: ModuleType, version: int) -> None:
+def test_round_trip_of_defaults(module: ModuleType, version: int) -> None:
     message = module.Everything()
     assert module.Everything.decode(message.encode(version), version) == message
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_truncation_is_always_noticed(module: ModuleType, version: int) -> None:
+def test_truncation_is_always_an_error(module: ModuleType, version: int) -> None:
     data = filled(module, version).encode(version)
     for length in range(len(data)):
         with pytest.raises(DecodeError) as caught:
@@ -178,7 +178,7 @@ def test_truncation_is_always_noticed(module: ModuleType, version: int) -> None:
         ("octets", [1], 0, "octets"),
     ],
 )
-def test_what_cannot_be_written_is_named(
+def test_unencodable_value_is_named(
     module: ModuleType, attribute: str, value: Any, version: int, path: str
 ) -> None:
     message = filled(module, version)
@@ -188,7 +188,7 @@ def test_what_cannot_be_written_is_named(
 
 
 @pytest.mark.parametrize(("attribute", "value", "version"), [("forgettable", 8, 2), ("tag_number", 9, 2)])
-def test_ignorable_fields_are_left_out(module: ModuleType, attribute: str, value: Any, version: int) -> None:
+def test_ignorable_fields_are_omitted(module: ModuleType, attribute: str, value: Any, version: int) -> None:
     message = filled(module, version)
     without = message.encode(version)
     setattr(message, attribute, value)
@@ -199,9 +199,9 @@ def test_map_keys_of_several_fields(module: ModuleType) -> None:
     assert module.Keyed("a", 1).map_key == ("a", 1)
 
 
-def test_a_name_that_the_generated_code_needs_is_refused() -> None:
+def test_names_that_the_generated_code_needs_are_refused() -> None:
     schema = EVERYTHING | {"fields": [_field("Version", "int8"), _field("OnePair", "Pair")]}
     with pytest.raises(
-        SchemaError, match=r"Everything.json: Everything.Version: the generated code needs this name"
+        SchemaError, match=r"Everything.json: Everything.Version: the generated code uses this name itself"
     ):
         codec.emit_message(read_document(schema, "Everything.json"))

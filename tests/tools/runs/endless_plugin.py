@@ -1,4 +1,4 @@
-"""A pytest plugin that never lets the tests begin."""
+"""A pytest plugin that hangs before the tests start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run of pytest within a test: a small test module under the project's own conftest."""
+"""Runs pytest within a test: a small test module with the project's own conftest."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from hypothesis import given, strategies
 def small_run(
     folder: Path, body: str, *options: str, conftest: str = "", deadline: float = _DEADLINE_S
 ) -> subprocess.CompletedProcess[str]:
-    """Run these tests; TimeoutExpired when the run doesn't end."""
+    """Run these tests; raises TimeoutExpired if the run doesn't end."""
     ours = (_ROOT / "tests" / "conftest.py").read_text(encoding="utf-8")
     (folder / "conftest.py").write_text(ours + textwrap.dedent(conftest), encoding="utf-8")
     (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n    long: x\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A broker that stops answering in the middle of a run: noticed, kept evidence of, replaced, and told of at the end."""
+"""A broker that stops answering during a run: it is noticed and replaced, evidence is kept, and a report printed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _FROZEN_AND_NOBODY_MINDS = """
 
 
 @pytest.mark.parametrize("options", [[], ["-n", "1"]], ids=["in one process", "among workers"])
-def test_its_test_is_run_again_with_a_new_broker(tmp_path: Path, options: list[str]) -> None:
+def test_affected_test_is_repeated_with_a_new_broker(tmp_path: Path, options: list[str]) -> None:
     done = small_run(tmp_path, _FROZEN_DURING_A_TEST, *options, conftest=_CONFTEST)
     assert done.returncode == 0, done.stdout
     assert "3 passed, 1 rerun" in done.stdout
@@ -77,7 +77,7 @@ def test_its_test_is_run_again_with_a_new_broker(tmp_path: Path, options: list[s
     assert "its thread dump names a deadlock: one Java-level deadlock" in told
 
 
-def test_one_that_freezes_unseen_is_replaced_before_the_next_test(tmp_path: Path) -> None:
+def test_broker_that_freezes_unnoticed_is_replaced_before_the_next_test(tmp_path: Path) -> None:
     done = small_run(tmp_path, _FROZEN_AND_NOBODY_MINDS, conftest=_CONFTEST)
     assert done.returncode == 0, done.stdout
     assert "2 passed" in done.stdout
@@ -86,7 +86,7 @@ def test_one_that_freezes_unseen_is_replaced_before_the_next_test(tmp_path: Path
     assert "no test was run again" in told
 
 
-def test_one_whose_process_has_ended_is_told_of(tmp_path: Path) -> None:
+def test_broker_whose_process_has_ended_is_reported(tmp_path: Path) -> None:
     body = _FROZEN_AND_NOBODY_MINDS.replace("broker.freeze()", "broker.process.kill()")
     done = small_run(tmp_path, body, conftest=_CONFTEST)
     assert done.returncode == 0, done.stdout
@@ -95,7 +95,7 @@ def test_one_whose_process_has_ended_is_told_of(tmp_path: Path) -> None:
     )
 
 
-def test_a_test_that_fails_again_has_failed(tmp_path: Path) -> None:
+def test_repeated_test_that_fails_again_has_failed(tmp_path: Path) -> None:
     body = """
         def test_freezes_it_every_time(broker):
             broker.freeze()
@@ -111,7 +111,7 @@ def test_a_test_that_fails_again_has_failed(tmp_path: Path) -> None:
     assert "test_it.py::test_freezes_it_every_time failed" in " ".join(done.stdout.split())
 
 
-def test_a_failure_while_the_broker_answers_is_a_failure(tmp_path: Path) -> None:
+def test_failure_with_a_responding_broker_is_not_repeated(tmp_path: Path) -> None:
     body = """
         def test_fails(broker):
             assert 0
@@ -122,7 +122,7 @@ def test_a_failure_while_the_broker_answers_is_a_failure(tmp_path: Path) -> None
     assert not (tmp_path / "stopped-brokers").exists()
 
 
-def test_evidence_is_kept_when_the_process_has_to_be_ended(tmp_path: Path) -> None:
+def test_evidence_is_kept_when_the_worker_process_is_killed(tmp_path: Path) -> None:
     body = """
         def test_hangs(broker):
             broker.freeze()

@@ -1,4 +1,4 @@
-"""A run that doesn't end is ended, whether it listens to Ctrl-C or not."""
+"""A run that doesn't end is terminated, whether it handles signals or ignores them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _run(code: str, limit: float) -> int:
     )
 
 
-def test_the_exit_code_of_a_run_in_time() -> None:
+def test_exit_code_of_a_run_in_time() -> None:
     assert _run("raise SystemExit(3)", 60) == 3
 
 
@@ -31,13 +31,13 @@ def test_the_exit_code_of_a_run_in_time() -> None:
     ["", "signal.signal(signal.SIGINT, signal.SIG_IGN); signal.signal(signal.SIGTERM, signal.SIG_IGN)"],
     ids=["listens", "deaf"],
 )
-def test_a_run_without_end_is_ended(deafness: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_endless_run_is_terminated(deafness: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert _run(f"import signal, time; {deafness}\ntime.sleep(3600)", 1.5) == ceiling.EXIT_CODE
     assert "the run didn't end within 0.025 minutes and is ended" in capfd.readouterr().err
 
 
-def test_the_runner_has_a_ceiling() -> None:
-    """`tools/test` itself: a run of pytest that hangs where no test's deadline counts."""
+def test_runner_has_a_time_limit() -> None:
+    """`tools/test` itself, with a run of pytest that hangs where no test's deadline applies."""
     done = subprocess.run(
         [
             sys.executable,

@@ -1,4 +1,4 @@
-"""Whatever a test hangs in, its deadline ends it, the run names it, goes on where it can, and is red."""
+"""Whatever a test hangs in, its deadline ends it, the run names it, continues if possible, and fails."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.tools.runs.small_run import small_run
 pytestmark = pytest.mark.lengthy
 
 _HANGING = {
-    "a trio test that awaits for ever": """
+    "a trio test that awaits forever": """
         @pytest.mark.anyio
         @pytest.mark.parametrize("anyio_backend", ["trio"])
         async def test_hangs(anyio_backend):
             await anyio.sleep_forever()
         """,
-    "an asyncio test that awaits for ever": """
+    "an asyncio test that awaits forever": """
         @pytest.mark.anyio
         @pytest.mark.parametrize("anyio_backend", ["asyncio"])
         async def test_hangs(anyio_backend):
@@ -58,7 +58,7 @@ _HANGING = {
         def test_hangs(blocked):
             pass
         """,
-    "a fixture that hangs at its end, after a failure": """
+    "a fixture that hangs in its teardown, after a failure": """
         @pytest.fixture
         def endless():
             yield
@@ -72,12 +72,12 @@ _HANGING = {
             with socket.create_server(("127.0.0.1", 0)) as listener:
                 listener.accept()
         """,
-    "a test deaf to signals": """
+    "a test that blocks signals": """
         def test_hangs():
             signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
             time.sleep(3600)
         """,
-    "a test in a C function that keeps Python's lock": """
+    "a test in a C function that holds the GIL": """
         def test_hangs():
             signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
             ctypes.PyDLL(None).sleep(3600)
@@ -85,18 +85,18 @@ _HANGING = {
 }
 
 
-_ENDED_WITH_THE_PROCESS = ["a trio test that can't be cancelled", "a test deaf to signals"]
+_ENDED_WITH_THE_PROCESS = ["a trio test that can't be cancelled", "a test that blocks signals"]
 
 
-@pytest.mark.parametrize("kind", ["a trio test that awaits for ever", *_ENDED_WITH_THE_PROCESS])
-def test_in_one_process_it_is_ended_and_named(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("kind", ["a trio test that awaits forever", *_ENDED_WITH_THE_PROCESS])
+def test_hanging_test_in_one_process_is_ended_and_named(tmp_path: Path, kind: str) -> None:
     done = small_run(tmp_path, _HANGING[kind], "--timeout", "1")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "test_it.py::test_hangs" in done.stdout + done.stderr
 
 
-def test_among_workers_each_is_ended_and_named_and_the_run_goes_on(tmp_path: Path) -> None:
-    """Each kind in a run of one worker, and behind them a test that passes."""
+def test_hanging_tests_in_a_worker_are_ended_and_named_and_the_run_continues(tmp_path: Path) -> None:
+    """All kinds in a run with one worker, followed by a test that passes."""
     names = {kind: f"test_{number}_hangs" for number, kind in enumerate(_HANGING)}
     bodies = [textwrap.dedent(body).replace("test_hangs", names[kind]) for kind, body in _HANGING.items()]
     body = "\n".join([*bodies, "def test_comes_last(): pass"])
@@ -108,7 +108,7 @@ def test_among_workers_each_is_ended_and_named_and_the_run_goes_on(tmp_path: Pat
     assert "PASSED test_it.py::test_comes_last" in done.stdout
 
 
-def test_it_says_where_a_cancelled_test_was(tmp_path: Path) -> None:
+def test_report_shows_where_a_cancelled_test_waited(tmp_path: Path) -> None:
     body = """
         async def wait_for_what_never_comes():
             await anyio.Event().wait()
@@ -123,7 +123,7 @@ def test_it_says_where_a_cancelled_test_was(tmp_path: Path) -> None:
     assert "in wait_for_what_never_comes" in done.stdout
 
 
-def test_a_test_in_time_is_left_alone(tmp_path: Path) -> None:
+def test_fast_tests_are_not_affected(tmp_path: Path) -> None:
     body = """
         @pytest.mark.anyio
         @pytest.mark.parametrize("anyio_backend", ["trio", "asyncio"])

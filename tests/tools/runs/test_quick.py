@@ -1,4 +1,4 @@
-"""`--quick` leaves out what needs a JVM or seconds, runs all else, and says what it left out."""
+"""`--quick` omits tests that need a JVM or take seconds, runs the others, and reports what it omitted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TESTS = """
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "two workers"])
-def test_it_says_what_it_left_out(tmp_path: Path, workers: tuple[str, ...]) -> None:
+def test_omitted_tests_are_reported(tmp_path: Path, workers: tuple[str, ...]) -> None:
     done = small_run(tmp_path, _TESTS, "--quick", "--forbid-skips", *workers)
     assert done.returncode == 0, done.stdout
     assert "1 passed" in done.stdout
@@ -41,14 +41,14 @@ def test_it_says_what_it_left_out(tmp_path: Path, workers: tuple[str, ...]) -> N
     ]
 
 
-def test_without_it_they_run(tmp_path: Path) -> None:
+def test_lengthy_tests_run_without_quick(tmp_path: Path) -> None:
     done = small_run(tmp_path, "@pytest.mark.lengthy\ndef test_it(): pass")
     assert "1 passed" in done.stdout
     assert "left out" not in done.stdout
 
 
 @pytest.mark.parametrize("marker", LEFT_OUT)
-def test_each_marker_is_left_out(tmp_path: Path, marker: str) -> None:
+def test_each_marker_is_omitted(tmp_path: Path, marker: str) -> None:
     body = f"def test_plain(): pass\n@pytest.mark.{marker}\ndef test_it(): raise AssertionError"
     done = small_run(tmp_path, body, "--quick", "--long")
     assert done.returncode == 0, done.stdout

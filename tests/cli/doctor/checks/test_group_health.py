@@ -1,4 +1,4 @@
-"""`kshare doctor` on the health of groups: what stands still, what grows, what was lost; and START is one figure."""
+"""`kshare doctor` on the health of groups: full windows, growing lag, lost records; and one start offset everywhere."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.helpers.plain_client import plain_client
 
 GROUP = "shippers"
 LIMIT = 100
-"""The least that brokers allow."""
+"""The minimum that brokers allow."""
 
 
 @pytest.fixture
@@ -35,13 +35,13 @@ def broker(kshare_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Broker:
 
 
 def produce(broker: Broker, count: int, size: int = 10) -> None:
-    """In batches as they come from producers: the window ends with one."""
+    """In batches of `size`: the window ends at a batch boundary."""
     for _ in range(0, count, size):
         broker.produce("orders", [b"x"] * size)
 
 
 def settle(broker: Broker, *offsets: int, most: int) -> None:
-    """Accepts these of the first `most` records; the others go back."""
+    """Accept these offsets of the first `most` records, and release the others."""
     with sync.ShareConsumer(
         broker.bootstrap, group=GROUP, topics=["orders"], acknowledgement="explicit"
     ) as consumer:
@@ -57,7 +57,7 @@ def settle(broker: Broker, *offsets: int, most: int) -> None:
 
 
 def remove(broker: Broker, before: int) -> None:
-    """As retention does."""
+    """Delete records, as retention does."""
     host, _, port = broker.bootstrap.rpartition(":")
     topic = DeleteRecordsTopic("orders", [DeleteRecordsPartition(0, before)])
     with plain_client((host, int(port))) as client:
@@ -67,7 +67,7 @@ def remove(broker: Broker, before: int) -> None:
 
 @contextmanager
 def pinned(broker: Broker) -> Iterator[None]:
-    """A member holds the first record, and all others of the window are accepted."""
+    """A member holds the first record, and all others in the window are accepted."""
     produce(broker, 3 * LIMIT)
     with sync.ShareConsumer(
         broker.bootstrap, group=GROUP, topics=["orders"], acknowledgement="explicit", client_id="truck-7"
@@ -85,12 +85,12 @@ def pinned(broker: Broker) -> Iterator[None]:
 
 
 def health(run: Kshare, group: str = GROUP) -> list[dict[str, Any]]:
-    """What isn't well with the group."""
+    """The findings about the group that aren't ok."""
     found = json.loads(run("doctor", "--group", group, "--json").out)
     return [one for one in found if one["check"] == f"group {group}" and one["level"] != "ok"]
 
 
-def test_a_group_that_is_well(broker: Broker, run: Kshare) -> None:
+def test_healthy_group(broker: Broker, run: Kshare) -> None:
     produce(broker, 10)
     settle(broker, *range(10), most=10)
     out = run("doctor", "--group", GROUP).out
@@ -98,14 +98,14 @@ def test_a_group_that_is_well(broker: Broker, run: Kshare) -> None:
     assert f"ok       group {GROUP}: 0 members, 0 records to settle, no stalled partitions\n" in out
 
 
-def test_a_group_that_is_not_there_has_no_health(broker: Broker, run: Kshare) -> None:
+def test_health_of_a_nonexistent_group_is_not_checked(broker: Broker, run: Kshare) -> None:
     assert (
         f"ok       group {GROUP}: health not checked: the group doesn't exist yet\n"
         in run("doctor", "--group", GROUP).out
     )
 
 
-def test_a_window_that_one_record_pins(broker: Broker, run: Kshare) -> None:
+def test_window_filled_behind_one_record(broker: Broker, run: Kshare) -> None:
     with pinned(broker):
         (found,) = health(run)
         said = "orders[0]: in-flight window full: 100 of 100 offsets, from offset 0 on, which isn't settled"
@@ -125,7 +125,7 @@ def test_a_window_that_one_record_pins(broker: Broker, run: Kshare) -> None:
 
 
 @pytest.mark.parametrize(("highest", "advised"), [("150", ["=150"]), ("100", [])])
-def test_no_more_room_is_advised_than_brokers_allow(
+def test_advised_limit_is_within_the_brokers_maximum(
     broker: Broker, run: Kshare, highest: str, advised: list[str]
 ) -> None:
     def bound(answer: Any) -> None:
@@ -140,7 +140,7 @@ def test_no_more_room_is_advised_than_brokers_allow(
     assert [line.partition(locks)[2].split()[0] for line in found["todo"] if locks in line] == advised
 
 
-def test_a_window_with_room_is_not_full(broker: Broker, run: Kshare) -> None:
+def test_window_with_space_is_not_full(broker: Broker, run: Kshare) -> None:
     produce(broker, LIMIT // 2)
     with sync.ShareConsumer(
         broker.bootstrap, group=GROUP, topics=["orders"], acknowledgement="explicit"
@@ -158,7 +158,7 @@ def test_a_window_with_room_is_not_full(broker: Broker, run: Kshare) -> None:
         assert (state["window"]["span"], state["window"]["is_full"]) == (LIMIT // 2, False)
 
 
-def test_a_lag_that_nobody_works_on(broker: Broker, run: Kshare) -> None:
+def test_lag_without_members(broker: Broker, run: Kshare) -> None:
     produce(broker, 30)
     settle(broker, 0, most=10)
     (found,) = health(run)
@@ -166,7 +166,7 @@ def test_a_lag_that_nobody_works_on(broker: Broker, run: Kshare) -> None:
     assert found["text"] == "it has no members, and 29 records of orders wait: start its consumers"
 
 
-def test_a_lag_that_nobody_works_on_and_that_rises(broker: Broker, run: Kshare) -> None:
+def test_growing_lag_without_members(broker: Broker, run: Kshare) -> None:
     produce(broker, 30)
     settle(broker, 0, most=10)
     over = threading.Event()
@@ -186,7 +186,7 @@ def test_a_lag_that_nobody_works_on_and_that_rises(broker: Broker, run: Kshare) 
     assert "more than 2 s ago" in found["text"]
 
 
-def test_records_that_retention_took_away(broker: Broker, run: Kshare) -> None:
+def test_records_deleted_by_retention(broker: Broker, run: Kshare) -> None:
     produce(broker, 60)
     settle(broker, *range(10), 12, most=60)
     remove(broker, before=50)
@@ -201,8 +201,8 @@ def test_records_that_retention_took_away(broker: Broker, run: Kshare) -> None:
     assert said.partition(": ")[2] in run("state", GROUP).out
 
 
-def test_a_topic_of_which_retention_left_nothing(broker: Broker, run: Kshare) -> None:
-    """Consuming isn't told that there never was anything."""
+def test_topic_emptied_by_retention(broker: Broker, run: Kshare) -> None:
+    """`kshare consume` doesn't say that the topic has always been empty."""
     produce(broker, 60)
     settle(broker, *range(10), most=60)
     remove(broker, before=60)
@@ -212,10 +212,8 @@ def test_a_topic_of_which_retention_left_nothing(broker: Broker, run: Kshare) ->
     assert "empty" not in told
 
 
-def test_the_start_is_the_first_record_that_is_not_settled_whoever_is_asked(
-    broker: Broker, run: Kshare
-) -> None:
-    """Brokers store a new start with the next change only."""
+def test_all_commands_show_the_same_start_offset(broker: Broker, run: Kshare) -> None:
+    """Brokers store a new start offset only with the next state update."""
     broker.produce("orders", [b"x"] * 10)
     with sync.ShareConsumer(
         broker.bootstrap, group=GROUP, topics=["orders"], acknowledgement="explicit"
@@ -227,8 +225,8 @@ def test_the_start_is_the_first_record_that_is_not_settled_whoever_is_asked(
         assert starts(run) == {("describe", 3, 6), ("top", 3, 6), ("state", 3, 6)}
 
 
-def test_members_that_hold_a_whole_window(broker: Broker, run: Kshare) -> None:
-    """Nothing is stored of locks: it is told from nothing being settled."""
+def test_member_that_holds_a_whole_window(broker: Broker, run: Kshare) -> None:
+    """Brokers store no locks. That nothing gets settled shows it."""
     broker.set_group_config(GROUP, {"share.partition.max.record.locks": str(2000)})
     produce(broker, 5000, size=500)
     settle(broker, 0, most=1)
@@ -244,7 +242,7 @@ def test_members_that_hold_a_whole_window(broker: Broker, run: Kshare) -> None:
     assert "assigned to truck-7 (" in found[0]["text"]
 
 
-def test_where_state_may_not_be_read_the_log_is_heeded_all_the_same(broker: Broker, run: Kshare) -> None:
+def test_log_start_is_respected_when_the_state_topic_is_unreadable(broker: Broker, run: Kshare) -> None:
     produce(broker, 60)
     settle(broker, *range(10), most=60)
     remove(broker, before=50)
@@ -261,8 +259,8 @@ def test_where_state_may_not_be_read_the_log_is_heeded_all_the_same(broker: Brok
 
 
 @pytest.mark.parametrize("has_dead_letters", [False, True])
-def test_deliveries_that_run_out(broker: Broker, run: Kshare, has_dead_letters: bool) -> None:
-    """Unless there is a topic for what is given up."""
+def test_records_archived_at_the_delivery_limit(broker: Broker, run: Kshare, has_dead_letters: bool) -> None:
+    """No finding if the group has a dead-letter topic."""
     if has_dead_letters:
         broker.create_topic("dlq.orders", settings={"errors.deadletterqueue.group.enable": "true"})
         broker.set_group_config(GROUP, {"errors.deadletterqueue.topic.name": "dlq.orders"})
@@ -286,7 +284,7 @@ def test_deliveries_that_run_out(broker: Broker, run: Kshare, has_dead_letters: 
 
 
 def starts(run: Kshare, *commands: str) -> set[tuple[str, int | None, int | None]]:
-    """START and LAG of the one partition, as each command says them."""
+    """The start offset and lag of the only partition, as each command shows them."""
     asked = {
         "describe": lambda: json.loads(run("groups", "describe", GROUP, "--json").out)[0]["offsets"],
         "top": lambda: json.loads(run("top", "--once", "--interval", "0.1", "--json").out)["partitions"],
