@@ -73,23 +73,23 @@ def mend() -> str:
 def _source() -> tuple[str | None, bool]:
     """The folder that it was installed from, if any, and whether it is editable (`pip install -e`)."""
     try:
-        told = distribution("kshare").read_text("direct_url.json")
-        source = json.loads(told) if told else {}
+        direct_url = distribution("kshare").read_text("direct_url.json")
+        source = json.loads(direct_url) if direct_url else {}
     except (PackageNotFoundError, ValueError):
         return None, False
-    url, about = urlsplit(source.get("url", "")), source.get("dir_info")
-    if url.scheme != "file" or about is None:
+    url, directory_info = urlsplit(source.get("url", "")), source.get("dir_info")
+    if url.scheme != "file" or directory_info is None:
         return None, False
-    return unquote(url.path), bool(about.get("editable"))
+    return unquote(url.path), bool(directory_info.get("editable"))
 
 
 def describe_installation() -> str:
     """The text of `kshare --version`."""
     slow = why_slow()
     what = "compiled" if not slow else "switched off" if slow == SWITCHED_OFF else "not compiled"
-    more = f"\n{slow}\n{advice()}:\n{mend()}" if slow else ""
+    warning = f"\n{slow}\n{advice()}:\n{mend()}" if slow else ""
     python = f"{platform.python_implementation()} {platform.python_version()}"
-    return f"kshare {version()}, {python} on {platform.system()} {platform.machine()}, {what}{more}"
+    return f"kshare {version()}, {python} on {platform.system()} {platform.machine()}, {what}{warning}"
 
 
 def warn_if_slow() -> None:

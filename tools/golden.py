@@ -39,11 +39,11 @@ def make_files(judge: Judge) -> dict[str, str]:
     """The texts of all golden files by file name."""
     cases = [case for path in sorted(SCHEMAS.glob("[A-Z]*.json")) for case in _cases(path)]
     datas = judge.encode_all(cases)
-    understood = judge.decode_all(
+    decoded = judge.decode_all(
         [Case(case.name, case.version, data) for case, data in zip(cases, datas, strict=True)]
     )
     lines: dict[str, list[str]] = {}
-    for case, data, form in zip(cases, datas, understood, strict=True):
+    for case, data, form in zip(cases, datas, decoded, strict=True):
         if form != case.value:
             raise ValueError(f"{case.name} version {case.version}: Java reads {form}, not {case.value}")
         vector = {"version": case.version, "json": case.value, "hex": data.hex()}

@@ -138,11 +138,13 @@ class Member:
         self.epoch += 1
         return answer
 
-    def record(self, release: str, kind: str, most: int, settle: Settle, **fields: Any) -> Iterator[Answer]:
-        """Yield up to `most` responses with records. Each is settled with the next fetch."""
+    def record(
+        self, release: str, kind: str, max_responses: int, settle: Settle, **fields: Any
+    ) -> Iterator[Answer]:
+        """Yield up to `max_responses` responses with records. Each is settled with the next fetch."""
         acks: dict[int, list[tuple[int, int, bytes]]] = {}
         empty = 0
-        while most and empty < 8:
+        while max_responses and empty < 8:
             answer = self.fetch(acks, **fields)
             found = {
                 one.partition_index: one.acquired_records
@@ -151,7 +153,7 @@ class Member:
                 if one.acquired_records
             }
             if found:
-                most -= 1
+                max_responses -= 1
                 topic = self.topic_id.hex()
                 version = self.client.version_of(ShareFetchRequest())
                 body = bytes(self.client.frame)
@@ -264,8 +266,8 @@ class Recorder:
             self.release, "record limit", 5, lambda _: ACCEPT, **self._limit(3)
         )
 
-    def _limit(self, most: int) -> dict[str, int]:
-        fields = {"max_records": most, "batch_size": most}
+    def _limit(self, max_records: int) -> dict[str, int]:
+        fields = {"max_records": max_records, "batch_size": max_records}
         return fields if self.is_4_1 else fields | {"share_acquire_mode": 1}
 
     def again(self) -> Iterator[Answer]:
@@ -340,11 +342,11 @@ class Recorder:
         self._compact(topic, COMPACTED_LEFT, 19)
         return topic
 
-    def _compact(self, topic: str, left: set[int], written: int) -> None:
+    def _compact(self, topic: str, remaining: set[int], written: int) -> None:
         deadline = time.monotonic() + DEADLINE_S
         while time.monotonic() < deadline:
             stored = self._stored(topic)
-            if {offset for offset in stored if offset < written} == left:
+            if {offset for offset in stored if offset < written} == remaining:
                 return
             self.send(topic, [[(b"closes a segment", b"")]])
             time.sleep(0.2)

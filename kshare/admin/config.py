@@ -22,12 +22,12 @@ def admin_settings(bootstrap_servers: str | Iterable[str] | None, options: Mappi
     if bootstrap_servers is not None:
         values["bootstrap_servers"] = bootstrap_servers
     for name, value in options.items():
-        for known, turned in parse_option(name, value, options, OPTIONS, CONSUMER_OPTIONS).items():
-            if known not in OPTIONS:
+        for option, translated in parse_option(name, value, options, OPTIONS, CONSUMER_OPTIONS).items():
+            if option not in OPTIONS:
                 raise ConfigError(f"{name} is an option of consumers, not of AdminClient: leave it out")
-            if known in values:
-                raise ConfigError(f"{name}: {known} is given twice")
-            values[known] = turned
+            if option in values:
+                raise ConfigError(f"{name}: {option} is given twice")
+            values[option] = translated
     servers = values.pop("bootstrap_servers", None)
     if not servers:
         raise ConfigError('bootstrap_servers is missing: write "localhost:9092"')

@@ -61,7 +61,7 @@ async def describe(
     keys: list[str] | None = None,
 ) -> list[ConfigEntry]:
     request = DescribeConfigsRequest([DescribeConfigsResource(resource, name, keys)])
-    what = f"configuration of {resource.name.lower()} {name}"
+    action = f"configuration of {resource.name.lower()} {name}"
 
     async def step(deadline: float) -> list[ConfigEntry]:
         answer = await router.ask(
@@ -69,7 +69,7 @@ async def describe(
             request,
             lambda answer: [
                 response_error(
-                    one.error_code, what, one.error_message, [_right("DescribeConfigs", resource, name)]
+                    one.error_code, action, one.error_message, [_right("DescribeConfigs", resource, name)]
                 )
                 for one in answer.results
             ],
@@ -91,11 +91,13 @@ async def alter(
         for key, value in changes.items()
     ]
     request = IncrementalAlterConfigsRequest([AlterConfigsResource(resource, name, rows)], is_trial)
-    what = f"changing the configuration of {resource.name.lower()} {name}"
+    action = f"changing the configuration of {resource.name.lower()} {name}"
     await router.ask_any(
         request,
         lambda answer: [
-            response_error(one.error_code, what, one.error_message, [_right("AlterConfigs", resource, name)])
+            response_error(
+                one.error_code, action, one.error_message, [_right("AlterConfigs", resource, name)]
+            )
             for one in answer.responses
         ],
     )

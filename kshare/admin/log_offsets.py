@@ -25,12 +25,12 @@ async def partitions_of(router: Router, topics: Mapping[str, Iterable[int] | Non
     found = []
     for topic in answer.topics:
         name = topic.name or ""
-        there = sorted(one.partition_index for one in topic.partitions)
-        asked = topics[name]
-        wanted = there if asked is None else sorted(set(asked))
-        missing = [number for number in wanted if number not in there]
+        existing = sorted(one.partition_index for one in topic.partitions)
+        requested = topics[name]
+        wanted = existing if requested is None else sorted(set(requested))
+        missing = [number for number in wanted if number not in existing]
         if missing:
-            raise ConfigError(f"topic {name} has partitions 0 to {len(there) - 1}, but no {missing[0]}")
+            raise ConfigError(f"topic {name} has partitions 0 to {len(existing) - 1}, but no {missing[0]}")
         found += [(name, number) for number in wanted]
     return found
 
@@ -85,5 +85,5 @@ def _request(pairs: Iterable[TopicPartition], time: int, is_committed_only: bool
 def _errors_of(answer: ListOffsetsResponse) -> Iterable[ResponseError | None]:
     for topic in answer.topics:
         for row in topic.partitions:
-            what = f"offsets of {topic.name}[{row.partition_index}]"
-            yield response_error(row.error_code, what, needs=[Right("Describe", "topic", topic.name)])
+            action = f"offsets of {topic.name}[{row.partition_index}]"
+            yield response_error(row.error_code, action, needs=[Right("Describe", "topic", topic.name)])

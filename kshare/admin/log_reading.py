@@ -63,7 +63,7 @@ class LogReader:
     def __init__(self, router: Router, *, is_committed_only: bool = False, try_s: float = 30.0) -> None:
         self._router = router
         self._is_committed_only = is_committed_only
-        self._try_s = try_s
+        self._attempt_timeout_s = try_s
         self._leaders: dict[LogPartition, int] = {}
         self._names: dict[bytes, str] = {}
 
@@ -75,13 +75,13 @@ class LogReader:
         """
 
         async def step(deadline: float) -> FetchedBatches:
-            soon = min(deadline, anyio.current_time() + self._try_s)
+            attempt_deadline = min(deadline, anyio.current_time() + self._attempt_timeout_s)
             leader = self._leaders.get(where)
             if leader is None:
-                leader = await self._find_leader(where, soon)
+                leader = await self._find_leader(where, attempt_deadline)
             try:
                 answer = await self._router.ask(
-                    leader, self._request(where, offset, max_bytes), self._errors_of, soon
+                    leader, self._request(where, offset, max_bytes), self._errors_of, attempt_deadline
                 )
             except (ConnectionLost, RequestTimedOut):
                 self._leaders.pop(where, None)
@@ -91,7 +91,7 @@ class LogReader:
                 if error.code not in _DISOWNED:
                     raise
                 # A new leader may not know the topic yet. Metadata tells whether it was deleted.
-                await self._find_leader(where, soon)
+                await self._find_leader(where, attempt_deadline)
                 raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, str(error)) from None
             return self._read(answer)
 
@@ -136,8 +136,8 @@ class LogReader:
         for topic in answer.responses:
             name = self._names.get(topic.topic_id, "")
             for row in topic.partitions:
-                what = f"reading {name}[{row.partition_index}]"
-                yield response_error(row.error_code, what, needs=[Right("Read", "topic", name)])
+                action = f"reading {name}[{row.partition_index}]"
+                yield response_error(row.error_code, action, needs=[Right("Read", "topic", name)])
 
     async def _find_leader(self, where: LogPartition, deadline: float) -> int:
         topic_id, partition = where

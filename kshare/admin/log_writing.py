@@ -81,24 +81,24 @@ class LogWriter:
         self._compression = compression
         self._topics: dict[str, _Topic] = {}
         self._sequences: _Sequences | None = None
-        self._turns: dict[tuple[str, int], anyio.Lock] = defaultdict(anyio.Lock)
-        self._beginning = anyio.Lock()
+        self._partition_locks: dict[tuple[str, int], anyio.Lock] = defaultdict(anyio.Lock)
+        self._sequences_lock = anyio.Lock()
 
     async def partition_count(self, topic: str) -> int:
-        return len((await self._known(topic)).leaders)
+        return len((await self._topic_metadata(topic)).leaders)
 
     async def choose(self, topic: str, key: bytes | None) -> int:
         """Choose the partition by the key, as Java's producers do; without a key, each partition in turn."""
-        known = await self._known(topic)
+        metadata = await self._topic_metadata(topic)
         if key is not None:
-            return partition_for(key, len(known.leaders))
-        known.turn = (known.turn + 1) % len(known.leaders)
-        return known.turn
+            return partition_for(key, len(metadata.leaders))
+        metadata.turn = (metadata.turn + 1) % len(metadata.leaders)
+        return metadata.turn
 
     async def append(self, topic: str, partition: int, records: Iterable[NewRecord]) -> int:
         """Append all records, in as many batches as needed. Returns the offset of the first."""
         first = -1
-        async with self._turns[topic, partition]:
+        async with self._partition_locks[topic, partition]:
             builder = BatchBuilder()
             for record in records:
                 if builder.record_count and builder.size + _size(record) > _BATCH_BYTES:
@@ -113,8 +113,8 @@ class LogWriter:
 
     async def _write(self, topic: str, partition: int, builder: BatchBuilder, first: int) -> int:
         """Write the builder's batch. Returns `first`, or the batch's offset if `first` is negative."""
-        async with self._beginning:
-            sequences = self._sequences = self._sequences or await self._begin()
+        async with self._sequences_lock:
+            sequences = self._sequences = self._sequences or await self._new_sequences()
         where = (topic, partition)
         builder.compression = self._compression
         builder.producer_id, builder.producer_epoch = sequences.producer_id, sequences.producer_epoch
@@ -135,13 +135,13 @@ class LogWriter:
 
     async def _send(self, topic: str, partition: int, batch: bytes) -> int:
         async def step(deadline: float) -> int:
-            known = await self._known(topic)
-            leader = known.leaders.get(partition)
+            metadata = await self._topic_metadata(topic)
+            leader = metadata.leaders.get(partition)
             if leader is None:
-                raise KshareError(f"topic {topic} has {len(known.leaders)} partitions, but no {partition}")
+                raise KshareError(f"topic {topic} has {len(metadata.leaders)} partitions, but no {partition}")
             rows = [PartitionProduceData(partition, batch)]
             request = ProduceRequest(
-                None, _ALL_REPLICAS, _REPLICAS_MS, [TopicProduceData(topic, known.topic_id, rows)]
+                None, _ALL_REPLICAS, _REPLICAS_MS, [TopicProduceData(topic, metadata.topic_id, rows)]
             )
             try:
                 answer = await self._router.ask(leader, request, _produce_errors(topic), deadline)
@@ -156,12 +156,12 @@ class LogWriter:
 
         return await self._router.retry(step)
 
-    async def _begin(self) -> _Sequences:
+    async def _new_sequences(self) -> _Sequences:
         request = InitProducerIdRequest(None, _REPLICAS_MS)
         answer = await self._router.ask_any(request, _begin_errors)
         return _Sequences(answer.producer_id, answer.producer_epoch)
 
-    async def _known(self, topic: str) -> _Topic:
+    async def _topic_metadata(self, topic: str) -> _Topic:
         found = self._topics.get(topic)
         if found is None:
             found = self._topics[topic] = await self._look_up(topic)
@@ -210,9 +210,9 @@ def _produce_errors(topic: str) -> ErrorsOf[ProduceResponse]:
     def errors_of(answer: ProduceResponse) -> Iterable[ResponseError | None]:
         for each in answer.responses:
             for row in each.partition_responses:
-                what = f"writing to {topic}[{row.index}]"
+                action = f"writing to {topic}[{row.index}]"
                 yield response_error(
-                    row.error_code, what, row.error_message, [Right("Write", "topic", topic)]
+                    row.error_code, action, row.error_message, [Right("Write", "topic", topic)]
                 )
 
     return errors_of

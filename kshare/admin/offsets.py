@@ -52,14 +52,16 @@ async def share_group_offsets(
 
     def errors_of(answer: DescribeShareGroupOffsetsResponse) -> Iterable[ResponseError | None]:
         for one in answer.groups:
-            what = f"offsets of group {group}"
-            yield response_error(one.error_code, what, one.error_message, [Right("Describe", "group", group)])
+            action = f"offsets of group {group}"
+            yield response_error(
+                one.error_code, action, one.error_message, [Right("Describe", "group", group)]
+            )
             for topic in one.topics:
                 needs = [Right("Describe", "topic", topic.topic_name)]
                 for row in topic.partitions:
                     where = f"{topic.topic_name}[{row.partition_index}]"
-                    what = f"offset of group {group} in {where}"
-                    yield response_error(row.error_code, what, row.error_message, needs)
+                    action = f"offset of group {group} in {where}"
+                    yield response_error(row.error_code, action, row.error_message, needs)
 
     request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(group, wanted)])
     _, answer = await router.ask_coordinator(group, request, errors_of)
@@ -91,14 +93,14 @@ async def alter_offsets(router: Router, group: str, offsets: Mapping[TopicPartit
     ]
 
     def errors_of(answer: AlterShareGroupOffsetsResponse) -> Iterable[ResponseError | None]:
-        what = f"setting offsets of group {group}"
-        yield response_error(answer.error_code, what, answer.error_message, [Right("Read", "group", group)])
+        action = f"setting offsets of group {group}"
+        yield response_error(answer.error_code, action, answer.error_message, [Right("Read", "group", group)])
         for topic in answer.responses:
             needs = [Right("Read", "topic", topic.topic_name)]
             for row in topic.partitions:
                 where = f"{topic.topic_name}[{row.partition_index}]"
-                what = f"setting the offset of group {group} in {where}"
-                yield response_error(row.error_code, what, row.error_message, needs)
+                action = f"setting the offset of group {group} in {where}"
+                yield response_error(row.error_code, action, row.error_message, needs)
 
     _, answer = await router.ask_coordinator(group, AlterShareGroupOffsetsRequest(group, rows), errors_of)
     if not answer.responses:
@@ -113,14 +115,14 @@ async def reset_offsets(
 ) -> list[OffsetReset]:
     """Reset the offsets. Without `topics`, in all topics that the group has read."""
     if topics is None:
-        known = await share_group_offsets(router, group, None)
-        if not known:
+        current = await share_group_offsets(router, group, None)
+        if not current:
             raise ConfigError(
                 f"group {group} has read no topic yet: name the topics whose offsets should be set"
             )
     else:
-        known = await share_group_offsets(router, group, topics)
-    before = {(one.topic, one.partition): one.start_offset for one in known}
+        current = await share_group_offsets(router, group, topics)
+    before = {(one.topic, one.partition): one.start_offset for one in current}
     after = await _offsets_at(router, to, before)
     if not is_dry_run:
         await alter_offsets(router, group, after)
@@ -131,12 +133,14 @@ async def delete_offsets(router: Router, group: str, topics: Iterable[str]) -> N
     names = sorted(set(topics))
 
     def errors_of(answer: DeleteShareGroupOffsetsResponse) -> Iterable[ResponseError | None]:
-        what = f"deleting offsets of group {group}"
-        yield response_error(answer.error_code, what, answer.error_message, [Right("Delete", "group", group)])
+        action = f"deleting offsets of group {group}"
+        yield response_error(
+            answer.error_code, action, answer.error_message, [Right("Delete", "group", group)]
+        )
         for row in answer.responses:
-            what = f"deleting offsets of group {group} in {row.topic_name}"
+            action = f"deleting offsets of group {group} in {row.topic_name}"
             needs = [Right("Read", "topic", row.topic_name)]
-            yield response_error(row.error_code, what, row.error_message, needs)
+            yield response_error(row.error_code, action, row.error_message, needs)
 
     request = DeleteShareGroupOffsetsRequest(
         group, [DeleteShareGroupOffsetsRequestTopic(name) for name in names]

@@ -20,12 +20,12 @@ def partition_for(key: bytes, partition_count: int) -> int:
 def murmur2(data: bytes) -> int:
     """The hash as an unsigned number."""
     hashed = (_SEED ^ len(data)) & _MASK
-    whole = len(data) - len(data) % _WORD.size
-    for (word,) in _WORD.iter_unpack(data[:whole]):
+    aligned = len(data) - len(data) % _WORD.size
+    for (word,) in _WORD.iter_unpack(data[:aligned]):
         word = word * _M & _MASK
         word = (word ^ word >> 24) * _M & _MASK
         hashed = hashed * _M & _MASK ^ word
-    rest = data[whole:]
+    rest = data[aligned:]
     if rest:
         hashed = (hashed ^ int.from_bytes(rest, "little")) * _M & _MASK
     hashed = (hashed ^ hashed >> 13) * _M & _MASK

@@ -44,14 +44,14 @@ class ProgressReader:
             return {group: [] for group in offsets}
         topics = {one.name: one for one in (await self._router.metadata(None)).topics if one.name}
         ids = self.topic_ids = {name: topics[name].topic_id for name, _ in where if name in topics}
-        led = {
+        led_partitions = {
             (name, row.partition_index)
             for name, topic in topics.items()
             for row in topic.partitions
             if row.leader_id >= 0
         }
-        ends = await self._log_offsets(where & led, LATEST)
-        firsts = await self._log_offsets(where & led, EARLIEST)
+        ends = await self._log_offsets(where & led_partitions, LATEST)
+        firsts = await self._log_offsets(where & led_partitions, EARLIEST)
         states = await self._states.of(
             SharePartitionKey(group, ids[one.topic], one.partition)
             for group, rows in offsets.items()
@@ -114,7 +114,7 @@ def _of_state(
     opened = [] if end is None else list(state.covering(start, end - 1))
     opened = [one for one in opened if not one.is_settled]
     window_end = max(state.window_end, start)
-    again = [one for one in opened if one.deliveries]
+    redelivered = [one for one in opened if one.deliveries]
     return PartitionProgress(
         reported.topic,
         reported.partition,
@@ -127,8 +127,8 @@ def _of_state(
         window_end,
         None,
         sum(max(0, min(one.last, window_end - 1) - one.first + 1) for one in opened),
-        None if end is None else sum(one.size for one in again),
-        None if end is None else max((one.deliveries for one in again), default=0),
+        None if end is None else sum(one.size for one in redelivered),
+        None if end is None else max((one.deliveries for one in redelivered), default=0),
         # If it moved because the start of the log has moved, nothing is stored about that.
         trail.start_since if trail is not None and start == state.first_open() else None,
         trail.changed_at if trail is not None else None,

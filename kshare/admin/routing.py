@@ -125,11 +125,11 @@ class Router:
     ) -> ResponseT:
         """Ask once. Raises the first error of the response, transient errors before others."""
         connection = await self._pool.connection(node, timeout=_until(deadline))
-        left = _until(deadline)
+        remaining = _until(deadline)
         if node is None and is_repeatable and self._pool.has_alternatives:
-            left /= 2  # leaves time to ask another broker if this one doesn't respond
+            remaining /= 2  # leaves time to ask another broker if this one doesn't respond
         try:
-            answer = await connection.ask(request, timeout=left)
+            answer = await connection.ask(request, timeout=remaining)
         except (ConnectionLost, RequestTimedOut) as error:
             if is_repeatable:
                 raise
@@ -194,10 +194,10 @@ class Router:
 
 
 def response_error(
-    code: int, what: str, message: str | None = None, needs: Iterable[Right] = ()
+    code: int, action: str, message: str | None = None, needs: Iterable[Right] = ()
 ) -> ResponseError | None:
     """None for error code 0."""
-    return ResponseError(code, what, message, tuple(needs)) if code else None
+    return ResponseError(code, action, message, tuple(needs)) if code else None
 
 
 def _until(deadline: float) -> float:

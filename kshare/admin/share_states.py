@@ -48,7 +48,7 @@ class StateLog:
         self._router = router
         self._reader = LogReader(router)
         self._topic: tuple[bytes, int] | None = None
-        self._folds: dict[int, ShareStates] = {}
+        self._partition_states: dict[int, ShareStates] = {}
         self.trails = StateTrails()
         """When the states last changed, and which records were archived."""
         self._positions: dict[int, int] = {}
@@ -56,7 +56,9 @@ class StateLog:
     @property
     def states(self) -> dict[SharePartitionKey, SharePartitionState]:
         """The states according to what has been read."""
-        return {where: state for fold in self._folds.values() for where, state in fold.states.items()}
+        return {
+            where: state for fold in self._partition_states.values() for where, state in fold.states.items()
+        }
 
     async def partition_count(self) -> int:
         """The number of partitions of the topic; 0 if it doesn't exist, because no group has stored anything yet."""
@@ -89,7 +91,7 @@ class StateLog:
                     yield entry
 
     def _begin(self, number: int, first: int) -> None:
-        self._folds[number] = ShareStates()
+        self._partition_states[number] = ShareStates()
         self._positions[number] = first
 
     async def _read(self, number: int, end: int) -> AsyncIterator[StateEntry]:
@@ -98,7 +100,11 @@ class StateLog:
         try:
             async for batch in self._reader.batches((self._topic[0], number), at, end):
                 for record in batch:
-                    entry = StateEntry.read(record, self._folds[number]) if record.offset >= at else None
+                    entry = (
+                        StateEntry.read(record, self._partition_states[number])
+                        if record.offset >= at
+                        else None
+                    )
                     if entry is not None:
                         self.trails.note(entry.reported, entry.timestamp)
                         yield entry

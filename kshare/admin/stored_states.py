@@ -17,7 +17,7 @@ class StoredStates:
 
     def __init__(self, router: Router) -> None:
         self._log = StateLog(router)
-        self._is_closed_to_us = False
+        self._is_unauthorized = False
 
     @property
     def trails(self) -> Mapping[SharePartitionKey, StateTrail]:
@@ -27,12 +27,12 @@ class StoredStates:
     async def of(self, wanted: Iterable[SharePartitionKey]) -> dict[SharePartitionKey, SharePartitionState]:
         """The current states. Reads only what was stored since the previous call."""
         where = list(wanted)
-        if not where or self._is_closed_to_us:
+        if not where or self._is_unauthorized:
             return {}
         try:
             await self._log.read(where)
         except BrokerError as error:
-            self._is_closed_to_us = error.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            self._is_unauthorized = error.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
             return {}
         states = self._log.states
         return {one: states[one] for one in where if one in states}

@@ -37,10 +37,10 @@ async def create_topic(
     replication_factor: int | None,
     config: Mapping[str, str],
 ) -> None:
-    for what, number in (("partitions", partitions), ("replication_factor", replication_factor)):
+    for option, number in (("partitions", partitions), ("replication_factor", replication_factor)):
         if number is not None and number < 1:
             raise ConfigError(
-                f"{what} must be 1 or more, not {number!r}; leave it out for the brokers' default"
+                f"{option} must be 1 or more, not {number!r}; leave it out for the brokers' default"
             )
     topic = CreatableTopic(
         name,

@@ -123,12 +123,12 @@ class Authorizer:
 
     def remove(self, chosen: AclFilter) -> list[AclRule]:
         """Returns the removed rules."""
-        gone = self.chosen(chosen)
-        for rule in gone:
+        removed = self.chosen(chosen)
+        for rule in removed:
             del self.rules[rule]
-        if gone:
+        if removed:
             self.changed.fire()
-        return gone
+        return removed
 
     def chosen(self, chosen: AclFilter) -> list[AclRule]:
         return [rule for rule in self.rules if chosen.fits(rule)]
@@ -143,9 +143,9 @@ class Authorizer:
         if not self.is_enforced or principal in self._configs.broker("super.users").split(";"):
             return True
         enough = {Operation.ALL, operation}
-        about = [rule for rule in self.rules if rule.is_about(principal, host, on, name)]
-        if any(rule.permission_type == _DENY and rule.operation in enough for rule in about):
+        matching = [rule for rule in self.rules if rule.is_about(principal, host, on, name)]
+        if any(rule.permission_type == _DENY and rule.operation in enough for rule in matching):
             return False
         if operation is Operation.DESCRIBE:
             enough.update(_IMPLY_DESCRIBE)
-        return any(rule.permission_type == _ALLOW and rule.operation in enough for rule in about)
+        return any(rule.permission_type == _ALLOW and rule.operation in enough for rule in matching)

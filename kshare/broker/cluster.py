@@ -57,11 +57,11 @@ class Partition:
     """Fires when the leader has changed or the topic was deleted."""
     is_deleted: bool = False
 
-    def check_epoch(self, believed: int) -> None:
+    def check_epoch(self, epoch: int) -> None:
         """Raises RequestError if the client's leader epoch is older or newer than ours; -1 means not sent."""
-        if 0 <= believed < self.leader_epoch:
+        if 0 <= epoch < self.leader_epoch:
             raise RequestError(ErrorCode.FENCED_LEADER_EPOCH)
-        if believed > self.leader_epoch:
+        if epoch > self.leader_epoch:
             raise RequestError(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
 
@@ -237,8 +237,8 @@ class Cluster:
             partition.is_deleted = True
             partition.leader = -1
             partition.moved.fire()
-        for tell in self.topic_deleted:
-            tell(topic)
+        for callback in self.topic_deleted:
+            callback(topic)
         self.changed.fire()
 
     def add_partitions(self, topic: Topic, total: int, assignments: list[list[int]] | None = None) -> None:
@@ -250,18 +250,18 @@ class Cluster:
     def check_more_partitions(
         self, topic: Topic, total: int, assignments: list[list[int]] | None
     ) -> dict[int, list[int]] | None:
-        present = len(topic.partitions)
-        if total <= present:
-            reason = f"The topic {topic.name} currently has {present} partition(s); {total} would not be an increase."
+        current = len(topic.partitions)
+        if total <= current:
+            reason = f"The topic {topic.name} currently has {current} partition(s); {total} would not be an increase."
             raise RequestError(ErrorCode.INVALID_PARTITIONS, reason)
         if assignments is None:
             return None
-        if len(assignments) != total - present:
+        if len(assignments) != total - current:
             raise RequestError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT, "there must be one assignment for each new partition"
             )
-        given = dict(enumerate(assignments, start=present))
-        self._check_assignment(given, present)
+        given = dict(enumerate(assignments, start=current))
+        self._check_assignment(given, current)
         return given
 
     def _extend(
@@ -278,8 +278,8 @@ class Cluster:
             leader = next((each for each in nodes if self.nodes[each].is_up), -1)
             partition = Partition(topic, index, leader, nodes, log)
             topic.partitions.append(partition)
-            for tell in self.log_made:
-                tell(partition)
+            for callback in self.log_made:
+                callback(partition)
 
     def _place(self, index: int, replicas: int) -> list[int]:
         ids = sorted(node.id for node in self.nodes.values() if node.is_up)

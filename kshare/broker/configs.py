@@ -59,8 +59,8 @@ class Configs:
         setting = TABLES[Resource.GROUP][name]
         value = int(self.group(group, name))
         if setting.bounds:
-            least, most = map(self.broker_number, setting.bounds)
-            value = min(max(value, least), most)
+            minimum, maximum = map(self.broker_number, setting.bounds)
+            value = min(max(value, minimum), maximum)
         return value
 
     def is_on(self, resource: Resource, of: str, name: str) -> bool:
@@ -82,9 +82,9 @@ class Configs:
             setting = self.setting(resource, name)
             setting.check(value)
             if setting.bounds:
-                least, most = map(self.broker_number, setting.bounds)
-                if not least <= int(value) <= most:
-                    raise setting.refusal(value, f"the broker allows {least} to {most}")
+                minimum, maximum = map(self.broker_number, setting.bounds)
+                if not minimum <= int(value) <= maximum:
+                    raise setting.refusal(value, f"the broker allows {minimum} to {maximum}")
             if name == "share.auto.offset.reset":
                 _check_reset(setting, value)
             if resource is Resource.BROKER and name not in CHANGEABLE:
@@ -99,13 +99,13 @@ class Configs:
             self.chosen[resource, of] = dict(values)
         else:
             self.chosen.pop((resource, of), None)
-        self._tell()
+        self._notify()
 
     def forget(self, resource: Resource, of: str) -> None:
         if self.chosen.pop((resource, of), None) is not None:
-            self._tell()
+            self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self.version += 1
         self.changed.fire()
 

@@ -103,6 +103,6 @@ class Call:
             return False
         if await self.connection.send_answers():
             return True
-        heard = [*signals, self.connection.closed]
-        in_time = await wait_for_any(heard, self.broker.clock, until)
+        awaited = [*signals, self.connection.closed]
+        in_time = await wait_for_any(awaited, self.broker.clock, until)
         return in_time and self.connection.is_open

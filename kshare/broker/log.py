@@ -231,11 +231,11 @@ class PartitionLog:
             return
         self._start = offset
         self._end = max(self._end, offset)
-        gone = bisect_left(self._bases, offset)
-        if gone and self._batches[gone - 1].last_offset >= offset:
-            gone -= 1
-        self.size -= sum(batch.size for batch in self._batches[:gone])
-        del self._batches[:gone], self._bases[:gone]
+        count = bisect_left(self._bases, offset)
+        if count and self._batches[count - 1].last_offset >= offset:
+            count -= 1
+        self.size -= sum(batch.size for batch in self._batches[:count])
+        del self._batches[:count], self._bases[:count]
         self.aborted = [each for each in self.aborted if each.last_offset >= offset]
         if self.on_start_moved is not None:
             self.on_start_moved(offset)

@@ -25,10 +25,10 @@ class LogCleaner:
         self._configs = configs
         self._compacted: dict[PartitionLog, int] = {}
         """The end offset up to which each log is compacted."""
-        clock.after(EVERY_MS, self._look)
+        clock.after(EVERY_MS, self._run)
 
-    def _look(self) -> None:
-        self._clock.after(EVERY_MS, self._look)
+    def _run(self) -> None:
+        self._clock.after(EVERY_MS, self._run)
         now = self._clock.now()
         for topic in self._cluster.topics.values():
             if topic.is_internal:
@@ -45,13 +45,13 @@ class LogCleaner:
         start = log.start_offset
         longest = self._configs.topic_number(name, "retention.ms")
         largest = self._configs.topic_number(name, "retention.bytes")
-        left = log.size
+        remaining = log.size
         for batch in log.batches_from(start):
             is_old = 0 <= longest < now - batch.max_timestamp
-            is_too_much = 0 <= largest <= left - batch.size
+            is_too_much = 0 <= largest <= remaining - batch.size
             if not is_old and not is_too_much:
                 break
-            left -= batch.size
+            remaining -= batch.size
             start = batch.last_offset + 1
         if start > log.start_offset:
             log.delete_before(min(start, log.last_stable_offset))
@@ -92,18 +92,18 @@ def compacted(batches: list[StoredBatch], tombstones_until: int) -> list[StoredB
             kept.append(stored)
             continue
         batch = stored.decode()
-        staying = [
+        kept_offsets = [
             record.offset
             for record in batch
             if last[bytes(record.key or b"")] == record.offset
             and (record.value is not None or record.timestamp > tombstones_until)
         ]
-        if len(staying) == batch.record_count:
+        if len(kept_offsets) == batch.record_count:
             kept.append(stored)
             continue
         changed = True
-        if staying:
-            kept.append(_with_only(stored, batch, set(staying)))
+        if kept_offsets:
+            kept.append(_with_only(stored, batch, set(kept_offsets)))
     return kept if changed else None
 
 

@@ -43,10 +43,10 @@ class TimedMetric:
     def metrics(self) -> tuple[BrokerMetric, ...]:
         return self.count, self.total, self.longest
 
-    def metric_values(self, taken: Durations) -> Iterator[MetricValue]:
-        yield MetricValue(self.count, taken.count)
-        yield MetricValue(self.total, taken.total)
-        yield MetricValue(self.longest, taken.longest)
+    def metric_values(self, durations: Durations) -> Iterator[MetricValue]:
+        yield MetricValue(self.count, durations.count)
+        yield MetricValue(self.total, durations.total)
+        yield MetricValue(self.longest, durations.longest)
 
 
 REQUESTS = BrokerMetric("requests_total", "Requests received, by API and node.", True)
@@ -135,12 +135,12 @@ def _shares(broker: Broker) -> Iterator[MetricValue]:
     yield MetricValue(PARTITIONS, len(loaded))
     for node in broker.cluster.nodes.values():
         yield MetricValue(SESSIONS, len(broker.shares.sessions(node)), {"node": str(node.id)})
-    for led in loaded:
-        window = led.shared.window
+    for leader in loaded:
+        window = leader.shared.window
         where = {
-            "group": led.group,
-            "topic": led.partition.topic.name,
-            "partition": str(led.partition.index),
+            "group": leader.group,
+            "topic": leader.partition.topic.name,
+            "partition": str(leader.partition.index),
         }
         held = sum(
             last - first + 1
@@ -150,7 +150,7 @@ def _shares(broker: Broker) -> Iterator[MetricValue]:
         yield MetricValue(IN_FLIGHT, held, where)
         yield MetricValue(BATCHES, len(window.batches), where)
         yield MetricValue(START, window.start, where)
-        lag = led.partition.log.end_offset - window.start - window.settled_count()
+        lag = leader.partition.log.end_offset - window.start - window.settled_count()
         yield MetricValue(LAG, max(lag, 0), where)
 
 

@@ -79,13 +79,13 @@ async def _serve(choice: BrokerArguments, say: Callable[[str], None]) -> None:
     with ExitStack() as stack:
         broker = Broker(nodes=choice.nodes, settings=choice.settings, release=choice.release)
         if choice.data_dir is not None:
-            _keep(broker, choice.data_dir, stack)
+            _open_storage(broker, choice.data_dir, stack)
         if choice.port + choice.nodes - 1 >= 1 << 16:
             raise StartupError(
                 f"{choice.nodes} nodes starting at port {choice.port} would need ports above 65535"
             )
         for index, node in enumerate(broker.cluster.nodes.values()):
-            _place(node, choice, index)
+            _set_address(node, choice, index)
         async with run(broker) as running:
             for name, partitions in choice.topics.items():
                 if name not in broker.cluster.topics:
@@ -110,7 +110,7 @@ async def _start_metrics(running: ClusterServer, host: str, port: int) -> str:
         raise StartupError(f"can't listen on {host}:{port}: {problem.strerror or problem}") from None
 
 
-def _keep(broker: Broker, path: Path, stack: ExitStack) -> None:
+def _open_storage(broker: Broker, path: Path, stack: ExitStack) -> None:
     # Imported only if a data folder is used.
     from kshare.broker.storage.folder import DataFolder
     from kshare.broker.storage.snapshot import UnreadableFolder
@@ -124,6 +124,6 @@ def _keep(broker: Broker, path: Path, stack: ExitStack) -> None:
         raise StartupError(f"can't use {path}: {problem}") from None
 
 
-def _place(node: Node, choice: BrokerArguments, index: int) -> None:
+def _set_address(node: Node, choice: BrokerArguments, index: int) -> None:
     node.host = choice.host
     node.port = choice.port and choice.port + index

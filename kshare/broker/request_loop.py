@@ -57,8 +57,8 @@ class RequestLoop:
         self._unsent_size = 0
         connection.send_answers = self._send_answers
         self._frames: deque[memoryview] = deque()
-        self._came = anyio.Event()
-        self._taken = anyio.Event()
+        self._frames_arrived = anyio.Event()
+        self._frame_taken = anyio.Event()
 
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:
@@ -75,22 +75,22 @@ class RequestLoop:
                 chunk = await self._stream.receive(_CHUNK)
                 self._frames.extend(splitter.feed(chunk))
                 if self._frames:
-                    self._came.set()
+                    self._frames_arrived.set()
                 while len(self._frames) >= _READ_AHEAD:
-                    self._taken = anyio.Event()
-                    await self._taken.wait()
+                    self._frame_taken = anyio.Event()
+                    await self._frame_taken.wait()
         except DecodeError as problem:
             self._warn("an invalid frame", problem)
         except _GONE:
             pass
         self._connection.end()
-        self._came.set()
+        self._frames_arrived.set()
 
     async def _answer_all(self) -> None:
         while True:
             while self._frames:
                 frame = self._frames.popleft()
-                self._taken.set()
+                self._frame_taken.set()
                 try:
                     await self._reply(frame)
                 except CloseConnection:
@@ -102,8 +102,8 @@ class RequestLoop:
                 continue  # more requests may have arrived meanwhile
             if not self._connection.is_open:
                 return
-            self._came = anyio.Event()
-            await self._came.wait()
+            self._frames_arrived = anyio.Event()
+            await self._frames_arrived.wait()
 
     async def _reply(self, frame: memoryview) -> None:
         header, request = self._decode(frame)
@@ -118,7 +118,7 @@ class RequestLoop:
         self._connection.client_id = header.client_id
         if request is None:
             refusal = api_versions.answer(call, ErrorCode.UNSUPPORTED_VERSION)
-            self._keep(encode_response(refusal, 0, header.correlation_id))
+            self._enqueue(encode_response(refusal, 0, header.correlation_id))
             return
         counted = request.NAME.removesuffix("Request"), call.node.id
         self._broker.counters.requests[counted] += 1
@@ -146,7 +146,7 @@ class RequestLoop:
         cut_after = None if fault is None else fault.cut_after
         if cut_after is not None:
             del reply[cut_after:]
-        self._keep(reply)
+        self._enqueue(reply)
         if cut_after is not None:
             raise CloseConnection
 
@@ -183,7 +183,7 @@ class RequestLoop:
             await call.wait([], clock.now() + fault.after_ms)
         return None if fault.mute else answer
 
-    def _keep(self, answer: bytearray) -> None:
+    def _enqueue(self, answer: bytearray) -> None:
         self._unsent.append(answer)
         self._unsent_size += len(answer)
 

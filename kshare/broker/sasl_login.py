@@ -34,10 +34,10 @@ class Login:
         self._mechanism: str | None = None
         self._scram: ScramServer | None = None
         self.principal = ANONYMOUS
-        self._is_in = False
+        self._is_authenticated = False
 
     def allows(self, api_key: int) -> bool:
-        return self._is_in or api_key in (_API_VERSIONS, _HANDSHAKE, _AUTHENTICATE)
+        return self._is_authenticated or api_key in (_API_VERSIONS, _HANDSHAKE, _AUTHENTICATE)
 
     def handles(self, api_key: int) -> bool:
         return api_key in (_HANDSHAKE, _AUTHENTICATE)
@@ -72,7 +72,7 @@ class Login:
             return SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, reason)
         if user is None:
             return SaslAuthenticateResponse(error_message=None, auth_bytes=reply)
-        self._is_in, self.principal = True, f"User:{user}"
+        self._is_authenticated, self.principal = True, f"User:{user}"
         self._mechanism = None
         lifetime = self._security.session_lifetime_ms
         return SaslAuthenticateResponse(error_message=None, auth_bytes=reply, session_lifetime_ms=lifetime)

@@ -26,14 +26,14 @@ class ScramServer:
         self._user = ""
         self._salted = b""
         self._nonce = ""
-        self._opening = ""
+        self._first_messages = ""
         """What both sides sign: the client's first message without its header, and our response."""
 
     def answer(self, client_message: bytes) -> tuple[bytes | None, str | None]:
         """The response, or None if the authentication failed; and the user, once authenticated."""
         try:
             text = client_message.decode()
-            return self._finish(text) if self._opening else (self._begin(text), None)
+            return self._finish(text) if self._first_messages else (self._begin(text), None)
         except (ValueError, KeyError, binascii.Error):
             return None, None
 
@@ -46,14 +46,14 @@ class ScramServer:
         self._salted = hashlib.pbkdf2_hmac(self._hash, password.encode(), salt, _ITERATIONS)
         self._nonce = fields["r"] + base64.b64encode(self._new_nonce()).decode()
         first = f"r={self._nonce},s={base64.b64encode(salt).decode()},i={_ITERATIONS}"
-        self._opening = f"{bare},{first}"
+        self._first_messages = f"{bare},{first}"
         return first.encode()
 
     def _finish(self, text: str) -> tuple[bytes | None, str | None]:
         without_proof, _, proof = text.rpartition(",p=")
         if _fields(without_proof)["r"] != self._nonce:
             return None, None
-        signed = f"{self._opening},{without_proof}".encode()
+        signed = f"{self._first_messages},{without_proof}".encode()
         client_key = self._sign(self._salted, b"Client Key")
         stored = hashlib.new(self._hash, client_key).digest()
         expected = bytes(a ^ b for a, b in zip(client_key, self._sign(stored, signed), strict=True))

@@ -58,9 +58,9 @@ class Setting:
             self._number(value, float)
         if self.kind in _LIMITS:
             number = self._number(value, int)
-            least = -_LIMITS[self.kind] - 1 if self.least is None else self.least
-            if not least <= number <= _LIMITS[self.kind]:
-                raise self.refusal(value, f"must be between {least} and {_LIMITS[self.kind]} (inclusive)")
+            minimum = -_LIMITS[self.kind] - 1 if self.least is None else self.least
+            if not minimum <= number <= _LIMITS[self.kind]:
+                raise self.refusal(value, f"must be between {minimum} and {_LIMITS[self.kind]} (inclusive)")
         if self.choices:
             for each in value.split(",") if self.kind is SettingType.LIST else [value]:
                 if each.strip() not in self.choices:
@@ -167,11 +167,11 @@ TOPIC_SETTINGS = (
 )
 
 
-def _ranged(name: str, default: int, least: int, most: int, room: str = "share") -> tuple[Setting, ...]:
+def _ranged(name: str, default: int, minimum: int, maximum: int, scope: str = "share") -> tuple[Setting, ...]:
     return (
-        Setting(f"group.{room}.{name}", SettingType.INT, str(default), min(least, 1)),
-        Setting(f"group.{room}.min.{name}", SettingType.INT, str(least), 0),
-        Setting(f"group.{room}.max.{name}", SettingType.INT, str(most), 0),
+        Setting(f"group.{scope}.{name}", SettingType.INT, str(default), min(minimum, 1)),
+        Setting(f"group.{scope}.min.{name}", SettingType.INT, str(minimum), 0),
+        Setting(f"group.{scope}.max.{name}", SettingType.INT, str(maximum), 0),
     )
 
 

@@ -79,15 +79,15 @@ async def wait_for_any(signals: Iterable[Signal], clock: Clock, until: int) -> b
         return False
     fired = anyio.Event()
     wake = fired.set
-    heard = tuple(signals)
+    awaited = tuple(signals)
     timer = clock.at(until, wake)
-    for signal in heard:
+    for signal in awaited:
         signal.listen(wake)
     try:
         await fired.wait()
         await anyio.lowlevel.checkpoint()
     finally:
         timer.cancel()
-        for signal in heard:
+        for signal in awaited:
             signal.forget(wake)
     return clock.now() < until

@@ -70,70 +70,70 @@ class Transactions:
         """Give a transactional id to a producer. Aborts an open transaction of the last one. Raises RequestError."""
         if not 0 < timeout_ms <= self._longest_ms():
             raise RequestError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
-        known = self.by_id.get(transactional_id)
-        if known is None:
+        transaction = self.by_id.get(transactional_id)
+        if transaction is None:
             fresh = Transaction(transactional_id, self.new_producer_id(), 0, timeout_ms)
             self.by_id[transactional_id] = fresh
             self.changed.fire()
             return fresh
-        if producer_id >= 0 and (producer_id, epoch) != (known.producer_id, known.epoch):
+        if producer_id >= 0 and (producer_id, epoch) != (transaction.producer_id, transaction.epoch):
             raise RequestError(ErrorCode.PRODUCER_FENCED)
-        if known.state is TransactionState.ONGOING:
-            self._bump(known)
-            self._finish(known, is_commit=False)
-        self._bump(known)
-        known.state, known.timeout_ms = TransactionState.EMPTY, timeout_ms
+        if transaction.state is TransactionState.ONGOING:
+            self._bump_epoch(transaction)
+            self._finish(transaction, is_commit=False)
+        self._bump_epoch(transaction)
+        transaction.state, transaction.timeout_ms = TransactionState.EMPTY, timeout_ms
         self.changed.fire()
-        return known
+        return transaction
 
-    def _bump(self, known: Transaction) -> None:
-        if known.epoch >= _LAST_EPOCH:
-            known.producer_id, known.epoch = self.new_producer_id(), 0
+    def _bump_epoch(self, transaction: Transaction) -> None:
+        if transaction.epoch >= _LAST_EPOCH:
+            transaction.producer_id, transaction.epoch = self.new_producer_id(), 0
         else:
-            known.epoch += 1
+            transaction.epoch += 1
 
     # --- the content of a transaction
 
     def find(self, transactional_id: str, producer_id: int, epoch: int) -> Transaction:
         """The transaction. Raises RequestError if it has another producer or epoch."""
-        known = self.by_id.get(transactional_id)
-        if known is None or known.producer_id != producer_id:
+        transaction = self.by_id.get(transactional_id)
+        if transaction is None or transaction.producer_id != producer_id:
             raise RequestError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-        if known.epoch != epoch:
+        if transaction.epoch != epoch:
             raise RequestError(ErrorCode.PRODUCER_FENCED)
-        return known
+        return transaction
 
     def enlist(
         self, transactional_id: str, producer_id: int, epoch: int, partition: Partition, *, adds: bool
     ) -> None:
         """Check a write. If `adds`, the partition is added; else it must be in the transaction. Raises RequestError."""
         try:
-            known = self.find(transactional_id, producer_id, epoch)
+            transaction = self.find(transactional_id, producer_id, epoch)
         except RequestError as refusal:
             if refusal.code == ErrorCode.PRODUCER_FENCED:
                 raise RequestError(ErrorCode.INVALID_PRODUCER_EPOCH) from None
             raise
         if adds:
-            self.add(known, [partition])
-        elif known.state is not TransactionState.ONGOING or partition not in known.partitions:
+            self.add(transaction, [partition])
+        elif transaction.state is not TransactionState.ONGOING or partition not in transaction.partitions:
             raise RequestError(ErrorCode.INVALID_TXN_STATE)
 
-    def add(self, known: Transaction, partitions: list[Partition]) -> None:
+    def add(self, transaction: Transaction, partitions: list[Partition]) -> None:
         """Add partitions to the transaction. Begins it if necessary, even without partitions: for offsets."""
-        if known.state is not TransactionState.ONGOING:
-            known.state, known.began = TransactionState.ONGOING, self._clock.now()
-            known.partitions.clear()
-            known.timer = self._clock.after(known.timeout_ms, lambda: self._expire(known))
+        if transaction.state is not TransactionState.ONGOING:
+            transaction.state, transaction.began = TransactionState.ONGOING, self._clock.now()
+            transaction.partitions.clear()
+            transaction.timer = self._clock.after(transaction.timeout_ms, lambda: self._expire(transaction))
             self.changed.fire()
-        if not known.partitions.issuperset(partitions):
-            known.partitions.update(partitions)
+        if not transaction.partitions.issuperset(partitions):
+            transaction.partitions.update(partitions)
             self.changed.fire()
 
-    def restore(self, known: Transaction) -> None:
+    def restore(self, transaction: Transaction) -> None:
         """Restore a transaction from a data folder. If it is open, its timeout starts again."""
-        self.by_id[known.transactional_id] = known
-        if known.state is TransactionState.ONGOING:
-            known.timer = self._clock.after(known.timeout_ms, lambda: self._expire(known))
+        self.by_id[transaction.transactional_id] = transaction
+        if transaction.state is TransactionState.ONGOING:
+            transaction.timer = self._clock.after(transaction.timeout_ms, lambda: self._expire(transaction))
 
     # --- ends
 
@@ -141,43 +141,48 @@ class Transactions:
         self, transactional_id: str, producer_id: int, epoch: int, is_commit: bool, bumps: bool
     ) -> Transaction:
         """Commit or abort. With `bumps`, the producer gets a new epoch. Raises RequestError."""
-        known = self.by_id.get(transactional_id)
+        transaction = self.by_id.get(transactional_id)
         wanted = TransactionState.COMMITTED if is_commit else TransactionState.ABORTED
-        is_repeated = known is not None and bumps and epoch == known.epoch - 1 and known.state is wanted
-        if known is not None and is_repeated and known.producer_id == producer_id:
-            return known
-        known = self.find(transactional_id, producer_id, epoch)
-        if known.state is not TransactionState.ONGOING:
+        is_repeated = (
+            transaction is not None
+            and bumps
+            and epoch == transaction.epoch - 1
+            and transaction.state is wanted
+        )
+        if transaction is not None and is_repeated and transaction.producer_id == producer_id:
+            return transaction
+        transaction = self.find(transactional_id, producer_id, epoch)
+        if transaction.state is not TransactionState.ONGOING:
             may_abort_nothing = bumps and not is_commit
-            if not may_abort_nothing and (known.state is not wanted or bumps):
+            if not may_abort_nothing and (transaction.state is not wanted or bumps):
                 raise RequestError(ErrorCode.INVALID_TXN_STATE)
             if not may_abort_nothing:
-                return known
+                return transaction
         if bumps:
-            self._bump(known)
-        self._finish(known, is_commit)
-        return known
+            self._bump_epoch(transaction)
+        self._finish(transaction, is_commit)
+        return transaction
 
-    def _finish(self, known: Transaction, is_commit: bool) -> None:
-        if known.timer is not None:
-            known.timer.cancel()
+    def _finish(self, transaction: Transaction, is_commit: bool) -> None:
+        if transaction.timer is not None:
+            transaction.timer.cancel()
         now = self._clock.now()
-        for partition in known.partitions:
-            if not partition.is_deleted and partition.log.producers.has_open(known.producer_id):
+        for partition in transaction.partitions:
+            if not partition.is_deleted and partition.log.producers.has_open(transaction.producer_id):
                 marker = build_end_marker(
                     ControlType.COMMIT if is_commit else ControlType.ABORT,
-                    producer_id=known.producer_id,
-                    producer_epoch=known.epoch,
+                    producer_id=transaction.producer_id,
+                    producer_epoch=transaction.epoch,
                     timestamp=now,
                 )
                 partition.log.append(marker, now=now, leader_epoch=partition.leader_epoch, from_client=False)
-        known.partitions.clear()
-        known.state = TransactionState.COMMITTED if is_commit else TransactionState.ABORTED
-        for tell in self.ended:
-            tell(known.producer_id, is_commit)
+        transaction.partitions.clear()
+        transaction.state = TransactionState.COMMITTED if is_commit else TransactionState.ABORTED
+        for callback in self.ended:
+            callback(transaction.producer_id, is_commit)
         self.changed.fire()
 
-    def _expire(self, known: Transaction) -> None:
-        if known.state is TransactionState.ONGOING:
-            self._bump(known)
-            self._finish(known, is_commit=False)
+    def _expire(self, transaction: Transaction) -> None:
+        if transaction.state is TransactionState.ONGOING:
+            self._bump_epoch(transaction)
+            self._finish(transaction, is_commit=False)

@@ -68,9 +68,9 @@ def _as_ipv6(address: IPv4Address | IPv6Address) -> IPv6Address:
     return address if address.version == 6 else IPv6Address(b"\0" * 10 + b"\xff\xff" + address.packed)
 
 
-def _checksum(data: bytes | bytearray, rest: int) -> int:
+def _checksum(data: bytes | bytearray, initial: int) -> int:
     """RFC 1071's checksum. Adding with end-around carry is addition modulo 0xffff: fast for one long number."""
-    total = (_number(data) + rest) % 0xFFFF
+    total = (_number(data) + initial) % 0xFFFF
     return (0xFFFF - total) & 0xFFFF
 
 

@@ -102,10 +102,10 @@ class PcapngFile:
         if number >= len(self._interfaces):
             raise CaptureError(at, f"a packet of interface {number}, which was not described before it")
         interface = self._interfaces[number]
-        room = size - _TRAILER - (begin - at)
+        available = size - _TRAILER - (begin - at)
         if kind == _SIMPLE_PACKET:
-            captured = min(captured, interface.most_captured, room)
-        if captured > room:
+            captured = min(captured, interface.most_captured, available)
+        if captured > available:
             raise CaptureError(at, f"a packet of {captured} bytes in a block of {size}")
         time = interface.offset + ticks * interface.tick
         return Packet(time, interface.link, data[begin : begin + captured])

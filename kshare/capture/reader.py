@@ -58,9 +58,9 @@ class CaptureReader:
     def finish(self) -> None:
         """Raises CaptureError if the file ends in the middle of a packet."""
         if self._rest or self._format is None:
-            there = f"{len(self._rest)} bytes of it are present" if self._format else "too short to be one"
+            present = f"{len(self._rest)} bytes of it are present" if self._format else "too short to be one"
             reason = "the file ends in the middle of a packet" if self._format else "not a capture file"
-            raise CaptureError(self._position, f"{reason}, {there}")
+            raise CaptureError(self._position, f"{reason}, {present}")
 
 
 def _format_of(data: bytes) -> _Format:

@@ -24,9 +24,9 @@ class Streams:
     """Takes segments and returns events. Its memory is bounded for each open connection."""
 
     def __init__(self, most_held: int = MAX_HELD) -> None:
-        self._most_held = most_held
+        self._max_held_bytes = most_held
         self._links: dict[_Key, tuple[TcpConnection, int]] = {}
-        self._over: deque[tuple[_Key, TcpConnection]] = deque()
+        self._ended: deque[tuple[_Key, TcpConnection]] = deque()
         self._opened = 0
 
     def feed(self, segment: Segment, time: float) -> Iterable[TcpEvent]:
@@ -63,7 +63,7 @@ class Streams:
 
     def _open(self, key: _Key, segment: Segment) -> tuple[TcpConnection, int]:
         self._opened += 1
-        link = TcpConnection(self._opened, segment, self._most_held)
+        link = TcpConnection(self._opened, segment, self._max_held_bytes)
         self._links[key] = link, 0
         self._links[key[::-1]] = link, 1
         return link, 0
@@ -73,9 +73,9 @@ class Streams:
         self._forget(key, link)
 
     def _remember(self, key: _Key, link: TcpConnection) -> None:
-        self._over.append((key, link))
-        if len(self._over) > _REMEMBERED:
-            self._forget(*self._over.popleft())
+        self._ended.append((key, link))
+        if len(self._ended) > _REMEMBERED:
+            self._forget(*self._ended.popleft())
 
     def _forget(self, key: _Key, link: TcpConnection) -> None:
         for one in (key, key[::-1]):

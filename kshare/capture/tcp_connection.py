@@ -37,7 +37,7 @@ class TcpConnection:
         self.is_over = False
         self._addresses = (segment.source, segment.target)
         self._directions = (_Direction(), _Direction())
-        self._most_held = most_held
+        self._max_held_bytes = most_held
         self._packets = 0
 
     def name(self, side: int) -> str:
@@ -58,21 +58,21 @@ class TcpConnection:
 
         Returns None in all other cases: then call `take`.
         """
-        mine, other = self._directions[side], self._directions[1 - side]
+        direction, other = self._directions[side], self._directions[1 - side]
         if (
             segment.flags & _UNUSUAL
             or segment.missing
             or segment.acknowledged < 0
-            or mine.held
+            or direction.held
             or other.held
-            or mine.is_over
-            or mine.first is None
+            or direction.is_over
+            or direction.first is None
             or other.first is None
         ):
             return None
         after = other.position(segment.acknowledged)
         is_known = other.acknowledged <= other.next and other.next - _FAR <= after <= other.next
-        if not is_known or segment.sequence != mine.next % _WHOLE:
+        if not is_known or segment.sequence != direction.next % _WHOLE:
             return None
         self._packets += 1
         if after > other.acknowledged:
@@ -80,29 +80,29 @@ class TcpConnection:
         payload = segment.payload
         if not payload:
             return ()
-        mine.next += len(payload)
+        direction.next += len(payload)
         return (ReceivedBytes(self, side, bytes(payload), time),)
 
     def take(self, side: int, segment: Segment, time: float) -> Iterator[TcpEvent]:
         """Returns the events that this segment completes."""
         self._packets += 1
-        mine, other = self._directions[side], self._directions[1 - side]
+        direction, other = self._directions[side], self._directions[1 - side]
         sequence = _behind_syn(segment) if segment.flags & SYN else segment.sequence
-        begin = mine.position(sequence)
-        if abs(begin - mine.next) > _FAR:
+        begin = direction.position(sequence)
+        if abs(begin - direction.next) > _FAR:
             yield MissingBytes(self, side, 0, time)
-            mine.begin_again(sequence)
-            begin = mine.next
+            direction.begin_again(sequence)
+            begin = direction.next
         after = other.acknowledge(segment.acknowledged)
         flags = segment.flags & (FIN | RST)
-        if not mine.is_over and (segment.payload or segment.missing or flags):
+        if not direction.is_over and (segment.payload or segment.missing or flags):
             part = _Part(begin, self._packets, after, bytes(segment.payload), segment.missing, flags, time)
-            if not mine.held and not other.held and begin == mine.next and after <= other.next:
+            if not direction.held and not other.held and begin == direction.next and after <= other.next:
                 yield from self._show(side, part)
                 return
-            if part.end > mine.next or flags:
-                mine.hold(part)
-        if mine.held or other.held or other.lacks():
+            if part.end > direction.next or flags:
+                direction.hold(part)
+        if direction.held or other.held or other.lacks():
             yield from self._settle(time)
 
     def end(self, time: float, *, is_cut: bool = False) -> Iterator[TcpEvent]:
@@ -115,7 +115,7 @@ class TcpConnection:
                     self.is_over = True
                     yield Closed(self, time, is_cut)
                     return
-                side = self._in_the_way(waiting[0])
+                side = self._blocking_side(waiting[0])
             yield from self._advance(side, time)
 
     def _settle(self, time: float) -> Iterator[TcpEvent]:
@@ -131,59 +131,63 @@ class TcpConnection:
     def _ready(self) -> int | None:
         """The side whose next part may be reported now; if both may, the one whose part was captured first."""
         ready = []
-        for side, mine in enumerate(self._directions):
-            if mine.held and not mine.has_gap() and mine.held[0].after <= self._directions[1 - side].next:
-                ready.append((mine.held[0].serial, side))
+        for side, direction in enumerate(self._directions):
+            if (
+                direction.held
+                and not direction.has_gap()
+                and direction.held[0].after <= self._directions[1 - side].next
+            ):
+                ready.append((direction.held[0].serial, side))
         return min(ready)[1] if ready else None
 
     def _overdue(self) -> int | None:
         """The side whose gap was waited for long enough."""
-        for side, mine in enumerate(self._directions):
-            if self._is_overdue(mine):
-                return self._in_the_way(side)
+        for side, direction in enumerate(self._directions):
+            if self._is_overdue(direction):
+                return self._blocking_side(side)
         return None
 
-    def _in_the_way(self, side: int) -> int:
+    def _blocking_side(self, side: int) -> int:
         """The side whose gap blocks this one: its own if it has one, otherwise the other's."""
         is_others = not self._directions[side].has_gap() and self._directions[1 - side].has_gap()
         return 1 - side if is_others else side
 
-    def _is_overdue(self, mine: _Direction) -> bool:
-        if mine.held_bytes > self._most_held:
+    def _is_overdue(self, direction: _Direction) -> bool:
+        if direction.held_bytes > self._max_held_bytes:
             return True
-        if not mine.lacks():
-            mine.doubted_since = None
+        if not direction.lacks():
+            direction.doubted_since = None
             return False
-        if mine.doubted_since is None or mine.doubted_at != mine.next:
-            mine.doubted_since, mine.doubted_at = self._packets, mine.next
-        return self._packets - mine.doubted_since >= _PATIENCE
+        if direction.doubted_since is None or direction.doubted_at != direction.next:
+            direction.doubted_since, direction.doubted_at = self._packets, direction.next
+        return self._packets - direction.doubted_since >= _PATIENCE
 
     def _advance(self, side: int, time: float) -> Iterator[TcpEvent]:
         """Skip the gap, or report the next part."""
-        mine = self._directions[side]
-        mine.doubted_since = None
-        if not mine.has_gap():
-            yield from self._show(side, mine.release())
+        direction = self._directions[side]
+        direction.doubted_since = None
+        if not direction.has_gap():
+            yield from self._show(side, direction.release())
             return
-        ends = [mine.held[0].begin] if mine.held else []
-        if mine.lacks():
-            ends.append(mine.acknowledged)
-        yield MissingBytes(self, side, min(ends) - mine.next, time)
-        mine.next = min(ends)
+        ends = [direction.held[0].begin] if direction.held else []
+        if direction.lacks():
+            ends.append(direction.acknowledged)
+        yield MissingBytes(self, side, min(ends) - direction.next, time)
+        direction.next = min(ends)
 
     def _show(self, side: int, part: _Part) -> Iterator[TcpEvent]:
-        mine = self._directions[side]
-        fresh = part.payload[mine.next - part.begin :] if mine.next > part.begin else part.payload
+        direction = self._directions[side]
+        fresh = part.payload[direction.next - part.begin :] if direction.next > part.begin else part.payload
         if fresh:
             yield ReceivedBytes(self, side, fresh, part.time)
-        missing = part.end - max(mine.next, part.end - part.missing)
+        missing = part.end - max(direction.next, part.end - part.missing)
         if missing > 0:
             yield MissingBytes(self, side, missing, part.time)
-        is_last = part.flags & RST or (part.flags & FIN and part.end >= mine.next)
-        mine.next = max(mine.next, part.end)
+        is_last = part.flags & RST or (part.flags & FIN and part.end >= direction.next)
+        direction.next = max(direction.next, part.end)
         if is_last:
-            mine.next += 1
-            mine.finish()
+            direction.next += 1
+            direction.finish()
             if part.flags & RST or self._directions[1 - side].is_over:
                 yield from self.end(part.time)
 

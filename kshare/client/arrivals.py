@@ -45,35 +45,35 @@ class PendingBatch(NamedTuple):
         the group's delivery limit.
         """
         lease = self.lease
-        found = self.fetched.coverage.of(lease.first, lease.last, lease.delivery_count)
-        for first, last in found.gaps:
+        contents = self.fetched.coverage.of(lease.first, lease.last, lease.delivery_count)
+        for first, last in contents.gaps:
             _decide(lease, first, last, GAP)
-        if found.unverified:
-            self._release(found)
+        if contents.unverified:
+            self._release(contents)
         lease.leader_epochs = [
-            (batch.base_offset, batch.last_offset, batch.leader_epoch) for batch in found.batches
+            (batch.base_offset, batch.last_offset, batch.leader_epoch) for batch in contents.batches
         ]
-        return found.batches
+        return contents.batches
 
-    def _release(self, found: RangeContents) -> None:
-        released = sum(_decide(self.lease, first, last, RELEASE) for first, last in found.unverified)
+    def _release(self, contents: RangeContents) -> None:
+        released = sum(_decide(self.lease, first, last, RELEASE) for first, last in contents.unverified)
         if not released:
             return
-        spans = [f"{first} to {last}" for first, last in found.unverified[:_NAMED]]
-        more = ", ..." if len(found.unverified) > _NAMED else ""
-        what = f"offsets {', '.join(spans)}{more} can't be verified: {found.reason}"
-        level = logging.ERROR if found.is_damaged else logging.WARNING
+        spans = [f"{first} to {last}" for first, last in contents.unverified[:_NAMED]]
+        ellipsis = ", ..." if len(contents.unverified) > _NAMED else ""
+        description = f"offsets {', '.join(spans)}{ellipsis} can't be verified: {contents.reason}"
+        level = logging.ERROR if contents.is_damaged else logging.WARNING
         reporter, topic, partition = self.fetched.reporter, self.topic, self.lease.partition[1]
-        offsets = found.unverified[0][0], found.unverified[-1][1]
+        offsets = contents.unverified[0][0], contents.unverified[-1][1]
         reporter.log.records(
-            level, "can't be verified; released", topic, partition, released, *offsets, str(found.reason)
+            level, "can't be verified; released", topic, partition, released, *offsets, str(contents.reason)
         )
-        reporter.report(Damaged(topic, partition, released, what))
+        reporter.report(Damaged(topic, partition, released, description))
 
 
 def _decide(lease: Lease, first: int, last: int, kind: int) -> int:
     """Decide those of these offsets that are still held; return how many."""
-    before = lease.undecided
+    undecided_before = lease.undecided
     for offset in range(first, last + 1):
         lease.decide_if_held(offset, kind)
-    return before - lease.undecided
+    return undecided_before - lease.undecided

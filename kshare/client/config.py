@@ -84,10 +84,10 @@ class ConsumerConfig:
         if bootstrap_servers is not None:
             values["bootstrap_servers"] = bootstrap_servers
         for name, value in options.items():
-            for known, turned in parse_option(name, value, options, OPTIONS).items():
-                if known in values:
-                    raise ConfigError(f"{name}: {known} is given twice")
-                values[known] = turned
+            for option, translated in parse_option(name, value, options, OPTIONS).items():
+                if option in values:
+                    raise ConfigError(f"{name}: {option} is given twice")
+                values[option] = translated
         missing = [name for name in _EXAMPLES if not values.get(name)]
         if missing:
             raise ConfigError(f"{missing[0]} is missing: write {_EXAMPLES[missing[0]]}")

@@ -241,17 +241,17 @@ class AsyncConsumer(Generic[RecordT_co]):
         """Wait until `take` returns something, and return that. The task that has waited longest is first."""
         holdings = self._held()
         await checkpoint()
-        place = object()
-        self._queue.append(place)
+        ticket = object()
+        self._queue.append(ticket)
         try:
             while True:
                 self._held()
-                taken = self._take(take) if self._queue[0] is place else None
+                taken = self._take(take) if self._queue[0] is ticket else None
                 if taken is not None:
                     return taken
                 await self._wait_for_batch(holdings)
         finally:
-            self._queue.remove(place)
+            self._queue.remove(ticket)
             if self._queue:
                 holdings.batch_available.send()
 

@@ -74,36 +74,36 @@ class Reader:
 
     def read(self, record: ShareRecord) -> bool:
         """Set key and value. Returns False if that failed and the record was settled."""
-        made = cast("ReadRecord[Any, Any]", record)
-        made.key, made.value = Record.key.__get__(record), Record.value.__get__(record)
+        mutable = cast("ReadRecord[Any, Any]", record)
+        mutable.key, mutable.value = Record.key.__get__(record), Record.value.__get__(record)
         part = "key"
         try:
-            key = _turned(self.key, made.key)
+            key = _deserialize(self.key, mutable.key)
             part = "value"
-            value = _turned(self.value, made.value)
+            value = _deserialize(self.value, mutable.value)
         except Exception as error:
-            self._poisoned(made, part, error)
+            self._report_failure(mutable, part, error)
             return False
-        made.key, made.value = key, value
+        mutable.key, mutable.value = key, value
         return True
 
-    def _poisoned(self, record: ShareRecord, part: str, error: Exception) -> None:
+    def _report_failure(self, record: ShareRecord, part: str, error: Exception) -> None:
         failure = DeserializationFailed(record, part, error)
         self._reporter.report(Poisoned(record.topic, record.partition, record.offset, part))
         if self.on_poison == "raise":
             raise failure from error
-        past = "rejected" if self.on_poison == "reject" else "released"
-        cause = f"{part} can't be deserialized ({type(error).__name__}); {past}"
+        outcome = "rejected" if self.on_poison == "reject" else "released"
+        cause = f"{part} can't be deserialized ({type(error).__name__}); {outcome}"
         self._log(logging.WARNING, cause, record)
         try:
             record.reject() if self.on_poison == "reject" else record.release()
         except AcknowledgeError:
-            self._log(logging.INFO, f"can't be {past}: their lock was lost", record)
+            self._log(logging.INFO, f"can't be {outcome}: their lock was lost", record)
 
     def _log(self, level: int, cause: str, record: ShareRecord) -> None:
         offset = record.offset
         self._reporter.log.records(level, cause, record.topic, record.partition, 1, offset, offset)
 
 
-def _turned(function: Deserializer | None, data: bytes | None) -> Any:
+def _deserialize(function: Deserializer | None, data: bytes | None) -> Any:
     return data if function is None or data is None else function(data)

@@ -135,16 +135,16 @@ class Holdings:
                 self.batch_available.send()
 
     def _accept_again(self, lease: Lease) -> None:
-        before = self.skipped
+        skipped_before = self.skipped
         for first, last, epoch in lease.leader_epochs:
             for span in self.memory.known(
                 lease.partition, epoch, max(first, lease.first), min(last, lease.last)
             ):
                 for offset in range(span.first, span.last + 1):
                     self.skipped += lease.decide(offset, ACCEPT)
-        if self.skipped > before:
+        if self.skipped > skipped_before:
             self._reporter.report(
-                Skipped(*self.book.topic_partition_of(lease.partition), self.skipped - before)
+                Skipped(*self.book.topic_partition_of(lease.partition), self.skipped - skipped_before)
             )
 
     def on_renewing(self, lease: Lease) -> None:
@@ -225,12 +225,12 @@ class Holdings:
         self.processing_rate.max_records = records
         self.book.changed.send()
 
-    async def wait_for_batch(self, ask: Callable[[], None]) -> None:
-        """Wait until a batch may be available. `ask` is called once the user counts as waiting."""
+    async def wait_for_batch(self, request_more: Callable[[], None]) -> None:
+        """Wait until a batch may be available. `request_more` is called once the user counts as waiting."""
         batch_available = self.batch_available.next()
         self.waiters += 1
         try:
-            ask()
+            request_more()
             await batch_available.wait()
         finally:
             self.waiters -= 1

@@ -37,8 +37,8 @@ def parse_option(
 
 def dotted(name: str) -> str | None:
     """Kafka's spelling of this name (kafka-python writes underscores), or None if Kafka doesn't have the option."""
-    spelled = name.replace("_", ".")
-    return spelled if spelled in KAFKA_NAMES or spelled in NOT_OURS else None
+    dotted_name = name.replace("_", ".")
+    return dotted_name if dotted_name in KAFKA_NAMES or dotted_name in NOT_OURS else None
 
 
 def translate(kafkas: str, value: Any, given: Given, *, written: str) -> dict[str, Any]:
@@ -54,21 +54,21 @@ def translate(kafkas: str, value: Any, given: Given, *, written: str) -> dict[st
 # --- translations of values
 
 
-def _same(own: str) -> Translate:
-    return lambda value, _: {own: value}
+def _same(option: str) -> Translate:
+    return lambda value, _: {option: value}
 
 
-def _number(own: str) -> Translate:
-    return lambda value, _: {own: _whole(value)}
+def _number(option: str) -> Translate:
+    return lambda value, _: {option: _whole(value)}
 
 
-def _seconds(own: str) -> Translate:
+def _seconds(option: str) -> Translate:
     """Kafka's durations are in milliseconds, and often strings."""
-    return lambda value, _: {own: _whole(value) / 1000}
+    return lambda value, _: {option: _whole(value) / 1000}
 
 
-def _chosen(own: str, **ours: str) -> Translate:
-    return lambda value, _: {own: ours.get(value, value)}
+def _chosen(option: str, **ours: str) -> Translate:
+    return lambda value, _: {option: ours.get(value, value)}
 
 
 def _whole(value: Any) -> int:
@@ -106,26 +106,26 @@ def _login(value: Any, _: Given) -> dict[str, Any]:
             "only PlainLoginModule and ScramLoginModule are understood; for OAUTHBEARER write token=<a function>, "
             "for GSSAPI get a ticket by kinit"
         )
-    found = {
+    credentials = {
         key: re.sub(r"\\(.)", r"\1", quoted) if quoted else plain
         for key, quoted, plain in _LOGIN.findall(str(value))
     }
-    missing = [key for key in ("username", "password") if key not in found]
+    missing = [key for key in ("username", "password") if key not in credentials]
     if missing:
         raise ConfigError(f"there is no {missing[0]} in it")
-    return {"username": found["username"], "password": found["password"]}
+    return {"username": credentials["username"], "password": credentials["password"]}
 
 
-def _store(own: str, kind: str) -> Translate:
+def _store(option: str, kind: str) -> Translate:
     """Java's key stores: PEM files are read, others have to be converted."""
 
     def turn(value: Any, given: Given) -> dict[str, Any]:
         is_pem = str(given.get(f"ssl.{kind}.type", "")).upper() == "PEM"
         if not is_pem and not str(value).endswith((".pem", ".crt", ".cer")):
             raise ConfigError(
-                f"a Java key store can't be read: convert it to PEM and write {own}=<that file>"
+                f"a Java key store can't be read: convert it to PEM and write {option}=<that file>"
             )
-        return {own: value}
+        return {option: value}
 
     return turn
 
@@ -149,9 +149,9 @@ def _verification(value: Any, _: Given) -> dict[str, Any]:
     return {}
 
 
-def _encoded_in_file(own: str) -> Translate:
+def _encoded_in_file(option: str) -> Translate:
     def refuse(value: Any, given: Given) -> dict[str, Any]:
-        raise ConfigError(f"certificates within the configuration aren't read: write {own}=<a PEM file>")
+        raise ConfigError(f"certificates within the configuration aren't read: write {option}=<a PEM file>")
 
     return refuse
 

@@ -70,10 +70,12 @@ class RecordsField(Construct):  # type: ignore[misc]
         size = self.length._parsereport(reader, context, path)
         start = reader.position
         if size and context.records:
-            there = min(size, reader.left)
-            read_batches(reader, context, path, start + there)
-            if there < size:
-                raise BreakError(path, reader.position, f"{size} bytes of records announced, {there} present")
+            available = min(size, reader.left)
+            read_batches(reader, context, path, start + available)
+            if available < size:
+                raise BreakError(
+                    path, reader.position, f"{size} bytes of records announced, {available} present"
+                )
         elif size:
             reader.take(size, path)
             reader.mark(path, "records", start, reader.data[start : reader.position], "", self.about)

@@ -97,12 +97,12 @@ class _Reading:
 
     def size(self) -> None:
         size = self.parse(_SIZE)
-        there = self.reader.left
+        available = self.reader.left
         if size < 0:
             raise BreakError("size", 0, f"a size of {size}")
-        if size > there:
-            self.reader.shortage = f"the frame's size is {size} bytes, {there} arrived"
-        self.reader.end = self.reader.position + min(size, there)
+        if size > available:
+            self.reader.shortage = f"the frame's size is {size} bytes, {available} arrived"
+        self.reader.end = self.reader.position + min(size, available)
 
     def end_of_frame(self) -> None:
         """Fails if the message is complete, but the frame's size is larger."""
@@ -144,8 +144,8 @@ def _request(reading: _Reading, is_sized: bool) -> None:
     is_flexible = table is not None and table.flexible[0] <= min(version, table.flexible[1])
     reading.header("RequestHeader", request_header_version(api_key, version, is_flexible))
     if table is None:
-        known = codes.APIS.get(api_key)
-        reason = f"API {api_key} ({known}) has no schema here" if known else f"there is no API {api_key}"
+        api = codes.APIS.get(api_key)
+        reason = f"API {api_key} ({api}) has no schema here" if api else f"there is no API {api_key}"
         raise reading.refusal("header.requestApiKey", reason)
     reading.body(table, version, "header.requestApiVersion")
     reading.end_of_frame()

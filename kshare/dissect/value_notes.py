@@ -61,10 +61,10 @@ def moment(milliseconds: int) -> str:
 
 
 def batch_attributes(bits: int) -> str:
-    said = [_COMPRESSION.get(bits & 7, f"unknown compression {bits & 7}")]
-    said.append("log append time" if bits & 8 else "create time")
+    notes = [_COMPRESSION.get(bits & 7, f"unknown compression {bits & 7}")]
+    notes.append("log append time" if bits & 8 else "create time")
     flags = {16: "transactional", 32: "control", 64: "delete horizon"}
-    said += [name for bit, name in flags.items() if bits & bit]
+    notes += [name for bit, name in flags.items() if bits & bit]
     if bits & ~0x7F:
-        said.append(f"unknown bits {bits & 0xFF80:#x}")
-    return ", ".join(said)
+        notes.append(f"unknown bits {bits & 0xFF80:#x}")
+    return ", ".join(notes)

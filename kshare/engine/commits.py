@@ -67,9 +67,9 @@ class Commits:
         if self._confirmations:
             ranges = [(ack.first, ack.last) for ack in outcome.ranges]
             # Notify all of them: `any` with a generator would stop at the first.
-            heard = [one.on_outcome(outcome.partition, ranges, error) for one in self._confirmations]
+            is_affected = [one.on_outcome(outcome.partition, ranges, error) for one in self._confirmations]
             self._changed.send()
-            if any(heard):
+            if any(is_affected):
                 return
         note(self.results, outcome.partition, error)
 

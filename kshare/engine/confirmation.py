@@ -48,15 +48,15 @@ class Confirmation:
     ) -> bool:
         """Returns False if the outcome has nothing to do with this commit."""
         is_ours = False
-        left = []
+        remaining = []
         for lease, spans in self._open:
             if lease.partition == partition:
-                others = _without(spans, ranges)
-                is_ours = is_ours or others != spans
-                spans = others
+                unconfirmed = _without(spans, ranges)
+                is_ours = is_ours or unconfirmed != spans
+                spans = unconfirmed
             if spans:
-                left.append((lease, spans))
-        self._open = left
+                remaining.append((lease, spans))
+        self._open = remaining
         if is_ours:
             note(self.results, partition, error)
         return is_ours
@@ -93,19 +93,19 @@ def _unanswered(lease: Lease, first: int, last: int) -> list[_Range]:
     return sorted((lease.first + start, lease.first + end - 1) for start, end in runs)
 
 
-def _without(spans: Sequence[_Range], gone: Sequence[_Range]) -> list[_Range]:
-    """`spans` without `gone`. Both are sorted by offset."""
-    left: list[_Range] = []
+def _without(spans: Sequence[_Range], excluded: Sequence[_Range]) -> list[_Range]:
+    """`spans` without `excluded`. Both are sorted by offset."""
+    remaining: list[_Range] = []
     start = 0
     for first, last in spans:
-        while start < len(gone) and gone[start][1] < first:
+        while start < len(excluded) and excluded[start][1] < first:
             start += 1
         at = start
-        while at < len(gone) and gone[at][0] <= last:
-            if first < gone[at][0]:
-                left.append((first, gone[at][0] - 1))
-            first = max(first, gone[at][1] + 1)
+        while at < len(excluded) and excluded[at][0] <= last:
+            if first < excluded[at][0]:
+                remaining.append((first, excluded[at][0] - 1))
+            first = max(first, excluded[at][1] + 1)
             at += 1
         if first <= last:
-            left.append((first, last))
-    return left
+            remaining.append((first, last))
+    return remaining

@@ -107,10 +107,10 @@ class Settled(NamedTuple):
 
     def counts(self) -> Mapping[AckType, int]:
         """The number of offsets for each acknowledgement type."""
-        found: Counter[AckType] = Counter()
-        for first, last, word in self.ranges():
-            found[word] += last - first + 1
-        return found
+        counts: Counter[AckType] = Counter()
+        for first, last, ack_type in self.ranges():
+            counts[ack_type] += last - first + 1
+        return counts
 
 
 class Finished(NamedTuple):

@@ -79,7 +79,7 @@ class LeaseBook:
         """Take the part of a fetch response that belongs to one partition. The fetch was sent at `sent_at`."""
         self.now()
         self._reports.learn(acks.partition[0], topic)
-        ranges = self._credible(topic, data)
+        ranges = self._plausible_ranges(topic, data)
         size = len(data.records or b"")
         count = sum(one.last_offset - one.first_offset + 1 for one in ranges)
         leases = []
@@ -96,13 +96,13 @@ class LeaseBook:
             leases.append(lease)
         self.holder.on_acquired(topic, leases, data, lock_s)
 
-    def _credible(self, topic: str, data: PartitionData) -> Sequence[AcquiredRecords]:
+    def _plausible_ranges(self, topic: str, data: PartitionData) -> Sequence[AcquiredRecords]:
         """The plausible ranges. Nothing is known of the others, not even that they were acquired."""
         acquired = data.acquired_records
-        wrong = wrong_ranges([(one.first_offset, one.last_offset) for one in acquired])
-        for reason in wrong.values():
+        problems = wrong_ranges([(one.first_offset, one.last_offset) for one in acquired])
+        for reason in problems.values():
             self.reporter.ignored(topic, data.partition_index, reason)
-        return [one for index, one in enumerate(acquired) if index not in wrong] if wrong else acquired
+        return [one for index, one in enumerate(acquired) if index not in problems] if problems else acquired
 
     # --- out
 
@@ -193,8 +193,8 @@ class LeaseBook:
             for lease in acks.leases:
                 if lease.deadline <= now:
                     self._report_lost(lease, "expired")
-            late, outcomes = acks.expire(now)
-            self.lease_timers.remove(late)
+            expired, outcomes = acks.expire(now)
+            self.lease_timers.remove(expired)
             self.on_outcomes(outcomes)
             self.forget(acks)
 

@@ -49,16 +49,18 @@ class LeaseReports:
 
     def expired_unnoticed(self, partition: TopicIdPartition, records: int) -> None:
         """What the broker gives again it has taken back before: its locks ran out sooner than we thought."""
-        place = self.topic_partition_of(partition)
+        topic_partition = self.topic_partition_of(partition)
         cause = "delivered again while they were held: their lock had expired at the broker"
-        self._reporter.log.records(logging.WARNING, cause, *place, records)
-        self._reporter.report(LeaseLost(*place, records, "expired"))
+        self._reporter.log.records(logging.WARNING, cause, *topic_partition, records)
+        self._reporter.report(LeaseLost(*topic_partition, records, "expired"))
 
     def given_up(self, outcome: AckOutcome, error: int) -> None:
-        place = self.topic_partition_of(outcome.partition)
+        topic_partition = self.topic_partition_of(outcome.partition)
         cause = "given up as lost: all acknowledgements of their leases were refused"
-        self._reporter.log.records(logging.WARNING, cause, *place, outcome.given_up, detail=error_name(error))
-        self._reporter.report(LeaseLost(*place, outcome.given_up, "expired"))
+        self._reporter.log.records(
+            logging.WARNING, cause, *topic_partition, outcome.given_up, detail=error_name(error)
+        )
+        self._reporter.report(LeaseLost(*topic_partition, outcome.given_up, "expired"))
 
     def lost(self, lease: Lease, reason: LossReason) -> None:
         """Before it is: what is neither settled nor lost by now."""
@@ -79,10 +81,10 @@ class LeaseReports:
         topic, partition = self.topic_partition_of(lease.partition)
         held = [run for state in (HELD, RENEW, SENT | RENEW) for run in lease.runs(state, state)]
         first, last = lease.first + min(held)[0], lease.first + max(held)[1] - 1
-        which = (
+        records_text = (
             f"offset {first}" if first == last else f"{records} records between offsets {first} and {last}"
         )
-        reason = f"{topic}[{partition}]: the lock of {which} is lost: {lease.loss_reason}"
+        reason = f"{topic}[{partition}]: the lock of {records_text} is lost: {lease.loss_reason}"
         self._commits.on_loss(lease, AcknowledgeError(reason))
 
     # --- renewals
@@ -105,8 +107,8 @@ class LeaseReports:
 
     def settled(self, outcome: AckOutcome, error: KshareError | None) -> None:
         if self._reporter.wants_outcomes:
-            place = self.topic_partition_of(outcome.partition)
-            self._reporter.report(Settled(*place, outcome.ranges, error, outcome.is_open))
+            topic_partition = self.topic_partition_of(outcome.partition)
+            self._reporter.report(Settled(*topic_partition, outcome.ranges, error, outcome.is_open))
         for lease in outcome.renewed:
             self._reporter.report(LeaseRenewed(*self.topic_partition_of(outcome.partition), lease.undecided))
 
@@ -115,12 +117,12 @@ class LeaseReports:
         for lease in leases:
             handed_out_at = self._lease_timers.handed_out_at(lease)
             if handed_out_at is not None and lease.count(SETTLED) == len(lease.states):
-                place = self.topic_partition_of(lease.partition)
-                self._reporter.report(Finished(*place, len(lease.states), now - handed_out_at))
+                topic_partition = self.topic_partition_of(lease.partition)
+                self._reporter.report(Finished(*topic_partition, len(lease.states), now - handed_out_at))
 
     def _log_lease(self, cause: str, lease: Lease, records: int) -> None:
-        place = self.topic_partition_of(lease.partition)
-        self._reporter.log.records(logging.WARNING, cause, *place, records, lease.first, lease.last)
+        topic_partition = self.topic_partition_of(lease.partition)
+        self._reporter.log.records(logging.WARNING, cause, *topic_partition, records, lease.first, lease.last)
 
 
 def outcome_error(outcome: AckOutcome) -> KshareError | None:

@@ -18,7 +18,7 @@ class LockClock:
         """`suspended` tells for how many seconds `now` stood still so far."""
         self.now = now
         self._suspended = suspended
-        self._known_s = suspended()
+        self._last_suspended_s = suspended()
 
     def stamp(self) -> float:
         """Now, on a clock that runs on while the machine is suspended."""
@@ -31,8 +31,8 @@ class LockClock:
     def slept(self) -> float:
         """For how many seconds the machine was suspended since this was asked last; mostly 0."""
         suspended = self._suspended()
-        slept = suspended - self._known_s
+        slept = suspended - self._last_suspended_s
         if slept <= _NOISE_S:
             return 0.0
-        self._known_s = suspended
+        self._last_suspended_s = suspended
         return slept

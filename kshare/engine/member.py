@@ -199,15 +199,15 @@ class GroupMember:
 
     async def _heartbeat(self) -> float | None:
         membership = self._membership
-        looking = membership.find_coordinator(anyio.current_time())
-        if looking:
+        lookup = membership.find_coordinator(anyio.current_time())
+        if lookup:
             try:
-                answer = await self._ask(None, looking)
+                answer = await self._ask(None, lookup)
             except _NO_ANSWER as error:
                 self._on_no_answer("looking for the coordinator failed", error)
                 membership.on_no_answer(anyio.current_time())
                 return membership.wake_at
-            self._on_events(membership.on_coordinator(looking, answer, anyio.current_time()))
+            self._on_events(membership.on_coordinator(lookup, answer, anyio.current_time()))
             found = membership.coordinator
             if found:
                 self._pool.learn({found.node: (found.host, found.port, None)})
@@ -280,9 +280,9 @@ class GroupMember:
         wanted: dict[int, list[TopicIdPartition]] = {}
         for topic_id, numbers in self._membership.assignment.items():
             for number in numbers if self._cluster.name_of(topic_id) in self.topics else ():
-                found = self._cluster.leader_of(topic_id, number)
-                if found:
-                    wanted.setdefault(found[0], []).append((topic_id, number))
+                leader = self._cluster.leader_of(topic_id, number)
+                if leader:
+                    wanted.setdefault(leader[0], []).append((topic_id, number))
         self._demand.brokers = len(wanted)
         for node in wanted.keys() - self._nodes.keys():
             self._start(node)
@@ -294,13 +294,13 @@ class GroupMember:
         leader = self._cluster.leader_of(*partition)
         return leader is not None and leader[0] != node
 
-    def _on_topic_deleted(self, gone: TopicDeleted) -> None:
+    def _on_topic_deleted(self, deleted: TopicDeleted) -> None:
         """The topic was deleted, or recreated with another id: records acquired from it can't be settled any more."""
-        name = gone.name or gone.topic_id.hex()
+        name = deleted.name or deleted.topic_id.hex()
         self._log(logging.WARNING, f"topic {name} was deleted: records of it that are held are lost")
         for node in self._nodes.values():
-            node.lose_topic(gone.topic_id)
-        self._book.holder.on_topic_gone(gone.topic_id)
+            node.lose_topic(deleted.topic_id)
+        self._book.holder.on_topic_gone(deleted.topic_id)
 
     def _start(self, node: int) -> None:
         session = NodeSession(
@@ -362,15 +362,15 @@ class GroupMember:
 
     def _report_assignment(self, partitions: Mapping[bytes, Iterable[int]]) -> None:
         now = frozenset((topic_id, number) for topic_id, numbers in partitions.items() for number in numbers)
-        gained, lost = len(now - self._reported), len(self._reported - now)
+        added, removed = len(now - self._reported), len(self._reported - now)
         self._reported = now
-        if gained or lost:
+        if added or removed:
             names = {
                 self.name_of(topic_id) or topic_id.hex(): tuple(sorted(numbers))
                 for topic_id, numbers in partitions.items()
             }
             log.info("group %s: assigned %s", self._settings.group, names)
-            self._reporter.report(events.Assigned(names, gained, lost))
+            self._reporter.report(events.Assigned(names, added, removed))
 
     def _on_moved(
         self,

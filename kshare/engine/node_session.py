@@ -78,12 +78,12 @@ class NodeSession:
         """Run until `close`. Connection errors don't end it."""
         while self._pending is not None or not self._closing:
             if self._pending is None:
-                told = self._book.changed.next()
+                changed = self._book.changed.next()
                 following = self._next()
                 if following is not None:
                     await self._open_and_send(following)
                 else:
-                    await self._wait(told)
+                    await self._wait(changed)
                     if self._pending is None:
                         continue
             await self._wait_for_reply()
@@ -177,13 +177,13 @@ class NodeSession:
         self._book.check_leases()
         return self._planner.next(self._demand, self._clock.now())
 
-    async def _wait(self, told: anyio.Event) -> None:
+    async def _wait(self, changed: anyio.Event) -> None:
         """Wait until there may be something to send."""
         now = self._clock.now()
         later = self._planner.next_check(self._demand, now)
         self._book.counter.notify_at(later.undecided)
         with anyio.move_on_after(max(0.001, later.at - now)):
-            await told.wait()
+            await changed.wait()
 
     async def _pause(self) -> None:
         """Wait after an error, until other partitions are wanted at the latest."""
@@ -262,8 +262,8 @@ class NodeSession:
             book.acquire(topic or "", self.partition_acks[partition], data, answer.lock_ms / 1000, sent_at)
         for topic_id, number in answer.unexpected:
             topic = self._name_of(topic_id) or topic_id.hex()
-            what = f"node {self.node} answered for it though it wasn't asked to, or twice"
-            book.reporter.ignored(topic, number, what)
+            reason = f"node {self.node} answered for it though it wasn't asked to, or twice"
+            book.reporter.ignored(topic, number, reason)
         if answer.failed or answer.leaders:
             self._on_moved(list(answer.failed), answer.leaders, answer.endpoints)
         book.changed.send()

@@ -96,10 +96,10 @@ class Reporter:
                         error = error_name(data.error_code)
                         self.report(Refused("ShareAcknowledge", topic, data.partition_index, error))
 
-    def ignored(self, topic: str, partition: int, what: str) -> None:
+    def ignored(self, topic: str, partition: int, reason: str) -> None:
         """A part of an answer that no broker means: to the log, and to whoever counts."""
-        self.log.event(logging.ERROR, f"{topic}[{partition}]: damaged answer, partly ignored", what)
-        self.report(Damaged(topic, partition, 0, what))
+        self.log.event(logging.ERROR, f"{topic}[{partition}]: damaged answer, partly ignored", reason)
+        self.report(Damaged(topic, partition, 0, reason))
 
     def _call(self, function: Callable[[Settled], None] | Observer, event: Settled | Event) -> None:
         try:

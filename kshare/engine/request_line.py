@@ -122,7 +122,7 @@ class FetchConnection:
             report(str(error))
 
 
-def _is_harmless(asked: Request[Any], error: int) -> bool:
+def _is_harmless(request: Request[Any], error: int) -> bool:
     """No session was opened, so nothing is locked through this connection: it can be used for the next attempt."""
-    opened = getattr(asked, "share_session_epoch", None) == INITIAL_EPOCH
+    opened = getattr(request, "share_session_epoch", None) == INITIAL_EPOCH
     return opened and error == ErrorCode.SHARE_SESSION_LIMIT_REACHED

@@ -92,10 +92,10 @@ class SessionFailures:
 
     def _too_large(self, error: FrameTooLarge, wanted: Iterable[TopicIdPartition]) -> ConfigError:
         """Fetched again and again, these records would run out of deliveries and be archived."""
-        named = sorted(
+        names = sorted(
             f"{self._name_of(topic_id) or topic_id.hex()}[{number}]" for topic_id, number in wanted
         )
-        batch_of = named[0] if len(named) == 1 else f"one of {', '.join(named)}"
+        batch_of = names[0] if len(names) == 1 else f"one of {', '.join(names)}"
         return ConfigError(
             f"node {self._node} answers a fetch with {error.size} bytes, and max_response_bytes is {error.limit}: a "
             f"record batch of {batch_of} is larger than that. Set max_response_bytes to {2 * error.size} or more"

@@ -26,12 +26,12 @@ class UnreadableAnswers:
 
     def __init__(self) -> None:
         self._times: list[float] = []
-        self._row: list[float] = []
+        self._consecutive: list[float] = []
         """The same, since the last one of use."""
 
     def on_useful(self) -> None:
         """An answer was read that brought records, or that keeps the member in its group."""
-        self._row.clear()
+        self._consecutive.clear()
 
     def note(self, error: KshareError, broker: str, now: float) -> None:
         """Logs the first, and raises the error when it goes on; other errors are none of this."""
@@ -48,8 +48,8 @@ class UnreadableAnswers:
                 WINDOW_S,
             )
         self._times.append(now)
-        self._row = [*(time for time in self._row if now - time < WINDOW_S), now]
+        self._consecutive = [*(time for time in self._consecutive if now - time < WINDOW_S), now]
         count = len(self._times)
-        if len(self._row) >= ENOUGH or count >= TOO_MANY:
+        if len(self._consecutive) >= ENOUGH or count >= TOO_MANY:
             log.error("%s: %d answers within %.0f s can't be decoded: %s", broker, count, WINDOW_S, error)
             raise error

@@ -63,10 +63,10 @@ class Connection:
         self._pending: dict[int, PendingRequest] = {}
         """By correlation id: requests that were sent, or wait to be sent."""
         self._exclusive_lock = anyio.Lock()
-        self._given_up: set[int] = set()
-        self._owed_since: float | None = None
+        self._abandoned: set[int] = set()
+        self._waiting_since: float | None = None
         self._clock = loop_clock()
-        self._opening = b""
+        self._first_bytes = b""
         self._answers = 0
         self.is_suspect = False
         """A request timed out, and nothing has been received since."""
@@ -112,14 +112,14 @@ class Connection:
                 with anyio.CancelScope(deadline=pending.since + limit):
                     await pending.wait()
         finally:
-            self._give_up(pending)
+            self._abandon(pending)
         if pending.error is not None:
             raise pending.error
         if pending.reply is not None:
             return pending.reply
         if self._error is not None:
-            raise self._own_error()
-        self._suspect_silence()
+            raise self._copy_of_error()
+        self._check_silence()
         raise self._timed_out(pending.request, limit)
 
     @property
@@ -244,11 +244,11 @@ class Connection:
     def _take_frames(self) -> None:
         for frame in self._frames.read():
             self._deliver(frame)
-        self._owed_since = self._clock() if self._pending or self._given_up else None
+        self._waiting_since = self._clock() if self._pending or self._abandoned else None
 
-    def _on_bytes(self, said: bytes | memoryview) -> None:
-        if len(self._opening) < FIRST_BYTES:
-            self._opening += said[:FIRST_BYTES]
+    def _on_bytes(self, data: bytes | memoryview) -> None:
+        if len(self._first_bytes) < FIRST_BYTES:
+            self._first_bytes += data[:FIRST_BYTES]
         self.is_suspect = False
 
     def _deliver(self, frame: memoryview) -> None:
@@ -261,15 +261,15 @@ class Connection:
         if pending is not None:
             self._answers += 1
             self._on_reply(pending, frame)
-        elif correlation_id in self._given_up:
-            self._given_up.remove(correlation_id)
+        elif correlation_id in self._abandoned:
+            self._abandoned.remove(correlation_id)
             log.debug("a response from %s arrived too late and was dropped", self.peer)
         else:
             raise DecodeError("header.correlationId", 0, f"{correlation_id} belongs to no request under way")
 
     def _hint(self) -> str:
         return connect_hint(
-            self._opening, self._settings.security, answers=self._answers, is_waiting=bool(self._pending)
+            self._first_bytes, self._settings.security, answers=self._answers, is_waiting=bool(self._pending)
         )
 
     # --- sending
@@ -311,8 +311,8 @@ class Connection:
             pending.finish()
             return
         self._pending[pending.correlation_id] = pending
-        if self._owed_since is None:
-            self._owed_since = pending.since
+        if self._waiting_since is None:
+            self._waiting_since = pending.since
         self._leave(partial(self._outbox.put, pending.frame, is_reserved=is_exclusive))
 
     def _leave(self, leave: Callable[[], None]) -> None:
@@ -344,19 +344,19 @@ class Connection:
             api = pending.request.NAME.removesuffix("Request")
             raise UnreadableAnswer(self.peer, api, pending.version, error) from error
 
-    def _give_up(self, pending: PendingRequest) -> None:
+    def _abandon(self, pending: PendingRequest) -> None:
         """The caller has stopped waiting, with or without a reply."""
         if self._pending.pop(pending.correlation_id, None) is None:
             return
         if self._outbox.withdraw(pending.frame):
-            if not self._pending and not self._given_up:
-                self._owed_since = None
+            if not self._pending and not self._abandoned:
+                self._waiting_since = None
         elif self._outbox.is_partly_sent(pending.frame):
             self.end(
                 ConnectionLost(f"{self.peer} stopped reading in the middle of a request that was given up")
             )
         else:
-            self._given_up.add(pending.correlation_id)
+            self._abandoned.add(pending.correlation_id)
 
     def _limit(self, timeout: float | None) -> float:
         return self._settings.request_timeout if timeout is None else timeout
@@ -364,17 +364,17 @@ class Connection:
     def _timed_out(self, request: Request[Any], limit: float) -> RequestTimedOut:
         return RequestTimedOut(f"{self.peer} didn't answer {request.NAME} within {limit:g} s")
 
-    def _own_error(self) -> KshareError:
+    def _copy_of_error(self) -> KshareError:
         """A new exception for each caller: a shared one would accumulate all their tracebacks."""
         error = cast("KshareError", self._error)
         own = type(error)(str(error))
         own.__cause__ = error.__cause__
         return own
 
-    def _suspect_silence(self) -> None:
+    def _check_silence(self) -> None:
         self.is_suspect = True
-        if self._owed_since is None:
+        if self._waiting_since is None:
             return
-        silent = self._clock() - self._owed_since
+        silent = self._clock() - self._waiting_since
         if silent >= SILENCE * self._settings.request_timeout:
             self.end(ConnectionLost(f"{self.peer} hasn't responded, nor sent anything, for {silent:.0f} s"))

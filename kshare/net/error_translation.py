@@ -74,10 +74,10 @@ def _of_tls(error: BaseException, peer: str) -> KshareError:
         return AuthenticationFailed(_certificate_problem(tls, peer))
     name = (getattr(tls, "reason", None) or "").upper()
     if any(part in name for part in _REFUSED_BY_PEER):
-        said = name.partition("ALERT_")[2] or name
-        said = said.replace("_", " ").lower()
+        alert = name.partition("ALERT_")[2] or name
+        alert = alert.replace("_", " ").lower()
         return AuthenticationFailed(
-            f"{peer} refused our side of TLS ({said}): it may require a client certificate (cert_file, key_file) "
+            f"{peer} refused our side of TLS ({alert}): it may require a client certificate (cert_file, key_file) "
             "signed by an authority that it trusts"
         )
     if name in _PLAINTEXT_PEER:

@@ -47,17 +47,17 @@ class Dialer:
         """Returns a ready connection owned by `tasks`, or raises KshareError, by `connect_timeout` and `deadline`."""
         peer = format_address(address)
         attempt = _Attempt(peer)
-        left = deadline - anyio.current_time()
-        with anyio.move_on_after(min(self._settings.connect_timeout, left)):
+        remaining = deadline - anyio.current_time()
+        with anyio.move_on_after(min(self._settings.connect_timeout, remaining)):
             try:
                 return await self._dial(address, attempt, tasks)
             except RequestTimedOut as error:
                 raise ConnectionLost(f"can't reach {peer}: {error}") from None
             except DecodeError as error:
                 raise ConnectionLost(f"can't reach {peer}: its response can't be decoded: {error}") from error
-        if left < self._settings.connect_timeout:
+        if remaining < self._settings.connect_timeout:
             raise ConnectionLost(
-                f"can't reach {peer}: not connected within {format_limit(left)} s (no {attempt.step})"
+                f"can't reach {peer}: not connected within {format_limit(remaining)} s (no {attempt.step})"
             )
         raise ConnectionLost(
             f"can't reach {peer}: no {attempt.step} within {self._settings.connect_timeout:g} s"
@@ -163,17 +163,17 @@ class _Reauthentication:
 
 async def ask_versions(connection: Connection) -> BrokerVersions:
     """Asks the broker which API versions it supports, in a version of ApiVersions that it understands."""
-    ours = FIRST_VERSION
+    version = FIRST_VERSION
     for _ in range(2):
         request = ApiVersionsRequest("kshare", _own_version())
-        frame = await connection.ask_for_bytes(request, version=ours)
-        answer, is_refusal = _decode_versions(frame, ours)
+        frame = await connection.ask_for_bytes(request, version=version)
+        answer, is_refusal = _decode_versions(frame, version)
         if not is_refusal:
             if answer.error_code:
-                what = f"{connection.peer} refused ApiVersions: {error_name(answer.error_code)}"
-                raise Unsupported(what)
+                reason = f"{connection.peer} refused ApiVersions: {error_name(answer.error_code)}"
+                raise Unsupported(reason)
             return BrokerVersions.of(answer)
-        ours = _offered(answer)
+        version = _offered_version(answer)
     raise Unsupported(f"{connection.peer} refuses the version of ApiVersions that it offers itself")
 
 
@@ -183,7 +183,7 @@ def _decode_versions(frame: memoryview, version: int) -> tuple[ApiVersionsRespon
     return decode_response(ApiVersionsResponse, 0 if is_refusal else version, frame)[1], is_refusal
 
 
-def _offered(refusal: ApiVersionsResponse) -> int:
+def _offered_version(refusal: ApiVersionsResponse) -> int:
     """The best version of ApiVersions according to a refusal; very old brokers list nothing and support version 0."""
     for api in refusal.api_keys:
         if api.api_key == ApiVersionsRequest.API_KEY:

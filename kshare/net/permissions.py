@@ -43,11 +43,11 @@ def missing_right(code: int, needed: Iterable[Right]) -> Right | None:
     return next((right for right in needed if right.resource == resource), None)
 
 
-def refusal(code: int, what: str, right: Right, settings: NetSettings) -> NotAuthorized:
+def refusal(code: int, action: str, right: Right, settings: NetSettings) -> NotAuthorized:
     """An error that says who lacks which right, and the command that grants it."""
     lack = f"{principal(settings) or 'this user'} lacks {right}"
     command = grant(right, settings)
-    return NotAuthorized(code, what, lack, command, right.operation, right.resource, right.name)
+    return NotAuthorized(code, action, lack, command, right.operation, right.resource, right.name)
 
 
 def principal(settings: NetSettings) -> str | None:

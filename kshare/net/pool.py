@@ -80,17 +80,17 @@ class Pool:
         """
         limit = self.settings.request_timeout if timeout is None else timeout
         deadline = anyio.current_time() + limit
-        others = len(self.settings.bootstrap) - 1
+        other_count = len(self.settings.bootstrap) - 1
         problems: list[str] = []
         # A connection may break once for any reason; if a broker doesn't respond, another one is tried.
-        for tries_left in range(max(2, others + 1), 0, -1):
+        for tries_left in range(max(2, other_count + 1), 0, -1):
             connection = await self.connection(None, timeout=deadline - anyio.current_time())
-            share = (deadline - anyio.current_time()) / min(tries_left, others + 1)
+            share = (deadline - anyio.current_time()) / min(tries_left, other_count + 1)
             try:
                 await connection.ask(MetadataRequest([]), timeout=share)
             except (ConnectionLost, RequestTimedOut) as error:
                 problems.append(str(error))
-                if tries_left == 1 or (isinstance(error, RequestTimedOut) and not others):
+                if tries_left == 1 or (isinstance(error, RequestTimedOut) and not other_count):
                     raise type(error)("; ".join(dict.fromkeys(problems))) from None
             else:
                 return connection
@@ -123,19 +123,19 @@ class Pool:
         limit = self.settings.request_timeout if timeout is None else timeout
         deadline = anyio.current_time() + limit
         if node is None:
-            return await self._any(purpose, deadline)
-        return await self._of(self._address(node)).connect(purpose, deadline, self._owner())
+            return await self._any_broker(purpose, deadline)
+        return await self._endpoint_of(self._address(node)).connect(purpose, deadline, self._owner())
 
-    async def _any(self, purpose: str, deadline: float) -> Connection:
+    async def _any_broker(self, purpose: str, deadline: float) -> Connection:
         async with _in_turn(self._searching, deadline, "any broker"):
             for connection in self._open(purpose):
                 return connection
             problems: list[str] = []
             candidates = self._candidates(purpose)
-            for left, endpoint in zip(range(len(candidates), 0, -1), candidates, strict=True):
+            for remaining, endpoint in zip(range(len(candidates), 0, -1), candidates, strict=True):
                 now = anyio.current_time()
                 try:
-                    return await endpoint.connect(purpose, now + (deadline - now) / left, self._owner())
+                    return await endpoint.connect(purpose, now + (deadline - now) / remaining, self._owner())
                 except ConnectionLost as error:
                     problems.append(str(error))
             raise ConnectionLost("; ".join(problems))
@@ -161,7 +161,7 @@ class Pool:
             connection = endpoint.connections.get(purpose)
             return (connection is not None and connection.is_open, endpoint.backoff.until)
 
-        return sorted((self._of(address) for address in addresses), key=doubts)
+        return sorted((self._endpoint_of(address) for address in addresses), key=doubts)
 
     def _address(self, node: int) -> Address:
         address = self._nodes.get(node)
@@ -171,7 +171,7 @@ class Pool:
             )
         return address
 
-    def _of(self, address: Address) -> _Endpoint:
+    def _endpoint_of(self, address: Address) -> _Endpoint:
         if address not in self._endpoints:
             pause = Backoff(self.settings.backoff_min, self.settings.backoff_max, self._random)
             self._endpoints[address] = _Endpoint(address, self._dialer, pause, self.settings.backoff_max)
@@ -192,7 +192,7 @@ class _Endpoint:
         self.backoff = backoff
         self._address = address
         self._dialer = dialer
-        self._settled_after = settled_after
+        self._stable_after = settled_after
         self._locks: dict[str, anyio.Lock] = {}
         self._problem: KshareError | None = None
         self._outage = Outage(self.peer)
@@ -245,19 +245,19 @@ class _Endpoint:
             if message:
                 log.warning(message)
             raise
-        born = anyio.current_time()
-        message = self._outage.on_success(born)
+        connected_at = anyio.current_time()
+        message = self._outage.on_success(connected_at)
         if message:
             log.warning(message)
         self.connections[purpose] = connection
-        connection.on_closed(lambda error: self._on_closed(connection, error, born))
+        connection.on_closed(lambda error: self._on_closed(connection, error, connected_at))
         return connection
 
-    def _on_closed(self, connection: Connection, error: KshareError, born: float) -> None:
+    def _on_closed(self, connection: Connection, error: KshareError, connected_at: float) -> None:
         """A connection that breaks soon after it was made counts as a failed attempt."""
         if connection.is_closed_by_us:
             return
-        if anyio.current_time() - born > self._settled_after:
+        if anyio.current_time() - connected_at > self._stable_after:
             self.backoff.on_success()
         self._failed(error)
 
@@ -267,12 +267,12 @@ class _Endpoint:
 
 
 @asynccontextmanager
-async def _in_turn(turn: anyio.Lock, deadline: float, target: str) -> AsyncIterator[None]:
+async def _in_turn(lock: anyio.Lock, deadline: float, target: str) -> AsyncIterator[None]:
     """Holds the lock; the current holder may take longer than our deadline."""
     limit = deadline - anyio.current_time()
     is_ours = False
     with anyio.move_on_after(limit):
-        await turn.acquire()
+        await lock.acquire()
         is_ours = True
     if not is_ours:
         raise ConnectionLost(
@@ -281,4 +281,4 @@ async def _in_turn(turn: anyio.Lock, deadline: float, target: str) -> AsyncItera
     try:
         yield
     finally:
-        turn.release()
+        lock.release()

@@ -28,7 +28,7 @@ async def call_when_readable(stream: TcpStream, on_ready: Callable[[], None]) ->
         await _wait_and_call(stream, on_ready)
         return
     ended: asyncio.Future[None] = loop.create_future()
-    context = _like_a_task()
+    context = _task_context()
 
     def call() -> None:
         if ended.done():
@@ -75,7 +75,7 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
     return loop if asyncio.current_task() is not None else None
 
 
-def _like_a_task() -> Context:
+def _task_context() -> Context:
     """A context in which callbacks of the loop may use anyio like tasks."""
     context = copy_context()
     if sniffio is not None:

@@ -39,52 +39,52 @@ class _Mechanism(Protocol):
 async def authenticate(ask: AskFunction, security: Security, host: str, peer: str) -> float | None:
     """Returns after how many seconds to re-authenticate; None if the session lasts as long as the connection."""
     token = await _fresh_token(security)
-    mechanism = await _begin(security, token, host)
+    mechanism = await _start_mechanism(security, token, host)
     await _choose_mechanism(ask, cast("str", security.sasl_mechanism), peer)
     try:
-        lifetime_ms = await _converse(
+        lifetime_ms = await _exchange_messages(
             ask, mechanism, f"{security.sasl_mechanism} as {security.username or 'ourselves'}"
         )
     except AuthenticationFailed as error:
-        raise AuthenticationFailed(_clean(f"{peer}: {error}", security, token)) from None
+        raise AuthenticationFailed(_without_secrets(f"{peer}: {error}", security, token)) from None
     log.debug("authenticated with %s by %s", peer, security.sasl_mechanism)
     return lifetime_ms / 1000 if lifetime_ms > 0 else None
 
 
-async def _begin(security: Security, token: str | None, host: str) -> _Mechanism:
+async def _start_mechanism(security: Security, token: str | None, host: str) -> _Mechanism:
     try:
         return cast("_Mechanism", await _in_thread(partial(_make_mechanism, security, token, host)))
     except KshareError:
         raise
     except Exception as error:
         text = f"{security.sasl_mechanism} can't begin: {type(error).__name__}: {error}"
-        raise AuthenticationFailed(_clean(text, security, token)) from None
+        raise AuthenticationFailed(_without_secrets(text, security, token)) from None
 
 
-async def _converse(ask: AskFunction, mechanism: _Mechanism, what: str) -> int:
+async def _exchange_messages(ask: AskFunction, mechanism: _Mechanism, step: str) -> int:
     """Exchanges messages until the mechanism is done; returns the session's lifetime in milliseconds."""
-    said = b""
+    challenge = b""
     for _ in range(_MAX_ROUNDS):
         try:
-            ours = await _in_thread(mechanism.auth_bytes)
+            token = await _in_thread(mechanism.auth_bytes)
         except Exception as error:
-            raise AuthenticationFailed(f"{what} failed: {type(error).__name__}: {error}") from None
-        answer = await ask(SaslAuthenticateRequest(ours))
+            raise AuthenticationFailed(f"{step} failed: {type(error).__name__}: {error}") from None
+        answer = await ask(SaslAuthenticateRequest(token))
         if answer.error_code:
             reason = answer.error_message or error_name(answer.error_code)
-            raise AuthenticationFailed(f"{what} was refused: {reason}{_readable(said)}")
-        said = answer.auth_bytes
+            raise AuthenticationFailed(f"{step} was refused: {reason}{_readable(challenge)}")
+        challenge = answer.auth_bytes
         try:
-            await _in_thread(partial(mechanism.receive, said))
+            await _in_thread(partial(mechanism.receive, challenge))
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
             raise AuthenticationFailed(
-                f"{what} got an invalid response ({problem}){_readable(said)}"
+                f"{step} got an invalid response ({problem}){_readable(challenge)}"
             ) from None
         if mechanism.is_done():
             break
     if not mechanism.is_done() or not mechanism.is_authenticated():
-        raise AuthenticationFailed(f"{what} did not complete{_readable(said)}")
+        raise AuthenticationFailed(f"{step} did not complete{_readable(challenge)}")
     return answer.session_lifetime_ms
 
 
@@ -168,13 +168,13 @@ async def _in_thread(work: Callable[[], Any]) -> Any:
     return await to_thread.run_sync(work, abandon_on_cancel=True)
 
 
-def _readable(said: bytes) -> str:
+def _readable(challenge: bytes) -> str:
     """The broker's last message if it is readable: OAUTHBEARER reports errors there, as JSON."""
-    text = bytes(said).decode("utf-8", "replace")
+    text = bytes(challenge).decode("utf-8", "replace")
     return f" ({text})" if text.startswith(("{", "e=")) else ""
 
 
-def _clean(text: str, security: Security, token: str | None) -> str:
+def _without_secrets(text: str, security: Security, token: str | None) -> str:
     for secret in (*security.secrets(), token):
         if secret:
             text = text.replace(secret, "***")

@@ -31,14 +31,14 @@ async def wrap(stream: TcpStream, context: ssl.SSLContext, host: str) -> TcpStre
     name = host.partition("%")[0]  # certificates don't contain the zone of a link-local address
     secured = context.wrap_socket(stream.socket, server_hostname=name, do_handshake_on_connect=False)
     try:
-        await _shake_hands(secured)
+        await _handshake(secured)
     except BaseException:
         secured.close()
         raise
     return TcpStream(secured)
 
 
-async def _shake_hands(secured: ssl.SSLSocket) -> None:
+async def _handshake(secured: ssl.SSLSocket) -> None:
     while True:
         try:
             return secured.do_handshake()

@@ -34,10 +34,10 @@ class BrokerVersions:
 
     def common(self, request: type[Request[Any]]) -> VersionRange | None:
         """First and last version that both sides support, or None."""
-        theirs = self.ranges.get(request.API_KEY)
-        if theirs is None:
+        supported = self.ranges.get(request.API_KEY)
+        if supported is None:
             return None
-        first, last = max(theirs[0], request.VERSIONS[0]), min(theirs[1], request.VERSIONS[1])
+        first, last = max(supported[0], request.VERSIONS[0]), min(supported[1], request.VERSIONS[1])
         return (first, last) if first <= last else None
 
     def best(self, request: type[Request[Any]], peer: str) -> int:
@@ -49,12 +49,12 @@ class BrokerVersions:
 
     def explain_missing(self, request: type[Request[Any]], peer: str) -> str:
         name = request.NAME.removesuffix("Request")
-        theirs = self.ranges.get(request.API_KEY)
-        if theirs is None:
+        supported = self.ranges.get(request.API_KEY)
+        if supported is None:
             return f"{peer} doesn't support {name}: its Kafka is too old, or this listener doesn't serve it"
         return (
-            f"{peer} supports {name} {_text(theirs)}, kshare {_text(request.VERSIONS)}: no version in common; "
-            + ("upgrade the broker" if theirs[1] < request.VERSIONS[0] else "upgrade kshare")
+            f"{peer} supports {name} {_text(supported)}, kshare {_text(request.VERSIONS)}: no version in common; "
+            + ("upgrade the broker" if supported[1] < request.VERSIONS[0] else "upgrade kshare")
         )
 
 

@@ -108,10 +108,10 @@ class FrameSplitter:
         self._held += len(part)
 
     def _join(self, last: memoryview) -> memoryview:
-        whole = memoryview(b"".join([*self._parts, last]))
+        frame = memoryview(b"".join([*self._parts, last]))
         self._parts.clear()
         self._held = 0
-        return whole
+        return frame
 
     def _size(self, piece: memoryview) -> int:
         size = int.from_bytes(piece, "big", signed=True)

@@ -70,7 +70,7 @@ class BatchLease:
         self._lost = 0
         self._is_done = False
         self._refused: KshareError | None = None
-        self._life: ExitStack | None = None
+        self._exit_stack: ExitStack | None = None
         self.ranges: tuple[RecordRange, ...] = ()
         """The acquired ranges."""
 
@@ -96,14 +96,14 @@ class BatchLease:
             self._portal = stack.enter_context(start_blocking_portal("asyncio", name="kshare lease"))
             self._ended = self._portal.call(anyio.Event)
             self._holding, _ = self._portal.start_task(self._hold)
-            self._life = stack.pop_all()
+            self._exit_stack = stack.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Accept the records if the block ended without an exception; otherwise release them."""
-        life, self._life = self._life, None
+        life, self._exit_stack = self._exit_stack, None
         assert life is not None, "entered before"
         with life:
             self._is_done = error is None
@@ -115,7 +115,7 @@ class BatchLease:
             raise LeaseLostError(f"records couldn't be accepted and will be redelivered: {self._refused}")
 
     def _check(self) -> None:
-        if self._life is None:
+        if self._exit_stack is None:
             raise LeaseEnded("the lease has ended: use it, and all DataFrames of it, within its `with` block")
         if self._lost:
             raise LeaseLostError(self._loss())
@@ -160,15 +160,15 @@ class BatchLease:
         locks: list[Locks] = []
         batches = consumer.batches()
         patience = self._max_wait
-        left = self._max_records
-        while left > 0:
+        remaining = self._max_records
+        while remaining > 0:
             with anyio.move_on_after(patience) as waiting:
                 batch = await anext(batches)
             if waiting.cancelled_caught:
                 break
             patience = min(_LULL_S, self._max_wait)
             ranges += _ranges(batch)
-            left -= len(batch)
+            remaining -= len(batch)
             locks.append(lease_of(batch))
         consumer.stop_acquiring()
         self.ranges = tuple(sorted(ranges))

@@ -34,9 +34,11 @@ class Connections:
     """The connections to one cluster. `submit` may be called from any thread."""
 
     def __init__(self, settings: NetSettings) -> None:
-        self._life = ExitStack()
-        self._portal = self._life.enter_context(start_blocking_portal("asyncio", name="kshare connections"))
-        pool = self._life.enter_context(self._portal.wrap_async_context_manager(Pool(settings)))
+        self._exit_stack = ExitStack()
+        self._portal = self._exit_stack.enter_context(
+            start_blocking_portal("asyncio", name="kshare connections")
+        )
+        pool = self._exit_stack.enter_context(self._portal.wrap_async_context_manager(Pool(settings)))
         self.router = Router(pool, _TIMEOUT_S)
         self.readers = {
             is_committed_only: LogReader(
@@ -51,7 +53,7 @@ class Connections:
         return self._portal.start_task_soon(function, *args)
 
     def close(self) -> None:
-        self._life.close()
+        self._exit_stack.close()
 
 
 _open: OrderedDict[NetSettings, Connections] = OrderedDict()
@@ -66,8 +68,8 @@ def connections(settings: NetSettings) -> Connections:
         if found is None:
             found = _open[settings] = Connections(settings)
         _open.move_to_end(settings)
-        superfluous = [_open.popitem(last=False)[1] for _ in range(len(_open) - _MOST)]
-    for one in superfluous:
+        excess = [_open.popitem(last=False)[1] for _ in range(len(_open) - _MOST)]
+    for one in excess:
         one.close()
     return found
 

@@ -62,7 +62,7 @@ class Cursor:
     def take(self, fetch: FetchedBatches) -> list[tuple[Batch, Sequence[Counted]]]:
         """Returns the batches with wanted records, and the ranges that overlap each; moves past them."""
         found: list[tuple[Batch, Sequence[Counted]]] = []
-        begun, reached, size = None, -1, 0
+        first_offset, last_reached, size = None, -1, 0
         end = self._ranges[-1][1]
         # Batches that end before the requested offset are irrelevant.
         batches = [one for one in fetch.batches() if one[0].last_offset >= self.offset]
@@ -73,8 +73,8 @@ class Cursor:
             if batch.base_offset <= self._read_to:
                 reason = f"it ends at offset {batch.last_offset}, but an earlier one ended at {self._read_to}"
                 raise CorruptBatchError(batch.base_offset, 0, reason)
-            begun = batch.base_offset if begun is None else begun
-            reached = batch.last_offset
+            first_offset = batch.base_offset if first_offset is None else first_offset
+            last_reached = batch.last_offset
             size += batch.size
             if batch.base_offset > end:
                 self._index = len(self._ranges)
@@ -90,8 +90,8 @@ class Cursor:
             self._move_to(batch.last_offset + 1)
             if self.is_done:
                 break
-        if begun is not None and size:
-            self.bytes_per_offset = size / max(1, reached + 1 - begun)
+        if first_offset is not None and size:
+            self.bytes_per_offset = size / max(1, last_reached + 1 - first_offset)
         return found
 
     def _leaves_out(self, batches: Sequence[tuple[Batch, bool]]) -> bool:

@@ -85,10 +85,10 @@ class Custody:
         self._adopted_start: Token | None = None
         """The start of the newest token, if it wasn't known before the token was read."""
         self._fresh: deque[_Fresh] = deque()
-        self._is_fresh = OffsetSet()
+        self._fresh_offsets = OffsetSet()
         self._in_flight = OffsetSet()
-        self._owed = OffsetSet()
-        self._gone: set[bytes] = set()
+        self._unconfirmed = OffsetSet()
+        self._deleted_topics: set[bytes] = set()
         self._verdicts: dict[Verdict, OffsetSet] = {}
         self._ends: Mapping[tuple[str, int], int] | None = None
 
@@ -102,7 +102,7 @@ class Custody:
     @property
     def fresh(self) -> int:
         """The number of offsets that are available for the next token."""
-        return self._is_fresh.total
+        return self._fresh_offsets.total
 
     @property
     def in_flight(self) -> int:
@@ -110,10 +110,10 @@ class Custody:
 
     @property
     def owed(self) -> int:
-        return self._owed.total
+        return self._unconfirmed.total
 
     def owed_spans(self) -> list[PartitionRange]:
-        return [*self._owed]
+        return [*self._unconfirmed]
 
     # --- Spark's side
 
@@ -124,7 +124,7 @@ class Custody:
         """
         last = self._last
         if last is None:
-            return self._adopt(start, is_complete=True, verdicts=verdicts)
+            return self._take_over(start, is_complete=True, verdicts=verdicts)
         if start == last:
             return self._complete_in_flight()
         if start.batch < last.batch:
@@ -147,7 +147,7 @@ class Custody:
         self._last = Token(
             self._last.batch + 1,
             _joined(ranges),
-            tuple(self._ranges(self._owed)),
+            tuple(self._ranges(self._unconfirmed)),
             self._by_row,
             self._last.member,
             self._group,
@@ -158,8 +158,8 @@ class Custody:
 
     def release_fresh(self) -> Decisions:
         """Release what is in no token yet. It will be redelivered."""
-        back = Decisions(release=[*self._is_fresh])
-        self._fresh, self._is_fresh = deque(), OffsetSet()
+        back = Decisions(release=[*self._fresh_offsets])
+        self._fresh, self._fresh_offsets = deque(), OffsetSet()
         return back
 
     def read(self, start: Token, end: Token, *, is_logged: bool) -> tuple[tuple[RecordRange, ...], Decisions]:
@@ -173,7 +173,7 @@ class Custody:
             return (), Decisions()
         decisions = Decisions()
         if self._last is None:
-            decisions = self._adopt(end, is_complete=False)
+            decisions = self._take_over(end, is_complete=False)
             is_logged = True
         elif end != self._last:
             raise TokenError(
@@ -187,11 +187,11 @@ class Custody:
             if start != self._adopted_start:
                 self._adopted_start = start
                 self._name_topics(start)
-                decisions.accept += self._adopt_owed(emitted)
+                decisions.accept += self._take_over_unconfirmed(emitted)
         if self.settle == "checkpoint" and is_logged:
             accept = [*self._in_flight]
             decisions.accept += accept
-            self._owe(accept)
+            self._add_unconfirmed(accept)
             self._in_flight = OffsetSet()
         return ranges, decisions
 
@@ -201,13 +201,13 @@ class Custody:
 
     def settle_rows(self, span: PartitionRange, verdict: Verdict | None) -> int:
         """Note the user's decision for these, to apply it with the batch. Returns how many are in flight."""
-        known = self._in_flight.within(span)
+        matching = self._in_flight.within(span)
         if verdict is not None:
             for other in self._verdicts.values():
                 other.remove(span)
-            for one in known:
+            for one in matching:
                 self._verdicts.setdefault(verdict, OffsetSet()).add(one)
-        return sum(one.size for one in known)
+        return sum(one.size for one in matching)
 
     @property
     def verdicts(self) -> Verdicts:
@@ -226,19 +226,19 @@ class Custody:
     def acquired(self, topic: str, span: PartitionRange, delivery_count: int) -> Decisions:
         """The broker has acquired these for us."""
         self.names[span.partition[0]] = topic
-        again = self._owed.within(span)
-        self.skipped += sum(one.size for one in again)
-        for part in self._owed.outside(span):
-            for rest in self._in_flight.outside(part):
-                for new in self._is_fresh.outside(rest):
+        already_accepted = self._unconfirmed.within(span)
+        self.skipped += sum(one.size for one in already_accepted)
+        for part in self._unconfirmed.outside(span):
+            for outside in self._in_flight.outside(part):
+                for new in self._fresh_offsets.outside(outside):
                     self._add_fresh(new, delivery_count)
-        return Decisions(accept=again)
+        return Decisions(accept=already_accepted)
 
     def lost(self, span: PartitionRange) -> None:
         """Their lock is lost: they will be redelivered, perhaps to us."""
-        if not self._is_fresh.within(span):
+        if not self._fresh_offsets.within(span):
             return
-        self._is_fresh.remove(span)
+        self._fresh_offsets.remove(span)
         kept: deque[_Fresh] = deque()
         for one in self._fresh:
             kept.extend(_Fresh(part, one.delivery_count) for part in _without(one.span, span))
@@ -246,22 +246,22 @@ class Custody:
 
     def confirmed(self, span: PartitionRange) -> None:
         """The broker has confirmed these: they won't be redelivered."""
-        self._owed.remove(span)
+        self._unconfirmed.remove(span)
 
     def start_moved(self, partition: TopicIdPartition, offset: int) -> None:
         """The group's start offset in this partition is `offset`: everything before it is done."""
-        self._owed.remove(PartitionRange(partition, 0, offset - 1))
+        self._unconfirmed.remove(PartitionRange(partition, 0, offset - 1))
 
     def topic_gone(self, topic_id: bytes) -> None:
         """The topic was deleted: none of its records can be redelivered or accepted any more."""
-        self._gone.add(topic_id)
-        for partition in self._owed.partitions():
+        self._deleted_topics.add(topic_id)
+        for partition in self._unconfirmed.partitions():
             if partition[0] == topic_id:
-                self._owed.forget(partition)
+                self._unconfirmed.forget(partition)
 
     # --- inside
 
-    def _adopt(self, token: Token, *, is_complete: bool, verdicts: Verdicts | None = None) -> Decisions:
+    def _take_over(self, token: Token, *, is_complete: bool, verdicts: Verdicts | None = None) -> Decisions:
         """Continue with a token that another process made."""
         self._last, self._replayed = token, None
         self._name_topics(token)
@@ -270,16 +270,16 @@ class Custody:
                 self.lost(_span(one))
                 self._in_flight.add(_span(one))
         emitted = _emitted(token, verdicts) if is_complete else _spans(token.owed)
-        return Decisions(accept=self._adopt_owed(emitted))
+        return Decisions(accept=self._take_over_unconfirmed(emitted))
 
-    def _adopt_owed(self, emitted: OffsetSet) -> list[PartitionRange]:
+    def _take_over_unconfirmed(self, emitted: OffsetSet) -> list[PartitionRange]:
         """These were emitted by another process. Returns those that are already held, to be accepted now."""
         held: list[PartitionRange] = []
         for span in [*emitted]:
-            held += [*self._is_fresh.within(span), *self._in_flight.within(span)]
+            held += [*self._fresh_offsets.within(span), *self._in_flight.within(span)]
             self.lost(span)
             self._in_flight.remove(span)
-        self._owe(emitted)
+        self._add_unconfirmed(emitted)
         self.skipped += sum(one.size for one in held)
         return held
 
@@ -295,14 +295,14 @@ class Custody:
             for span in spans:
                 self._in_flight.remove(span)
         decisions.accept = [*self._in_flight]
-        self._owe(decisions.accept)
+        self._add_unconfirmed(decisions.accept)
         self._in_flight, self._verdicts = OffsetSet(), {}
         return decisions
 
-    def _owe(self, spans: Iterable[PartitionRange]) -> None:
+    def _add_unconfirmed(self, spans: Iterable[PartitionRange]) -> None:
         for span in spans:
-            if span.partition[0] not in self._gone:
-                self._owed.add(span)
+            if span.partition[0] not in self._deleted_topics:
+                self._unconfirmed.add(span)
 
     def _add_fresh(self, span: PartitionRange, delivery_count: int) -> None:
         if self._ends is not None:
@@ -310,7 +310,7 @@ class Custody:
             span = PartitionRange(span.partition, span.first, min(span.last, self._ends.get(where, 0) - 1))
         if span.first <= span.last:
             self._fresh.append(_Fresh(span, delivery_count))
-            self._is_fresh.add(span)
+            self._fresh_offsets.add(span)
 
     def _take(self, limit: int) -> Iterator[RecordRange]:
         """Take at most `limit` fresh records, the oldest first. The last range is cut if necessary."""
@@ -323,7 +323,7 @@ class Custody:
                 )
                 last = first + limit - 1
             limit -= last - first + 1
-            self._is_fresh.remove(PartitionRange(partition, first, last))
+            self._fresh_offsets.remove(PartitionRange(partition, first, last))
             yield self._range(PartitionRange(partition, first, last), one.delivery_count)
 
     def _ranges(self, spans: Iterable[PartitionRange]) -> Iterator[RecordRange]:

@@ -60,12 +60,12 @@ class LeaseToken:
                 'this is not the token of a lease: write option("lease", lease.token)'
             ) from None
 
-    def options(self, more: Mapping[str, str]) -> ReadOptions:
+    def options(self, overrides: Mapping[str, str]) -> ReadOptions:
         """The options of a DataFrame: those of the lease, overridden by those passed along with its token."""
-        beside = {name: value for name, value in more.items() if name.lower() != "lease"}
-        named = {name.lower() for name in beside}
+        other_options = {name: value for name, value in overrides.items() if name.lower() != "lease"}
+        named = {name.lower() for name in other_options}
         kept = {name: value for name, value in self.given.items() if name.lower() not in named}
-        return ReadOptions.parse({**kept, **beside}, is_streaming=False)
+        return ReadOptions.parse({**kept, **other_options}, is_streaming=False)
 
 
 def lease_options(token: str, given: Mapping[str, str]) -> ReadOptions:

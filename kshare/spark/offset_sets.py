@@ -54,9 +54,9 @@ class OffsetSet:
         if not spans:
             return
         low, high = _touching(spans, span.first, span.last)
-        rest = [(first, span.first - 1) for first, _ in spans[low:high] if first < span.first]
-        rest += [(span.last + 1, last) for _, last in spans[low:high] if last > span.last]
-        spans[low:high] = rest
+        remaining = [(first, span.first - 1) for first, _ in spans[low:high] if first < span.first]
+        remaining += [(span.last + 1, last) for _, last in spans[low:high] if last > span.last]
+        spans[low:high] = remaining
         if not spans:
             del self._spans[span.partition]
 
@@ -71,15 +71,15 @@ class OffsetSet:
 
     def outside(self, span: PartitionRange) -> list[PartitionRange]:
         """The offsets of this range that aren't in the set."""
-        rest = []
+        remaining = []
         at = span.first
-        for known in self.within(span):
-            if at < known.first:
-                rest.append(PartitionRange(span.partition, at, known.first - 1))
-            at = known.last + 1
+        for contained in self.within(span):
+            if at < contained.first:
+                remaining.append(PartitionRange(span.partition, at, contained.first - 1))
+            at = contained.last + 1
         if at <= span.last:
-            rest.append(PartitionRange(span.partition, at, span.last))
-        return rest
+            remaining.append(PartitionRange(span.partition, at, span.last))
+        return remaining
 
     def partitions(self) -> list[TopicIdPartition]:
         return list(self._spans)

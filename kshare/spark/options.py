@@ -77,7 +77,7 @@ def lease_token(given: Mapping[str, str]) -> str | None:
     others = [name for name in written if name not in _OF_ROWS]
     if token is not None and others:
         raise ConfigError(
-            f"lease and {_spelled(others[0])} exclude each other: a lease has its own cluster, group and topics"
+            f"lease and {_spelling(others[0])} exclude each other: a lease has its own cluster, group and topics"
         )
     if token == "":
         raise ConfigError('lease is empty: write option("lease", lease.token)')
@@ -191,21 +191,21 @@ _LENT = {
 def _take(name: str, original: str, value: str, values: dict[str, Any], is_streaming: bool) -> None:
     if name in _REFUSED:
         raise ConfigError(f"{original}: {_REFUSED[name]}")
-    known = _KNOWN.get(name)
-    if known is None:
+    option = _KNOWN.get(name)
+    if option is None:
         near = get_close_matches(name, [*_KNOWN, "kafka.bootstrap.servers", "lease"], 1)
-        hint = f"did you mean {_spelled(near[0])}?" if near else f"the options are {', '.join(_names())}"
+        hint = f"did you mean {_spelling(near[0])}?" if near else f"the options are {', '.join(_names())}"
         raise ConfigError(f"there is no option {original!r}: {hint}")
-    if known.where == "stream" and not is_streaming:
+    if option.where == "stream" and not is_streaming:
         raise ConfigError(
-            f"{known.spelled} is for streams: spark.read only views the backlog and acquires nothing"
+            f"{option.spelled} is for streams: spark.read only views the backlog and acquires nothing"
         )
-    if known.field in values:
-        raise ConfigError(f"{original}: {known.field} is given twice")
+    if option.field in values:
+        raise ConfigError(f"{original}: {option.field} is given twice")
     try:
-        values[known.field] = known.turn(value)
+        values[option.field] = option.turn(value)
     except ConfigError as error:
-        raise ConfigError(f"{known.spelled} {error}") from None
+        raise ConfigError(f"{option.spelled} {error}") from None
 
 
 def _consumer(kafkas: dict[str, Any], values: dict[str, Any]) -> ConsumerConfig:
@@ -226,16 +226,16 @@ def _consumer(kafkas: dict[str, Any], values: dict[str, Any]) -> ConsumerConfig:
         config = ConsumerConfig.make(None, {**kafkas, **named})
     except ConfigError as error:
         raise ConfigError(f"{KAFKA}{error}" if str(error).split(":")[0] in kafkas else str(error)) from None
-    lent = [name for name in _LENT if getattr(config, name) != getattr(_PLAIN, name)]
-    if lent:
-        raise ConfigError(f"{KAFKA}* sets {lent[0]}: {_LENT[lent[0]]}")
+    changed = [name for name in _LENT if getattr(config, name) != getattr(_PLAIN, name)]
+    if changed:
+        raise ConfigError(f"{KAFKA}* sets {changed[0]}: {_LENT[changed[0]]}")
     return config
 
 
 _PLAIN = ConsumerConfig(bootstrap_servers="localhost:9092", group="plain", topics=("plain",))
 
 
-def _spelled(name: str) -> str:
+def _spelling(name: str) -> str:
     return _KNOWN[name].spelled if name in _KNOWN else name
 
 

@@ -138,8 +138,8 @@ class RangeHoldings:
             (RELEASE, decisions.release),
             (REJECT, decisions.reject),
         ):
-            for partition, mine in groupby(sorted(spans), key=lambda span: span.partition):
-                self._settle(partition, mine, kind)
+            for partition, partition_spans in groupby(sorted(spans), key=lambda span: span.partition):
+                self._settle(partition, partition_spans, kind)
         if decisions:
             self.book.changed.send()
 

@@ -54,7 +54,7 @@ class RangeMember:
         self.counters = QueryCounters()
         self._options = options
         self._custody = Custody(options.settle, by_row=options.settle_rows, group=options.group)
-        self._fit = LockFit()
+        self._lock_fit = LockFit()
         self._planned_at: float | None = None
         self._event_seen = Signal()
         self._empty: set[int | None] = set()
@@ -138,9 +138,9 @@ class RangeMember:
         limit = self._limit(max_rows)
         self._holdings.drop_expired()
         if self._ends is None:
-            await self._gather(limit)
+            await self._wait_for_enough(limit)
         else:
-            await self._drain(limit)
+            await self._wait_until_drained(limit)
         self._holdings.drop_expired()
         # If locks can't be renewed, nothing is left for the next batch: half of its lock would be used up by then.
         token = self._custody.plan(max(limit, self._custody.fresh) if self._must_fit_in_lock else limit)
@@ -215,14 +215,14 @@ class RangeMember:
 
     # --- waiting for records
 
-    async def _gather(self, limit: int) -> None:
+    async def _wait_for_enough(self, limit: int) -> None:
         """Wait until there are enough records, or some and the brokers have no more, or the time is up."""
         self._request_records(limit)
         with anyio.move_on_after(self._options.max_wait):
             while self._custody.fresh < limit and not (self._custody.fresh and self._are_brokers_empty()):
                 await self._wait_for_event()
 
-    async def _drain(self, limit: int) -> None:
+    async def _wait_until_drained(self, limit: int) -> None:
         """Wait until there are records to emit, or none are left and all acknowledgements are confirmed."""
         self._request_records(limit)
         quiet_since = anyio.current_time()
@@ -260,9 +260,9 @@ class RangeMember:
             for where, end in self._ends.items()
         )
         is_settled = self._member is not None and self._member.is_settled
-        return is_passed and is_settled and not self._owes_acceptable()
+        return is_passed and is_settled and not self._has_unconfirmed()
 
-    def _owes_acceptable(self) -> bool:
+    def _has_unconfirmed(self) -> bool:
         """Whether anything is owed in a topic that is subscribed to. Records of others aren't redelivered to us."""
         names = self._custody.names
         return any(names[span.partition[0]] in self._options.topics for span in self._custody.owed_spans())
@@ -272,13 +272,13 @@ class RangeMember:
         if max_rows is not None:
             limits.append(max_rows)
         if self._must_fit_in_lock:
-            limits.append(self._fit.bound)
+            limits.append(self._lock_fit.bound)
         return max(1, min(limits))
 
     def _note_duration(self) -> None:
         if self._planned_at is not None and self._holdings.lock_s:
             elapsed = anyio.current_time() - self._planned_at
-            self._fit.on_batch(self._custody.in_flight, elapsed, self._holdings.lock_s)
+            self._lock_fit.on_batch(self._custody.in_flight, elapsed, self._holdings.lock_s)
         self._planned_at = None
 
     def _request_records(self, records: int) -> None:
@@ -311,7 +311,7 @@ class RangeMember:
     async def _refresh_group_offsets(self) -> None:
         """Request the group's offsets. Errors are only logged: queries work without the right to describe the group."""
         # Taken before the request: the response doesn't cover what becomes owed meanwhile.
-        owed = self._custody.owed_spans()
+        unconfirmed = self._custody.owed_spans()
         try:
             group_offsets = await share_group_offsets(
                 self._router, self._options.group, dict.fromkeys(self._options.topics)
@@ -320,7 +320,7 @@ class RangeMember:
             log.info("the group's offsets are unknown: %s", error)
             return
         self.counters.on_group_offsets(group_offsets)
-        for span in owed:
+        for span in unconfirmed:
             topic_id, number = span.partition
             where = (self._custody.names[topic_id], number)
             if where in self.counters.finished:

@@ -45,8 +45,8 @@ class RecordRange:
 
 def by_partition(ranges: Iterable[RecordRange]) -> Iterator[list[RecordRange]]:
     """Yield the ranges of each partition, ascending."""
-    for _, mine in groupby(sorted(ranges), key=lambda one: (one.topic_id, one.partition)):
-        yield list(mine)
+    for _, partition_ranges in groupby(sorted(ranges), key=lambda one: (one.topic_id, one.partition)):
+        yield list(partition_ranges)
 
 
 class TokenError(KshareError, ValueError):
@@ -134,23 +134,23 @@ def _pack(ranges: Iterable[RecordRange]) -> dict[str, dict[str, list[int]]]:
     return packed
 
 
-def _unpack(topics: Mapping[str, Any], packed: object, what: str) -> Iterable[RecordRange]:
+def _unpack(topics: Mapping[str, Any], packed: object, description: str) -> Iterable[RecordRange]:
     if not isinstance(packed, Mapping):
-        raise TokenError(f"the offset in the checkpoint is damaged: {what} is {packed!r}")
+        raise TokenError(f"the offset in the checkpoint is damaged: {description} is {packed!r}")
     for topic_id, partitions in packed.items():
         topic = topics.get(topic_id)
         if not isinstance(topic, str) or not _is_uuid(topic_id) or not isinstance(partitions, Mapping):
-            raise TokenError(f"the offset in the checkpoint is damaged: {what} of topic {topic_id!r}")
+            raise TokenError(f"the offset in the checkpoint is damaged: {description} of topic {topic_id!r}")
         for number, flat in partitions.items():
-            where = f"{what} of {topic}[{number}]"
+            where = f"{description} of {topic}[{number}]"
             yield from _unpack_partition(topic, topic_id, number, flat, where)
 
 
 def _unpack_partition(
     topic: str, topic_id: str, number: object, flat: object, where: str
 ) -> Iterable[RecordRange]:
-    whole = isinstance(flat, Sequence) and len(flat) % 3 == 0 and all(map(_is_count, flat))
-    if not whole or not isinstance(number, str) or not number.isdecimal():
+    is_valid = isinstance(flat, Sequence) and len(flat) % 3 == 0 and all(map(_is_count, flat))
+    if not is_valid or not isinstance(number, str) or not number.isdecimal():
         raise TokenError(f"the offset in the checkpoint is damaged: {where} is {str(flat)[:80]}")
     assert isinstance(flat, Sequence)
     end = -1

@@ -53,7 +53,8 @@ def read_arrow(
     """Yield the records in these ranges, in the order of partitions and offsets."""
     shared = connections(options.net_settings())
     places = deque(
-        _PartitionReader(options, mine, shared, is_committed_only) for mine in _by_partition(ranges)
+        _PartitionReader(options, partition_ranges, shared, is_committed_only)
+        for partition_ranges in _by_partition(ranges)
     )
     waiting: Future[FetchedBatches] | None = None
     try:

@@ -35,18 +35,20 @@ class Runner:
     """All methods are called from one thread, Spark's."""
 
     def __init__(self, options: ReadOptions) -> None:
-        self._life = ExitStack()
-        self._portal = self._life.enter_context(start_blocking_portal("asyncio", name="kshare spark runner"))
-        self._life.callback(self._portal.call, self._portal.stop, True)
+        self._exit_stack = ExitStack()
+        self._portal = self._exit_stack.enter_context(
+            start_blocking_portal("asyncio", name="kshare spark runner")
+        )
+        self._exit_stack.callback(self._portal.call, self._portal.stop, True)
         self._member = RangeMember(options)
         self._committed: int | None = None
         self._has_planned = False
         try:
             self._running, _ = self._portal.start_task(self._member.run)
         except BaseException:
-            self._life.close()  # otherwise its thread would keep the process alive
+            self._exit_stack.close()  # otherwise its thread would keep the process alive
             raise
-        self._life.callback(self._leave)
+        self._exit_stack.callback(self._leave)
         if exit_cleanly_on_signals():
             self._running.add_done_callback(self._end_process)
 
@@ -87,7 +89,7 @@ class Runner:
 
     def stop(self) -> None:
         """Release what is held and leave the group. May be called more than once."""
-        self._life.close()
+        self._exit_stack.close()
 
     def _leave(self) -> None:
         self._portal.call(self._member.close)

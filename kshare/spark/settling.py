@@ -135,8 +135,8 @@ def socket_folder() -> Path:
     """The folder of the sockets, which only this user can access."""
     folder = Path(tempfile.gettempdir()) / f"kshare-spark-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    about = folder.stat()
-    if about.st_uid != os.getuid() or about.st_mode & 0o077:
+    status = folder.stat()
+    if status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise KshareError(
             f"{folder} must be accessible to you only: rows are settled through it. Remove it, or chmod 700"
         )
@@ -150,8 +150,8 @@ async def serve_settlements(group: str, answer: SettleRows) -> None:
     async def talk(stream: SocketStream) -> None:
         async with stream:
             try:
-                asked = json.loads(await _line(stream))
-                count = answer(asked.get("verdict"), asked["rows"])
+                request = json.loads(await _line(stream))
+                count = answer(request.get("verdict"), request["rows"])
                 await stream.send(json.dumps({"group": group, "rows": count}).encode() + b"\n")
             except (anyio.EndOfStream, anyio.BrokenResourceError, ValueError):
                 return  # it only checked whether the runner is running

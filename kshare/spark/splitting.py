@@ -23,7 +23,7 @@ class RangePartition(InputPartition):
 
 def split(ranges: Iterable[RecordRange], min_partitions: int | None = None) -> list[tuple[RecordRange, ...]]:
     """Tasks of about equal size, each with ranges of one partition. None is empty."""
-    places = [tuple(mine) for mine in by_partition(ranges)]
+    places = [tuple(partition_ranges) for partition_ranges in by_partition(ranges)]
     wanted = min_partitions or 0
     if wanted <= len(places):
         return places
@@ -36,22 +36,22 @@ def split(ranges: Iterable[RecordRange], min_partitions: int | None = None) -> l
 
 def _cut(place: Sequence[RecordRange], pieces: int) -> list[tuple[RecordRange, ...]]:
     """Cut a partition's ranges into this many pieces, or one per record if there are fewer records."""
-    left = _count(place)
-    pieces = min(pieces, left)
+    remaining = _count(place)
+    pieces = min(pieces, remaining)
     tasks: list[tuple[RecordRange, ...]] = []
     waiting = list(reversed(place))
     for number in range(pieces, 0, -1):
-        quota = -(-left // number)
-        left -= quota
-        mine: list[RecordRange] = []
+        quota = -(-remaining // number)
+        remaining -= quota
+        piece: list[RecordRange] = []
         while quota:
             one = waiting.pop()
             if len(one) > quota:
                 waiting.append(replace(one, first=one.first + quota))
                 one = replace(one, last=one.first + quota - 1)
             quota -= len(one)
-            mine.append(one)
-        tasks.append(tuple(mine))
+            piece.append(one)
+        tasks.append(tuple(piece))
     return tasks
 
 

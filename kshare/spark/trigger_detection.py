@@ -88,22 +88,22 @@ def _threads(jvm: int) -> str | None:
     """The stacks of all threads, as `jstack` prints them."""
     address = Path(f"/proc/{jvm}/root/tmp/.java_pid{jvm}")
     try:
-        if not address.exists() and not _asked_to_listen(jvm, address):
+        if not address.exists() and not _start_listening(jvm, address):
             return None
         with socket.socket(socket.AF_UNIX) as line:
             line.settimeout(_ANSWER_S)
             line.connect(str(address))
             line.sendall(b"1\0threaddump\0\0\0\0")
-            said = b"".join(_received(line))
+            reply = b"".join(_received(line))
     except OSError:
         return None
-    code, _, text = said.partition(b"\n")
+    code, _, text = reply.partition(b"\n")
     return text.decode("utf-8", "replace") if code == b"0" else None
 
 
-def _asked_to_listen(jvm: int, address: Path) -> bool:
+def _start_listening(jvm: int, address: Path) -> bool:
     """Make the JVM listen, by a file and a signal. A JVM that doesn't catch the signal would end, so it gets none."""
-    if not _catches(jvm, signal.SIGQUIT):
+    if not _catches_signal(jvm, signal.SIGQUIT):
         return False
     invitation = Path(f"/proc/{jvm}/root/tmp/.attach_pid{jvm}")
     invitation.touch(mode=0o600)
@@ -117,12 +117,12 @@ def _asked_to_listen(jvm: int, address: Path) -> bool:
         invitation.unlink(missing_ok=True)
 
 
-def _catches(pid: int, number: signal.Signals) -> bool:
+def _catches_signal(pid: int, number: signal.Signals) -> bool:
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-    caught = re.search(r"^SigCgt:\s*([0-9a-f]+)", status, re.MULTILINE)
-    return caught is not None and bool(int(caught.group(1), 16) >> (number - 1) & 1)
+    match = re.search(r"^SigCgt:\s*([0-9a-f]+)", status, re.MULTILINE)
+    return match is not None and bool(int(match.group(1), 16) >> (number - 1) & 1)
 
 
 def _received(line: socket.socket) -> Iterator[bytes]:
-    while said := line.recv(1 << 16):
-        yield said
+    while chunk := line.recv(1 << 16):
+        yield chunk

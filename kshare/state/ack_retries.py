@@ -64,22 +64,22 @@ class AckRetries:
 
     def __init__(self, *, of_renewals: bool) -> None:
         self._of_renewals = of_renewals
-        self._untried: list[RetryPart] = []
+        self._pending: list[RetryPart] = []
         self._refused: list[RetryPart] = []
 
     @property
     def is_open(self) -> bool:
-        return bool(self._untried or self._refused)
+        return bool(self._pending or self._refused)
 
     def next_part(self) -> RetryPart | None:
         """What to send next."""
-        if not self._untried and self._refused:
-            self._untried += reversed(self._refused.pop().halves)
-        return self._untried.pop() if self._untried else None
+        if not self._pending and self._refused:
+            self._pending += reversed(self._refused.pop().halves)
+        return self._pending.pop() if self._pending else None
 
     def put_back(self, part: RetryPart) -> None:
         """It was neither confirmed nor refused."""
-        self._untried.append(part)
+        self._pending.append(part)
 
     def on_confirmed(self, part: RetryPart) -> None:
         for one in part.ancestry():
@@ -107,33 +107,33 @@ class AckRetries:
 
     def open_ranges(self) -> dict[Lease, list[tuple[int, int]]]:
         """First and last offsets of the open parts by lease, ascending."""
-        found: dict[Lease, list[tuple[int, int]]] = {}
-        for parts in (self._untried, self._refused):
+        open_ranges: dict[Lease, list[tuple[int, int]]] = {}
+        for parts in (self._pending, self._refused):
             for part in parts:
                 for lease, first, last in part.lease_ranges:
-                    found.setdefault(lease, []).append((first, last))
-        for stretches in found.values():
-            stretches.sort()
-        return found
+                    open_ranges.setdefault(lease, []).append((first, last))
+        for ranges in open_ranges.values():
+            ranges.sort()
+        return open_ranges
 
     def clear(self) -> None:
-        self._untried, self._refused = [], []
+        self._pending, self._refused = [], []
 
     def _limit(self, size: int) -> int:
         return _RENEWAL_REFUSALS if self._of_renewals else 2 * (size - 1).bit_length() + _EXTRA_REFUSALS
 
-    def _give_up(self, lost: RetryPart, last: RetryPart) -> list[LeaseRange]:
+    def _give_up(self, refused: RetryPart, last: RetryPart) -> list[LeaseRange]:
         lease_ranges = list(last.lease_ranges)
-        for parts in (self._untried, self._refused):
+        for parts in (self._pending, self._refused):
             for part in list(parts):
-                if lost in part.ancestry():
+                if refused in part.ancestry():
                     parts.remove(part)
                     lease_ranges += part.lease_ranges
         return lease_ranges
 
     def _halves(self, part: RetryPart, runs: Sequence[SentRange]) -> tuple[RetryPart, ...]:
         is_one_lease = all(lease is runs[0][0] for lease, _, _ in runs)
-        cut = _in_the_middle if is_one_lease else _between_leases
+        cut = _split_in_half if is_one_lease else _split_between_leases
         return tuple(
             RetryPart(half, part, self._limit(_size(half)), is_whole=part.is_whole and not is_one_lease)
             for half in cut(runs)
@@ -155,7 +155,7 @@ def _lease_ranges(runs: Sequence[SentRange]) -> Iterator[LeaseRange]:
         yield lease, first, last
 
 
-def _between_leases(runs: Sequence[SentRange]) -> tuple[Sequence[SentRange], Sequence[SentRange]]:
+def _split_between_leases(runs: Sequence[SentRange]) -> tuple[Sequence[SentRange], Sequence[SentRange]]:
     """Splits between two leases, as close to the middle as possible."""
     half, before = _size(runs) / 2, 0
     best, distance = 0, half
@@ -166,12 +166,12 @@ def _between_leases(runs: Sequence[SentRange]) -> tuple[Sequence[SentRange], Seq
     return runs[:best], runs[best:]
 
 
-def _in_the_middle(runs: Sequence[SentRange]) -> tuple[Sequence[SentRange], Sequence[SentRange]]:
-    left = (_size(runs) + 1) // 2
+def _split_in_half(runs: Sequence[SentRange]) -> tuple[Sequence[SentRange], Sequence[SentRange]]:
+    remaining = (_size(runs) + 1) // 2
     for at, (lease, first, last) in enumerate(runs):
         size = last - first + 1
-        if left < size:
-            head = [*runs[:at], (lease, first, first + left - 1)] if left else runs[:at]
-            return head, [(lease, first + left, last), *runs[at + 1 :]]
-        left -= size
+        if remaining < size:
+            head = [*runs[:at], (lease, first, first + remaining - 1)] if remaining else runs[:at]
+            return head, [(lease, first + remaining, last), *runs[at + 1 :]]
+        remaining -= size
     raise AssertionError("there are at least two records to split")

@@ -141,12 +141,12 @@ class PartitionAcks:
         self._is_renewing = renewals
         if not self._retries[renewals].is_open:
             for lease in self.leases:
-                self._renew_whole(lease)
+                self._renew_all_held(lease)
                 self._mark_sent(lease, lease.first, lease.last)
         else:
             self._is_retry_next = not self._is_retry_next
-            ways = (self._take_retry, self._take_new)
-            for send in ways if self._is_retry_next else reversed(ways):
+            sources = (self._take_retry, self._take_new)
+            for send in sources if self._is_retry_next else reversed(sources):
                 if not self._under_way:
                     send()
         # Released records may have been redelivered while others of their lease are still unsettled.
@@ -161,7 +161,7 @@ class PartitionAcks:
             self._under_way.append(sent)
             self._sent.append((lease, sent.first, sent.last))
 
-    def _renew_whole(self, lease: Lease) -> None:
+    def _renew_all_held(self, lease: Lease) -> None:
         if self._is_renewing and lease.count(RENEW):
             lease.decide_held(RENEW)
 
@@ -179,7 +179,7 @@ class PartitionAcks:
         """Everything that isn't waiting to be retried."""
         open_ranges = self._retries[self._is_renewing].open_ranges()
         for lease in self.leases:
-            self._renew_whole(lease)
+            self._renew_all_held(lease)
             start = lease.first
             for first, last in open_ranges.get(lease, ()):
                 self._mark_sent(lease, start, first - 1)
@@ -264,7 +264,7 @@ class PartitionAcks:
     def lose(self) -> list[AckOutcome]:
         """The session ended, and every lock with it: what is under way is open, what wasn't sent counts as refused."""
         outcomes = self.on_no_response() + self._refused(
-            _whole(self.leases), ErrorCode.SHARE_SESSION_NOT_FOUND
+            _all_records(self.leases), ErrorCode.SHARE_SESSION_NOT_FOUND
         )
         for lease in self.leases:
             lease.lose()
@@ -275,11 +275,11 @@ class PartitionAcks:
 
     def expire(self, now: float) -> tuple[list[Lease], list[AckOutcome]]:
         """Returns leases whose lock has expired: what wasn't sent will never be, and counts as refused."""
-        late = [lease for lease in self.leases if lease.deadline <= now and not lease.is_done]
-        outcomes = self._refused(_whole(late), ErrorCode.INVALID_RECORD_STATE)
-        for lease in late:
+        expired = [lease for lease in self.leases if lease.deadline <= now and not lease.is_done]
+        outcomes = self._refused(_all_records(expired), ErrorCode.INVALID_RECORD_STATE)
+        for lease in expired:
             lease.translate(_UNSENT_TO_LOST)
-        return late, outcomes
+        return expired, outcomes
 
     def _refused(self, lease_ranges: Iterable[LeaseRange], error: int) -> list[AckOutcome]:
         """Outcomes for decisions of the user's that will never be sent."""
@@ -294,10 +294,10 @@ class PartitionAcks:
     def forget_done(self) -> list[Lease]:
         """Removes and returns the leases of which every record is settled or lost."""
         done: list[Lease] = []
-        left: list[Lease] = []
+        remaining: list[Lease] = []
         for lease in self.leases:
-            (done if lease.is_done else left).append(lease)
-        self.leases = left
+            (done if lease.is_done else remaining).append(lease)
+        self.leases = remaining
         return done
 
     def _translate(self, changes: bytes) -> None:
@@ -305,16 +305,16 @@ class PartitionAcks:
             lease.translate(changes)
 
 
-def _whole(leases: Iterable[Lease]) -> list[LeaseRange]:
+def _all_records(leases: Iterable[Lease]) -> list[LeaseRange]:
     return [(lease, lease.first, lease.last) for lease in leases]
 
 
 def _lose(lease: Lease, first: int, last: int) -> int:
     """Marks these offsets as lost; returns how many weren't settled yet."""
-    lost = 0
+    count = 0
     for offset in range(first, last + 1):
         # Deciding first keeps the count of undecided records right.
         if lease.decide(offset, GAP):
             lease.states[offset - lease.first] = LOST
-            lost += 1
-    return lost
+            count += 1
+    return count

@@ -110,13 +110,13 @@ class ClusterView:
         self._ids: dict[str, bytes] = {}
         self._names: frozenset[str] = frozenset()
         self._assigned: Mapping[bytes, frozenset[int]] = {}
-        self._suspects: set[bytes] = set()
+        self._doubted: set[bytes] = set()
         self._unknown_since: dict[bytes, float] = {}
         self._deleted: dict[bytes, float] = {}
         self._under_way: MetadataRequest | None = None
         self._is_outdated = True
         self._refresh_at = float("-inf")
-        self._asked_at = float("-inf")
+        self._requested_at = float("-inf")
         self._pause = 0.0
 
     # --- what is known
@@ -148,8 +148,8 @@ class ClusterView:
     def leader_of(self, topic_id: bytes, partition: int) -> tuple[int, int] | None:
         """Node and leader epoch; None while there is no leader, or its address isn't known."""
         topic = self._topics.get(topic_id)
-        found = topic.leaders.get(partition) if topic else None
-        return found if found and found[0] in self._nodes else None
+        leader = topic.leaders.get(partition) if topic else None
+        return leader if leader and leader[0] in self._nodes else None
 
     # --- what to ask
 
@@ -161,15 +161,15 @@ class ClusterView:
         self._names = names
         self._assigned = {topic_id: frozenset(numbers) for topic_id, numbers in assigned.items()}
         self.refused = {name: code for name, code in self.refused.items() if name in names}
-        self._suspects &= self._assigned.keys()
+        self._doubted &= self._assigned.keys()
 
     @property
     def wake_at(self) -> float | None:
         """When there is something to ask; None while a response is awaited."""
         if self._under_way is not None:
             return None
-        earliest = self._asked_at + self._pause * self._jitter
-        if self._is_outdated or self._asked_by_id():
+        earliest = self._requested_at + self._pause * self._jitter
+        if self._is_outdated or self._ids_to_request():
             return earliest
         return max(earliest, self._refresh_at)
 
@@ -177,25 +177,25 @@ class ClusterView:
         """The next request, for any broker; pass it to `on_metadata` with its response."""
         if self.wake_at is None or now < self.wake_at:
             return None
-        if now - self._asked_at > 2 * self._refresh_times.max_pause:
+        if now - self._requested_at > 2 * self._refresh_times.max_pause:
             self._pause = 0.0
         doubled = max(self._refresh_times.min_pause, 2 * self._pause)
         self._pause = min(doubled, self._refresh_times.max_pause)
-        self._asked_at = now
+        self._requested_at = now
         if self._is_outdated or now >= self._refresh_at:
             names = self._names | {
-                self._topics[known].name for known in self._assigned.keys() & self._topics.keys()
+                self._topics[topic_id].name for topic_id in self._assigned.keys() & self._topics.keys()
             }
             rows = [MetadataRequestTopic(name=name) for name in sorted(names)]
         else:
-            rows = [MetadataRequestTopic(known, None) for known in sorted(self._asked_by_id())]
+            rows = [MetadataRequestTopic(topic_id, None) for topic_id in sorted(self._ids_to_request())]
         self._under_way = MetadataRequest(rows, allow_auto_topic_creation=False)
         return self._under_way
 
-    def _asked_by_id(self) -> set[bytes]:
+    def _ids_to_request(self) -> set[bytes]:
         """Assigned topics whose metadata is incomplete or in doubt."""
-        asked = {known for known in self._assigned if self._is_incomplete(known)} | self._suspects
-        return (asked | self.missing_ids | self._unknown_since.keys()) - self._deleted.keys()
+        wanted = {topic_id for topic_id in self._assigned if self._is_incomplete(topic_id)} | self._doubted
+        return (wanted | self.missing_ids | self._unknown_since.keys()) - self._deleted.keys()
 
     def _is_incomplete(self, topic_id: bytes) -> bool:
         topic = self._topics.get(topic_id)
@@ -218,12 +218,12 @@ class ClusterView:
             return []
         self.cluster_id = response.cluster_id
         self._nodes = {broker.node_id: _node(broker) for broker in response.brokers}
-        asked = {topic.name for topic in request.topics or ()}
-        if None in asked:
+        requested = {topic.name for topic in request.topics or ()}
+        if None in requested:
             events = self._learn_topics(response, now)
             self._is_outdated |= bool(self._unknown_since)
         else:
-            self._is_outdated = not asked >= self._names
+            self._is_outdated = not requested >= self._names
             events = self._learn_topics(response, now)
             is_odd = not self._deleted.keys().isdisjoint(self._assigned)
             wait = 2 * self._refresh_times.grace if is_odd else self._refresh_times.max_age
@@ -248,7 +248,7 @@ class ClusterView:
         """A broker refused to serve these partitions. `leaders` and `endpoints`: where they are now, as it says."""
         self._nodes |= {endpoint.node_id: _node(endpoint) for endpoint in endpoints}
         explained = {leader.partition for leader in leaders if self._learn_leader(leader)}
-        self._suspects |= {topic_id for topic_id, _ in set(partitions) - explained} & self._assigned.keys()
+        self._doubted |= {topic_id for topic_id, _ in set(partitions) - explained} & self._assigned.keys()
 
     def _learn_topics(self, response: MetadataResponse, now: float) -> list[ClusterEvent]:
         events: list[ClusterEvent] = []
@@ -264,16 +264,16 @@ class ClusterView:
         return topic_id in self._deleted and now - self._deleted[topic_id] < self._refresh_times.grace
 
     def _on_known(self, name: str, topic: MetadataResponseTopic, now: float) -> list[ClusterEvent]:
-        topic_id, before = topic.topic_id, self._ids.get(name)
+        topic_id, previous_id = topic.topic_id, self._ids.get(name)
         self._ids[name] = topic_id
         self.refused.pop(name, None)
         self._deleted.pop(topic_id, None)
         self._unknown_since.pop(topic_id, None)
-        self._suspects.discard(topic_id)
+        self._doubted.discard(topic_id)
         self._topics.setdefault(topic_id, _Topic(name))
         for row in topic.partitions:
             self._learn_leader(Leader((topic_id, row.partition_index), row.leader_id, row.leader_epoch))
-        return [] if before in (None, topic_id) else [self._mark_deleted(before, now)]
+        return [] if previous_id in (None, topic_id) else [self._mark_deleted(previous_id, now)]
 
     def _on_refused(self, topic: MetadataResponseTopic, now: float) -> list[ClusterEvent]:
         name, code = topic.name, topic.error_code
@@ -285,7 +285,7 @@ class ClusterView:
         topic_id = topic.topic_id if name is None else self._ids.get(name)
         if topic_id is None or topic_id in self._deleted:
             return []
-        self._suspects.discard(topic_id)
+        self._doubted.discard(topic_id)
         since = self._unknown_since.setdefault(topic_id, now)
         return [self._mark_deleted(topic_id, now)] if now - since >= self._refresh_times.grace else []
 
@@ -294,21 +294,21 @@ class ClusterView:
         if topic and self._ids.get(topic.name) == topic_id:
             del self._ids[topic.name]
         self._unknown_since.pop(topic_id, None)
-        self._suspects.discard(topic_id)
+        self._doubted.discard(topic_id)
         self._deleted[topic_id] = now
         return TopicDeleted(topic_id, topic.name if topic else None)
 
-    def _learn_leader(self, said: Leader) -> bool:
+    def _learn_leader(self, leader: Leader) -> bool:
         """Takes this leader unless a newer one is known; returns whether it is the current one then."""
-        topic_id, number = said.partition
+        topic_id, number = leader.partition
         topic = self._topics.get(topic_id)
         if topic is None:
             return False
-        known = topic.leaders.get(number)
-        if known is None or said.epoch >= known[1]:
-            topic.leaders[number] = (said.node, said.epoch)
-        return topic.leaders[number] == (said.node, said.epoch)
+        current = topic.leaders.get(number)
+        if current is None or leader.epoch >= current[1]:
+            topic.leaders[number] = (leader.node, leader.epoch)
+        return topic.leaders[number] == (leader.node, leader.epoch)
 
 
-def _node(named: NodeEndpoint) -> BrokerNode:
-    return BrokerNode(named.host, named.port, named.rack)
+def _node(endpoint: NodeEndpoint) -> BrokerNode:
+    return BrokerNode(endpoint.host, endpoint.port, endpoint.rack)

@@ -75,11 +75,11 @@ class Coverage:
         """Returns what is in an acquired range."""
         batches = self._read()
         if self._whole is not None and self._whole[0] <= first and last <= self._whole[1]:
-            found = [one for one in batches if one.base_offset <= last and first <= one.last_offset]
+            overlapping = [one for one in batches if one.base_offset <= last and first <= one.last_offset]
             with suppress(CorruptBatchError):
-                for batch in found:
+                for batch in overlapping:
                     batch.open()
-                return RangeContents(found, [], [])
+                return RangeContents(overlapping, [], [])
         return self._of_incomplete(batches, first, last, delivery_count)
 
     def _of_incomplete(
@@ -166,8 +166,8 @@ class Coverage:
         return None
 
     def _leftover(self) -> str | None:
-        left = len(self._records) - sum(batch.size for batch in self._read())
-        return f"{left} bytes are left over after the last whole batch" if left else None
+        size = len(self._records) - sum(batch.size for batch in self._read())
+        return f"{size} bytes are left over after the last whole batch" if size else None
 
     def _edges(self) -> str:
         if not self._batches:
@@ -210,16 +210,16 @@ class Coverage:
 
 def wrong_ranges(acquired: Sequence[OffsetRange]) -> dict[int, str]:
     """What is wrong with acquired ranges, by index: brokers send them in order and without overlaps."""
-    wrong: dict[int, str] = {}
+    problems: dict[int, str] = {}
     end = -1
     for index, (first, last) in enumerate(acquired):
         if last < first or first <= end:
-            wrong[index] = f"acquired offsets {first} to {last}, not after {end}"
+            problems[index] = f"acquired offsets {first} to {last}, not after {end}"
         elif last - first >= LARGEST_RANGE:
-            wrong[index] = f"{last - first + 1} offsets acquired at once, from {first} to {last}"
+            problems[index] = f"{last - first + 1} offsets acquired at once, from {first} to {last}"
         else:
             end = last
-    return wrong
+    return problems
 
 
 def _whole(batches: list[Batch]) -> OffsetRange | None:

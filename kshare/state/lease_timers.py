@@ -61,10 +61,12 @@ class LeaseTimers:
     def __len__(self) -> int:
         return len(self._timers)
 
-    def add(self, lease: Lease, lock_s: float, since: float, size: int = 0) -> None:
-        """Acquired by a fetch sent at `since`, with `size` bytes of records; waits in the inbox until `hand_out`."""
-        lease.deadline = since + lock_s * (1 - MARGIN)
-        self._timers[id(lease)] = _LeaseTimer(lease, since, lock_s, since + lock_s * RENEW_LOCK_AFTER, size)
+    def add(self, lease: Lease, lock_s: float, sent_at: float, size: int = 0) -> None:
+        """Acquired by a fetch sent at `sent_at`, with `size` bytes of records; waits in the inbox until `hand_out`."""
+        lease.deadline = sent_at + lock_s * (1 - MARGIN)
+        self._timers[id(lease)] = _LeaseTimer(
+            lease, sent_at, lock_s, sent_at + lock_s * RENEW_LOCK_AFTER, size
+        )
         self._size += size
 
     def bytes_held(self, max_bytes: int) -> int:
@@ -104,13 +106,13 @@ class LeaseTimers:
             if timer:
                 self._size -= timer.size
 
-    def on_renewed(self, lease: Lease, since: float) -> None:
-        """The broker has confirmed a renewal that was sent at `since`."""
+    def on_renewed(self, lease: Lease, sent_at: float) -> None:
+        """The broker has confirmed a renewal that was sent at `sent_at`."""
         timer = self._timers.get(id(lease))
         if timer:
             timer.attempts = 0
-            lease.deadline = since + timer.lock_s * (1 - MARGIN)
-            timer.next_check = since + timer.lock_s * RENEW_LOCK_AFTER
+            lease.deadline = sent_at + timer.lock_s * (1 - MARGIN)
+            timer.next_check = sent_at + timer.lock_s * RENEW_LOCK_AFTER
 
     def on_not_renewed(self, lease: Lease) -> None:
         """The broker refused: the lock will expire in time."""
@@ -125,10 +127,10 @@ class LeaseTimers:
 
     def due(self, now: float) -> Due:
         due = Due()
-        looked_at = [timer for timer in self._timers.values() if timer.next_check <= now]
+        due_timers = [timer for timer in self._timers.values() if timer.next_check <= now]
         # Lost for other reasons than time, such as redelivery to ourselves: nothing to wake up for any more.
-        self.remove(timer.lease for timer in looked_at if timer.lease.is_done)
-        for timer in looked_at:
+        self.remove(timer.lease for timer in due_timers if timer.lease.is_done)
+        for timer in due_timers:
             if timer.lease.deadline > now:
                 self._decide(timer, now, due)
         return due

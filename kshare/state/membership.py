@@ -147,7 +147,7 @@ class Membership:
         self.coordinator: Coordinator | None = None
         self.last_error: BrokerError | None = None
         """The coordinator's last error, until it answers without one."""
-        self._topics = _checked(topics)
+        self._topics = _checked_topics(topics)
         self._rack_id = rack_id
         self._times = times
         self._jitter = jitter
@@ -183,11 +183,11 @@ class Membership:
         """The next heartbeat, for the coordinator; pass it to `on_response` with its response."""
         if self.coordinator is None or not self._is_due(now):
             return None
-        is_going = self.state in (MembershipState.LEAVING, MembershipState.CLEARING)
+        is_leaving = self.state in (MembershipState.LEAVING, MembershipState.CLEARING)
         request = ShareGroupHeartbeatRequest(
-            self.group_id, self.member_id, _LEAVE if is_going else self.member_epoch
+            self.group_id, self.member_id, _LEAVE if is_leaving else self.member_epoch
         )
-        if not is_going and (self._topics != self._sent_topics or not self._is_confirmed):
+        if not is_leaving and (self._topics != self._sent_topics or not self._is_confirmed):
             request.subscribed_topic_names = self._topics
             request.rack_id = None if self._is_confirmed else self._rack_id
         self._may_be_registered = True
@@ -196,7 +196,7 @@ class Membership:
 
     def subscribe(self, topics: Iterable[str], now: float) -> None:
         """Replaces the subscribed topics."""
-        self._topics = _checked(topics)
+        self._topics = _checked_topics(topics)
         if self.state is MembershipState.STABLE and not self._failures and self._topics != self._sent_topics:
             self._next_at = now
 
@@ -220,10 +220,10 @@ class Membership:
         if request is not self._under_way:
             return []
         self._under_way = None
-        found = response.coordinators[0] if response.coordinators else response
-        if found.error_code:
-            return self._on_error(found.error_code, found.error_message, now)
-        self.coordinator = Coordinator(found.node_id, found.host, found.port)
+        coordinator = response.coordinators[0] if response.coordinators else response
+        if coordinator.error_code:
+            return self._on_error(coordinator.error_code, coordinator.error_message, now)
+        self.coordinator = Coordinator(coordinator.node_id, coordinator.host, coordinator.port)
         self._next_at = now
         return []
 
@@ -274,10 +274,10 @@ class Membership:
             self._early_until = now
         if names is not None:
             self._sent_topics, self._is_confirmed = names, True
-        fresh = {topic.topic_id: frozenset(topic.partitions) for topic in rows}
-        if response.assignment is not None and fresh != self.assignment:
-            self.assignment = fresh
-            events.append(AssignmentChanged(fresh))
+        assignment = {topic.topic_id: frozenset(topic.partitions) for topic in rows}
+        if response.assignment is not None and assignment != self.assignment:
+            self.assignment = assignment
+            events.append(AssignmentChanged(assignment))
         self._schedule(response.heartbeat_interval_ms / 1000, now)
         return events
 
@@ -326,7 +326,7 @@ class Membership:
         self._next_at = now + pause * self._jitter
 
 
-def _checked(topics: Iterable[str]) -> list[str]:
+def _checked_topics(topics: Iterable[str]) -> list[str]:
     chosen = sorted(set(topics))
     if not chosen:
         raise ConfigError(

@@ -62,9 +62,9 @@ class ProcessingRate:
             return
         # Two readings of a clock may be equal, although the processing took some time.
         elapsed = max(now - self._since, 1e-6)
-        fading = math.exp(-elapsed / _MEMORY_S)
-        self._records = self._records * fading + self._in_progress
-        self._seconds = self._seconds * fading + elapsed
+        decay = math.exp(-elapsed / _MEMORY_S)
+        self._records = self._records * decay + self._in_progress
+        self._seconds = self._seconds * decay + elapsed
         self._in_progress = 0
         self.target = max(1, min(self.max_records, _GROWTH * self.target, round(self.rate * HORIZON_S)))
 
@@ -84,8 +84,8 @@ class ProcessingRate:
 
     def capacity(self, undecided: int, sources: int, *, is_waiting: bool) -> int:
         """How many records to ask one of `sources` brokers for; a waiting user has processed what is held."""
-        ahead = 0 if is_waiting else undecided
-        return max(1, min(self.target - ahead, self.max_records - undecided) // max(1, sources))
+        in_progress = 0 if is_waiting else undecided
+        return max(1, min(self.target - in_progress, self.max_records - undecided) // max(1, sources))
 
     def within(self, seconds: float) -> int:
         """How many records are processed in this time, at least 1."""

@@ -171,8 +171,8 @@ class RequestPlanner:
 
     def settle(self, now: float) -> SentRequest | None:
         """Acknowledges what is decided, before the session ends. None if there is nothing."""
-        taken = self._take(self._partition_acks.values(), now)
-        return self._session.acknowledge(taken) if taken else None
+        acknowledgements = self._take(self._partition_acks.values(), now)
+        return self._session.acknowledge(acknowledgements) if acknowledgements else None
 
     def end(self, now: float) -> SentRequest:
         """The last request: the broker releases what isn't acknowledged by now."""
@@ -228,24 +228,26 @@ class RequestPlanner:
             renewals = self._take(decided, now, renewals=True)
             return session.acknowledge(renewals, is_renewing=True) if renewals else None
         if action is Action.SETTLE_UNASSIGNED:
-            taken = self._take([acks for acks in decided if acks.partition not in wanted], now)
-            return session.acknowledge(taken) if taken else None
-        taken = self._take([acks for acks in decided if acks.partition in wanted], now)
+            acknowledgements = self._take([acks for acks in decided if acks.partition not in wanted], now)
+            return session.acknowledge(acknowledgements) if acknowledgements else None
+        acknowledgements = self._take([acks for acks in decided if acks.partition in wanted], now)
         if action is Action.FETCH:
-            return session.fetch(self._limits(demand, now, is_acknowledging=bool(taken)), taken)
-        return session.acknowledge(taken) if taken else None
+            return session.fetch(
+                self._limits(demand, now, is_acknowledging=bool(acknowledgements)), acknowledgements
+            )
+        return session.acknowledge(acknowledgements) if acknowledgements else None
 
     def _take(self, decided: Iterable[PartitionAcks], now: float, *, renewals: bool = False) -> Acks:
-        taken = {}
+        acknowledgements = {}
         for acks in decided:
             ranges = acks.take(renewals=renewals)
             if ranges:
-                taken[acks.partition] = ranges
-        if taken and not renewals:
+                acknowledgements[acks.partition] = ranges
+        if acknowledgements and not renewals:
             # The next decision starts a new linger time.
             self._decided_at = None
             self._active_at = now
-        return taken
+        return acknowledgements
 
     def _limits(self, demand: Demand, now: float, *, is_acknowledging: bool) -> FetchLimits:
         capacity = demand.capacity

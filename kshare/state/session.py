@@ -252,14 +252,14 @@ def _read_fetch(sent: SentRequest, response: ShareFetchResponse) -> SessionRespo
     failed: dict[TopicIdPartition, int] = {}
     leaders: list[Leader] = []
     unexpected: list[TopicIdPartition] = []
-    left = set(sent.partitions)
+    missing = set(sent.partitions)
     for topic in response.responses:
         for data in topic.partitions:
             partition = (topic.topic_id, data.partition_index)
-            if partition not in left:
+            if partition not in missing:
                 unexpected.append(partition)
                 continue
-            left.remove(partition)
+            missing.remove(partition)
             if partition in sent.acks:
                 acknowledged[partition] = data.acknowledge_error_code
             if data.error_code:
@@ -267,7 +267,7 @@ def _read_fetch(sent: SentRequest, response: ShareFetchResponse) -> SessionRespo
             elif data.acquired_records:
                 acquired.append((partition, data))
             if MOVED & {data.error_code, data.acknowledge_error_code}:
-                leaders += _known(
+                leaders += _if_known(
                     Leader(partition, data.current_leader.leader_id, data.current_leader.leader_epoch)
                 )
     return SessionResponse(
@@ -290,7 +290,7 @@ def _read_acknowledgement(sent: SentRequest, response: ShareAcknowledgeResponse)
             partition = (topic.topic_id, data.partition_index)
             acknowledged[partition] = data.error_code
             if data.error_code in MOVED:
-                leaders += _known(
+                leaders += _if_known(
                     Leader(partition, data.current_leader.leader_id, data.current_leader.leader_epoch)
                 )
     return SessionResponse(
@@ -302,6 +302,6 @@ def _read_acknowledgement(sent: SentRequest, response: ShareAcknowledgeResponse)
     )
 
 
-def _known(leader: Leader) -> list[Leader]:
+def _if_known(leader: Leader) -> list[Leader]:
     """Empty if the broker doesn't know the new leader either, which it reports as -1."""
     return [leader] if leader.node >= 0 and leader.epoch >= 0 else []

@@ -154,21 +154,21 @@ class ShareStates:
 
     def apply(self, key: bytes | None, value: bytes | None) -> AppliedRecord | None:
         """Applies a record; None if it isn't one of a known kind."""
-        where, kind = _read_key(key)
-        if where is None:
+        key_parts, kind = _read_key(key)
+        if key_parts is None:
             return None
-        before = self.states.get(where)
+        previous = self.states.get(key_parts)
         message = _read_value(kind, value)
         if isinstance(message, ShareSnapshotValue):
-            self.states[where] = _from_snapshot(message)
+            self.states[key_parts] = _from_snapshot(message)
         elif isinstance(message, ShareUpdateValue):
-            if before is not None and before.snapshot_epoch == message.snapshot_epoch:
-                self.states[where] = _updated(before, message)
+            if previous is not None and previous.snapshot_epoch == message.snapshot_epoch:
+                self.states[key_parts] = _updated(previous, message)
         elif value is None and kind is ShareSnapshotKey:
-            self.states.pop(where, None)
+            self.states.pop(key_parts, None)
         else:
             return None
-        return AppliedRecord(where, message, before, self.states.get(where))
+        return AppliedRecord(key_parts, message, previous, self.states.get(key_parts))
 
 
 def _read_key(key: bytes | None) -> tuple[SharePartitionKey | None, type[Message] | None]:
@@ -229,14 +229,14 @@ def ranges_in(value: ShareSnapshotValue | ShareUpdateValue) -> list[StateRange]:
     ]
 
 
-def merged(known: Sequence[StateRange], stored: Iterable[StateRange], start: int) -> tuple[StateRange, ...]:
-    """`known` with `stored` merged in, without anything before `start`."""
-    ranges = list(known)
+def merged(current: Sequence[StateRange], stored: Iterable[StateRange], start: int) -> tuple[StateRange, ...]:
+    """`current` with `stored` merged in, without anything before `start`."""
+    ranges = list(current)
     for one in stored:
         if one.first <= one.last:
             _merge_range(ranges, one)
-    gone = bisect_left(ranges, start, key=_last)
-    del ranges[:gone]
+    count = bisect_left(ranges, start, key=_last)
+    del ranges[:count]
     if ranges and ranges[0].first < start:
         ranges[0] = ranges[0]._replace(first=start)
     return tuple(ranges)

@@ -73,9 +73,11 @@ class UnconfirmedAccepts:
         for key in [key for key in self._ranges if key[0] == partition]:
             ranges = self._ranges[key]
             low, high = _touching(ranges, first, last)
-            rest = [AcceptedRange(each.first, first - 1) for each in ranges[low:high] if each.first < first]
-            rest += [AcceptedRange(last + 1, each.last) for each in ranges[low:high] if each.last > last]
-            ranges[low:high] = rest
+            remaining = [
+                AcceptedRange(each.first, first - 1) for each in ranges[low:high] if each.first < first
+            ]
+            remaining += [AcceptedRange(last + 1, each.last) for each in ranges[low:high] if each.last > last]
+            ranges[low:high] = remaining
             if not ranges:
                 del self._ranges[key]
 

@@ -157,20 +157,20 @@ class DecisionQueue(Settlements):
         if self._loop.runner and not self.is_scheduled and not self._is_closed:
             self.is_scheduled = True
             with suppress(LoopClosed):
-                self._loop.call_soon(self._look)
+                self._loop.call_soon(self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """Repeat until no decisions arrive. The flag is cleared before the last check, so that none is missed."""
         self.clear()
-        self._loop.call_later(_GATHER_S, self._look_again)
+        self._loop.call_later(_GATHER_S, self._check_again)
 
-    def _look_again(self) -> None:
+    def _check_again(self) -> None:
         if not self._has_pending:
             self.is_scheduled = False
             if not self._has_pending:
                 return
             self.is_scheduled = True
-        self._look()
+        self._check()
 
     @property
     def _has_pending(self) -> bool:

@@ -79,9 +79,9 @@ class Broker:
         self._folder: DataFolder | None = None
         self._security = Security(config.tls, config.users or {})
         self._topics = dict(config.topics or {})
-        self._portal_life: AbstractContextManager[BlockingPortal] | None = None
+        self._portal_context: AbstractContextManager[BlockingPortal] | None = None
         self._portal: BlockingPortal | None = None
-        self._life: AbstractContextManager[ClusterServer] | None = None
+        self._server_context: AbstractContextManager[ClusterServer] | None = None
         self._running: ClusterServer | None = None
 
     # --- life
@@ -94,10 +94,10 @@ class Broker:
             self._folder = DataFolder(Path(self._data_dir))
             self._folder.attach(self.state)
         atexit.register(self.stop)  # otherwise, a process that forgets to stop it would never end
-        self._portal_life = start_blocking_portal("asyncio", name="kshare embedded broker")
-        self._portal = self._portal_life.__enter__()
-        self._life = self._portal.wrap_async_context_manager(run(self.state, self._security))
-        self._running = self._life.__enter__()
+        self._portal_context = start_blocking_portal("asyncio", name="kshare embedded broker")
+        self._portal = self._portal_context.__enter__()
+        self._server_context = self._portal.wrap_async_context_manager(run(self.state, self._security))
+        self._running = self._server_context.__enter__()
         for name, partitions in self._topics.items():
             if name not in self.state.cluster.topics:
                 self.create_topic(name, partitions)
@@ -105,10 +105,15 @@ class Broker:
     def stop(self) -> None:
         """Stop the broker and close all connections. Raises errors that happened inside the broker, if any."""
         atexit.unregister(self.stop)
-        if self._life is not None and self._portal_life is not None:
-            life, portal, self._life, self._portal_life = self._life, self._portal_life, None, None
-            life.__exit__(None, None, None)
-            portal.__exit__(None, None, None)
+        if self._server_context is not None and self._portal_context is not None:
+            server_context, portal_context, self._server_context, self._portal_context = (
+                self._server_context,
+                self._portal_context,
+                None,
+                None,
+            )
+            server_context.__exit__(None, None, None)
+            portal_context.__exit__(None, None, None)
         if self._folder is not None:
             self._folder.close()
             self._folder = None

@@ -56,21 +56,21 @@ def handling(api_key: int, version: int) -> Handling:
     if api_key == ApiVersionsResponse.API_KEY:
         return Handling.HOLD
     cls = _WITH_ADDRESSES.get(api_key)
-    if cls is None or not any(spec.is_in(version) for spec in specs_of(cls) if _leads_to_address(cls, spec)):
+    if cls is None or not any(spec.is_in(version) for spec in specs_of(cls) if _contains_address(cls, spec)):
         return Handling.PASS
     return Handling.HOLD_TAIL if cls is ShareFetchResponse else Handling.HOLD
 
 
-def _leads_to_address(owner: Any, spec: Spec) -> bool:
+def _contains_address(owner: Any, spec: Spec) -> bool:
     """Whether a field is part of an address, or holds structs that contain addresses."""
     inner: Any = struct_named(owner, spec.element)
     if inner is None:
-        return spec.attribute in _ADDRESS and _is_place(owner)
-    return _is_place(inner) or bool(address_fields(inner))
+        return spec.attribute in _ADDRESS and _is_address(owner)
+    return _is_address(inner) or bool(address_fields(inner))
 
 
 @cache
-def _is_place(cls: Any) -> bool:
+def _is_address(cls: Any) -> bool:
     return {spec.attribute for spec in specs_of(cls)} >= _ADDRESS
 
 
@@ -78,7 +78,7 @@ def _is_place(cls: Any) -> bool:
 def address_fields(cls: Any) -> tuple[Spec, ...]:
     """The fields of a message or struct that hold structs with addresses, at any depth."""
     structs = (spec for spec in specs_of(cls) if struct_named(cls, spec.element))
-    return tuple(spec for spec in structs if _leads_to_address(cls, spec))
+    return tuple(spec for spec in structs if _contains_address(cls, spec))
 
 
 def decode(api_key: int, version: int, frame: memoryview) -> Message | None:
@@ -95,7 +95,7 @@ def decode(api_key: int, version: int, frame: memoryview) -> Message | None:
 def address_structs(struct: Any) -> Iterator[Any]:
     """All structs in a response that are broker addresses. Change them, and encode the response again."""
     cls: Any = type(struct)
-    if _is_place(cls) and struct.host and struct.port > 0:
+    if _is_address(cls) and struct.host and struct.port > 0:
         yield struct
     for spec in address_fields(cls):
         value = getattr(struct, spec.attribute)
@@ -108,9 +108,9 @@ def limit_versions(answer: ApiVersionsResponse) -> bool:
     """Removes versions of responses with addresses that can't be decoded here. Returns whether there were any."""
     has_changed = False
     for api in answer.api_keys:
-        known = _WITH_ADDRESSES.get(api.api_key)
-        if known is not None and api.max_version > known.VERSIONS[1]:
-            api.max_version = known.VERSIONS[1]
+        message = _WITH_ADDRESSES.get(api.api_key)
+        if message is not None and api.max_version > message.VERSIONS[1]:
+            api.max_version = message.VERSIONS[1]
             has_changed = True
     return has_changed
 

@@ -32,7 +32,7 @@ _Piece = tuple[See, memoryview, int, int, float]
 
 class InspectionQueue:
     def __init__(self) -> None:
-        _have_memory_kept()
+        _keep_freed_memory()
         self._room = uncleared(_ROOM)
         self._used = 0
         self._pieces: deque[_Piece] = deque()
@@ -55,27 +55,32 @@ class InspectionQueue:
         self._used += source.recv_into(self._room[first:], _CHUNK)
         return self._room[first : self._used]
 
-    def add(self, see: See, size: int) -> None:
-        """Queues the last `size` bytes that were received, to be inspected by `see`."""
+    def add(self, observe: See, size: int) -> None:
+        """Queues the last `size` bytes that were received, to be inspected by `observe`."""
         self._bytes += size
-        self._pieces.append((see, self._room, self._used - size, self._used, time()))
+        self._pieces.append((observe, self._room, self._used - size, self._used, time()))
 
     def look(self) -> None:
         """Inspects the oldest pieces. The order is kept, so that no response comes before its request."""
-        see, room, first, behind, at = self._pieces.popleft()
+        observe, buffer, first, end, at = self._pieces.popleft()
         while self._pieces:
-            next_see, next_room, begins, ends, came = self._pieces[0]
-            if next_see is not see or next_room is not room or begins != behind or came - at >= _ONE_MOMENT_S:
+            next_observe, next_buffer, next_first, next_end, added_at = self._pieces[0]
+            if (
+                next_observe is not observe
+                or next_buffer is not buffer
+                or next_first != end
+                or added_at - at >= _ONE_MOMENT_S
+            ):
                 break
-            behind, at = ends, came
+            end, at = next_end, added_at
             self._pieces.popleft()
-        self._bytes -= behind - first
-        seen = room[first:behind]
+        self._bytes -= end - first
+        data = buffer[first:end]
         # A copy: small requests are kept until their responses arrive, and must not keep the large buffer alive.
-        see(memoryview(bytes(seen)) if len(seen) < _SMALL else seen, at)
+        observe(memoryview(bytes(data)) if len(data) < _SMALL else data, at)
 
 
-def _have_memory_kept() -> None:
+def _keep_freed_memory() -> None:
     """Makes glibc keep the memory of freed buffers, for the next one. By default it returns blocks of this size to the
     system, and getting new ones costs more than everything done with them. It keeps them after a larger one was
     freed."""

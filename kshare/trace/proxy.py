@@ -101,7 +101,7 @@ class Proxy:
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         async with TcpStream(accepted) as client:
             try:
-                whence, here = client.peer, client.own[0]
+                client_address, here = client.peer, client.own[0]
                 server, address, where = await self._upstream.open(addresses)
             except OSError:
                 return  # the client has disconnected already
@@ -114,6 +114,6 @@ class Proxy:
 
             async with server:
                 name = format_address(address)
-                tap = self._watcher.opened(whence, where, name, time())
+                tap = self._watcher.opened(client_address, where, name, time())
                 sockets = client.socket, server.socket
                 await Relay(*sockets, name, tap, move, self._watcher.note, self._pump).run()

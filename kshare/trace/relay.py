@@ -57,7 +57,7 @@ class Relay:
         client: socket.socket,
         server: socket.socket,
         name: str,
-        tap: Tap,
+        observer: Tap,
         move: Move,
         note: Callable[[str], None],
         loop: SocketLoop,
@@ -65,14 +65,14 @@ class Relay:
         self._client = client
         self._server = server
         self._name = name
-        self._tap = tap
+        self._tap = observer
         self._note = note
         self._pump = loop
         self._heads = RequestHeadReader()
-        self._asked: dict[int, RequestHead] = {}
-        self._answered = ResponseStream(self._asked, move)
-        self._see_request: See = tap.client_sends
-        self._see_answer: See = tap.server_sends
+        self._pending_requests: dict[int, RequestHead] = {}
+        self._answered = ResponseStream(self._pending_requests, move)
+        self._observe_request: See = observer.client_sends
+        self._observe_response: See = observer.server_sends
         self._requests = _Lane(client, server, loop.receive, self._pass_request, self._heads)
         self._answers = _Lane(server, client, loop.receive, self._pass_answer, self._answered)
         self._has_begun = False
@@ -92,12 +92,12 @@ class Relay:
     # --- called by the socket loop
 
     def _client_ready(self, events: int) -> None:
-        self._work(events, self._requests, self._answers)
+        self._transfer(events, self._requests, self._answers)
 
     def _server_ready(self, events: int) -> None:
-        self._work(events, self._answers, self._requests)
+        self._transfer(events, self._answers, self._requests)
 
-    def _work(self, events: int, reading: _Lane, writing: _Lane) -> None:
+    def _transfer(self, events: int, reading: _Lane, writing: _Lane) -> None:
         was_full = reading.is_full or writing.is_full
         lane = writing
         try:
@@ -136,13 +136,13 @@ class Relay:
                     "to the cluster with --command-config"
                 )
                 raise EOFError
-        for asked in self._heads.feed(data):
-            self._asked[asked.correlation_id] = asked
-        self._pump.look_later(self._see_request, len(data))
+        for head in self._heads.feed(data):
+            self._pending_requests[head.correlation_id] = head
+        self._pump.look_later(self._observe_request, len(data))
         return (data,)
 
     def _pass_answer(self, data: memoryview) -> Iterable[bytes | memoryview]:
-        self._pump.look_later(self._see_answer, len(data))
+        self._pump.look_later(self._observe_response, len(data))
         return self._answered.feed(data)
 
 

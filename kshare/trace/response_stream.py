@@ -25,14 +25,14 @@ _SIZE, _HEAD = 4, 8
 class ResponseStream:
     """`asked` are the pending requests, by correlation id; answered ones are removed."""
 
-    def __init__(self, asked: MutableMapping[int, RequestHead], move: Move) -> None:
-        self._asked = asked
+    def __init__(self, pending_requests: MutableMapping[int, RequestHead], move: Move) -> None:
+        self._pending_requests = pending_requests
         self._move = move
-        self._begun = b""
+        self._partial_head = b""
         """The beginning of a frame whose head hasn't arrived completely."""
-        self._question: RequestHead | None = None
+        self._request: RequestHead | None = None
         self._handling = Handling.PASS
-        self._left = 0
+        self._missing_bytes = 0
         """How many bytes of the frame haven't arrived yet."""
         self._parts: list[memoryview] = []
         """All that has arrived of a frame that may have to be decoded."""
@@ -41,37 +41,37 @@ class ResponseStream:
 
     @property
     def is_amid(self) -> bool:
-        return bool(self._begun or self._left)
+        return bool(self._partial_head or self._missing_bytes)
 
     def feed(self, chunk: bytes | memoryview) -> Iterator[bytes | memoryview]:
         """Returns what can be forwarded. Raises DecodeError if this isn't a stream of frames."""
-        rest = memoryview(self._begun + bytes(chunk) if self._begun else chunk)
-        self._begun = b""
+        rest = memoryview(self._partial_head + bytes(chunk) if self._partial_head else chunk)
+        self._partial_head = b""
         while rest:
-            if not self._left and not self._begin(rest):
-                self._begun = bytes(rest)
+            if not self._missing_bytes and not self._begin(rest):
+                self._partial_head = bytes(rest)
                 return
-            piece, rest = rest[: self._left], rest[self._left :]
-            self._left -= len(piece)
+            piece, rest = rest[: self._missing_bytes], rest[self._missing_bytes :]
+            self._missing_bytes -= len(piece)
             yield from self._pass(piece)
-            if not self._left and (last := self._end()):
+            if not self._missing_bytes and (last := self._end()):
                 yield last
 
-    def _begin(self, rest: memoryview) -> bool:
+    def _begin(self, data: memoryview) -> bool:
         """Reads a frame's head. Returns False if more bytes are needed."""
-        if len(rest) < _SIZE:
+        if len(data) < _SIZE:
             return False
-        size = int.from_bytes(rest[:_SIZE], "big", signed=True)
+        size = int.from_bytes(data[:_SIZE], "big", signed=True)
         if not 0 <= size <= MAX_FRAME:
             raise DecodeError("size", 0, f"the frame size is {size} bytes")
-        question = None
+        request = None
         if _SIZE + size >= _HEAD:  # otherwise it is an old SASL token
-            if len(rest) < _HEAD:
+            if len(data) < _HEAD:
                 return False
-            question = self._asked.pop(int.from_bytes(rest[_SIZE:_HEAD], "big", signed=True), None)
-        self._question = question
-        self._handling = handling(question.api_key, question.version) if question else Handling.PASS
-        self._left = _SIZE + size
+            request = self._pending_requests.pop(int.from_bytes(data[_SIZE:_HEAD], "big", signed=True), None)
+        self._request = request
+        self._handling = handling(request.api_key, request.version) if request else Handling.PASS
+        self._missing_bytes = _SIZE + size
         return True
 
     def _pass(self, piece: memoryview) -> list[bytes | memoryview]:
@@ -81,46 +81,46 @@ class ResponseStream:
         self._parts.append(piece)
         if self._handling is Handling.HOLD:
             return []
-        free = len(piece) - max(0, TAIL - self._left)
+        free = len(piece) - max(0, TAIL - self._missing_bytes)
         if free > 0:
             passed, self._held = self._held, bytes(piece[free:])
             return [passed, piece[:free]]
         held = self._held + bytes(piece)
-        free = max(0, len(held) - (TAIL - self._left))
+        free = max(0, len(held) - (TAIL - self._missing_bytes))
         self._held = held[free:]
         return [held[:free]]
 
     def _end(self) -> bytes:
         parts, self._parts = self._parts, []
         held, self._held = self._held, b""
-        if self._handling is Handling.PASS or self._question is None:
+        if self._handling is Handling.PASS or self._request is None:
             return b""
         if self._handling is Handling.HOLD_TAIL:
-            if has_no_addresses(held, self._question.version):
+            if has_no_addresses(held, self._request.version):
                 return held
             if sum(map(len, parts)) > len(held):
-                return self._moved_tail(self._question, memoryview(b"".join(parts))[_SIZE:], held)
-        frame = self._moved(self._question, memoryview(b"".join(parts))[_SIZE:])
+                return self._moved_tail(self._request, memoryview(b"".join(parts))[_SIZE:], held)
+        frame = self._moved(self._request, memoryview(b"".join(parts))[_SIZE:])
         return len(frame).to_bytes(_SIZE, "big") + frame
 
-    def _moved(self, question: RequestHead, frame: memoryview) -> bytes:
-        answer = decode(question.api_key, question.version, frame)
+    def _moved(self, request: RequestHead, frame: memoryview) -> bytes:
+        answer = decode(request.api_key, request.version, frame)
         if answer is None:
             return bytes(frame)
         has_changed = (
             limit_versions(answer) if isinstance(answer, ApiVersionsResponse) else self._move_all(answer)
         )
-        return encode(answer, question.version, frame) if has_changed else bytes(frame)
+        return encode(answer, request.version, frame) if has_changed else bytes(frame)
 
-    def _moved_tail(self, question: RequestHead, frame: memoryview, held: bytes) -> bytes:
+    def _moved_tail(self, request: RequestHead, frame: memoryview, held: bytes) -> bytes:
         """`held` with replaced addresses, if it contains any; everything before it has been forwarded already."""
-        answer = decode(question.api_key, question.version, frame)
+        answer = decode(request.api_key, request.version, frame)
         if answer is None:
             return held
-        old = encode(answer, question.version, frame)
+        old = encode(answer, request.version, frame)
         if not self._move_all(answer):
             return held
-        new = encode_in_length(answer, question.version, frame, len(old))
+        new = encode_in_length(answer, request.version, frame, len(old))
         return (new and rewritten_tail(held, old, new)) or held
 
     def _move_all(self, answer: object) -> bool:

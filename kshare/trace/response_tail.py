@@ -25,12 +25,12 @@ _PADDING_TAGS = (100, 200, 20_000)
 
 def has_no_addresses(tail: bytes, version: int) -> bool:
     """Whether the end alone shows that there are no addresses, as it nearly always does. False if unknown."""
-    ending = _usual_ending(version)
+    ending = _ending_without_addresses(version)
     return bool(ending) and tail.endswith(ending)
 
 
 @lru_cache(maxsize=16)
-def _usual_ending(version: int) -> bytes:
+def _ending_without_addresses(version: int) -> bytes:
     """How a response without addresses ends: no elements, fields at their defaults and no tags.
 
     Empty if by the schema a response with addresses could end in the same way. Not excluded is a tag that the schema
@@ -65,18 +65,18 @@ def encode_in_length(answer: Message, version: int, frame: memoryview, length: i
     If the result is too short, it is padded with an unknown tag. If it is too long, racks are left out, and then
     addresses, which clients then get from metadata. None if nothing helps.
     """
-    fitting = _padded(answer, version, frame, length)
-    if fitting is None:
+    padded = _padded(answer, version, frame, length)
+    if padded is None:
         for place in address_structs(answer):
             if hasattr(place, "rack"):
                 place.rack = None
-        fitting = _padded(answer, version, frame, length)
-    if fitting is None:
+        padded = _padded(answer, version, frame, length)
+    if padded is None:
         cls: Any = type(answer)
         for spec in address_fields(cls):
             setattr(answer, spec.attribute, getattr(cls(), spec.attribute))
-        fitting = _padded(answer, version, frame, length)
-    return fitting
+        padded = _padded(answer, version, frame, length)
+    return padded
 
 
 def _padded(answer: Any, version: int, frame: memoryview, length: int) -> bytes | None:

@@ -78,7 +78,7 @@ class _Asker:
         self._stream = stream
         self._settings = settings
         self._peer = peer
-        self._frames = FrameReader(stream, MAX_FRAME, lambda said: None)
+        self._frames = FrameReader(stream, MAX_FRAME, lambda data: None)
         self._last_id = 0
 
     async def __call__(

@@ -46,7 +46,7 @@ class TrafficAnalyzer:
         self.names.learn(exchange)
         share = share_exchange_of(exchange)
         has_surplus = exchange.request_surplus or exchange.response_surplus
-        mentioned = _told(exchange, share)
+        mentioned = _mentions(exchange, share)
         self._sums.add(exchange, mentioned)
         analyzed = AnalyzedExchange(exchange, share, mentioned, self.names, self._linter.time(self._now))
         if has_surplus:
@@ -76,7 +76,7 @@ class TrafficAnalyzer:
         return self._sums.summary(self.tracker, self._linter.findings, self._now)
 
 
-def _told(exchange: Exchange, share: ShareExchange | None) -> Mentions:
+def _mentions(exchange: Exchange, share: ShareExchange | None) -> Mentions:
     """A faster `mentions` for share exchanges, which are the most frequent ones."""
     if share is None:
         return mentions(exchange.request, exchange.response)

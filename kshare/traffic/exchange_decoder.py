@@ -42,11 +42,11 @@ class ExchangeDecoder:
         self.connection = connection
         self.is_kafka: bool | None = None
         """Whether the client's first bytes are a Kafka request; None if nothing is known yet."""
-        self._strays: list[Exchange] = []
+        self._unmatched: list[Exchange] = []
         """Responses without a request. The request may be in a gap of the capture that is noticed later."""
         self._on_frame = on_frame
-        self._asked = ResyncingSplitter(self._looks_like_request, is_searching=is_joined_late)
-        self._answered = ResyncingSplitter(self._looks_like_answer, is_searching=is_joined_late)
+        self._request_splitter = ResyncingSplitter(self._looks_like_request, is_searching=is_joined_late)
+        self._response_splitter = ResyncingSplitter(self._looks_like_answer, is_searching=is_joined_late)
         self._has_holes = is_joined_late
         self._pending: dict[int, Exchange] = {}
         self._tokens: list[Exchange] = []
@@ -54,32 +54,32 @@ class ExchangeDecoder:
 
     def client_sends(self, data: bytes | memoryview, time: float) -> list[Exchange]:
         done: list[Exchange] = []
-        for frame in self._asked.feed(data):
+        for frame in self._request_splitter.feed(data):
             self._request(frame, time, done)
         return done
 
     def server_sends(self, data: bytes | memoryview, time: float) -> list[Exchange]:
         done: list[Exchange] = []
-        for frame in self._answered.feed(data):
+        for frame in self._response_splitter.feed(data):
             self._answer(frame, time, done)
         return done
 
     def client_lost(self, time: float) -> None:
         """Bytes from the client are missing here."""
         self._has_holes = True
-        self._asked.lose()
+        self._request_splitter.lose()
 
     def server_lost(self, time: float) -> None:
         """Bytes from the server are missing here."""
         self._has_holes = True
-        self._answered.lose()
+        self._response_splitter.lose()
 
     def end(self, time: float) -> list[Exchange]:
         """The connection is closed: returns unanswered requests and unsolicited responses."""
-        strays = [] if self._has_holes else self._strays
-        left = [*self._tokens, *self._pending.values(), *strays]
-        self._tokens, self._pending, self._strays = [], {}, []
-        return left
+        unmatched = [] if self._has_holes else self._unmatched
+        unfinished = [*self._tokens, *self._pending.values(), *unmatched]
+        self._tokens, self._pending, self._unmatched = [], {}, []
+        return unfinished
 
     # --- requests
 
@@ -90,8 +90,8 @@ class ExchangeDecoder:
             return
         self.is_kafka = True
         self._takes_tokens = False
-        exchange = self._begun(head, frame, time)
-        self._tell(frame, time, exchange, is_request=True)
+        exchange = self._new_exchange(head, frame, time)
+        self._report_frame(frame, time, exchange, is_request=True)
         _decode_request(exchange, head)
         if isinstance(exchange.request, ProduceRequest) and exchange.request.acks == 0:
             exchange.expects_answer = False
@@ -102,13 +102,13 @@ class ExchangeDecoder:
             done.append(earlier)
         self._pending[exchange.correlation_id] = exchange
 
-    def _begun(self, head: Head, frame: memoryview, time: float) -> Exchange:
+    def _new_exchange(self, head: Head, frame: memoryview, time: float) -> Exchange:
         key, version, correlation_id, client_id, _ = head
         return Exchange(self.connection, key, version, correlation_id, client_id, time, frame)
 
     def _no_request(self, frame: memoryview, time: float, done: list[Exchange]) -> None:
         exchange = Exchange(self.connection, -1, 0, 0, None, time, frame, is_token=self._takes_tokens)
-        self._tell(frame, time, exchange, is_request=True)
+        self._report_frame(frame, time, exchange, is_request=True)
         if self._takes_tokens:
             self._tokens.append(exchange)
             return
@@ -116,7 +116,7 @@ class ExchangeDecoder:
             self.is_kafka = False
         exchange.problem = f"{len(frame)} bytes that aren't a Kafka request"
         exchange.expects_answer = False
-        self._asked.lose()
+        self._request_splitter.lose()
         self._has_holes = True
         done.append(exchange)
 
@@ -126,21 +126,21 @@ class ExchangeDecoder:
         if self._tokens:
             exchange = self._tokens.pop(0)
             exchange.answered_at, exchange.response_frame = time, frame
-            self._tell(frame, time, exchange, is_request=False)
+            self._report_frame(frame, time, exchange, is_request=False)
             done.append(exchange)
             return
         correlation_id = int.from_bytes(frame[:_CORRELATION_BYTES], "big", signed=True)
         found = self._pending.get(correlation_id) if len(frame) >= _CORRELATION_BYTES else None
         if found is None:
-            self._tell(frame, time, None, is_request=False)
-            if not self._has_holes and len(self._strays) < _MAX_UNSOLICITED:
-                self._strays.append(self._unsolicited(frame, time))
+            self._report_frame(frame, time, None, is_request=False)
+            if not self._has_holes and len(self._unmatched) < _MAX_UNSOLICITED:
+                self._unmatched.append(self._unsolicited(frame, time))
             return
         if self._has_holes:
             self._overtaken(correlation_id, done)
         del self._pending[correlation_id]
         found.answered_at, found.response_frame = time, frame
-        self._tell(frame, time, found, is_request=False)
+        self._report_frame(frame, time, found, is_request=False)
         _decode_answer(found)
         response = found.response
         if isinstance(response, SaslHandshakeResponse) and found.version == 0 and not response.error_code:
@@ -167,20 +167,22 @@ class ExchangeDecoder:
         head = read_head(begin)
         if head is None or not is_familiar(head):
             return False
-        probe = self._begun(head, begin, 0.0)
+        probe = self._new_exchange(head, begin, 0.0)
         if is_whole:
             _decode_request(probe, head)
         return not probe.problem and not probe.request_surplus
 
-    def _looks_like_answer(self, begin: memoryview, is_whole: bool) -> bool:
-        asked = self._pending.get(int.from_bytes(begin[:_CORRELATION_BYTES], "big", signed=True))
-        if asked is None or not is_whole:
-            return asked is not None
-        probe = replace(asked, response_frame=begin)
+    def _looks_like_answer(self, head: memoryview, is_whole: bool) -> bool:
+        exchange = self._pending.get(int.from_bytes(head[:_CORRELATION_BYTES], "big", signed=True))
+        if exchange is None or not is_whole:
+            return exchange is not None
+        probe = replace(exchange, response_frame=head)
         _decode_answer(probe)
         return not probe.problem and not probe.response_surplus
 
-    def _tell(self, data: memoryview, time: float, exchange: Exchange | None, *, is_request: bool) -> None:
+    def _report_frame(
+        self, data: memoryview, time: float, exchange: Exchange | None, *, is_request: bool
+    ) -> None:
         if self._on_frame is None:
             return
         key, version, is_token = (

@@ -50,8 +50,8 @@ def exchange_line(
     ]
     if not exchange.is_token and exchange.api_key >= 0:
         parts.append((f" v{exchange.version}", "faint"))
-    said = _turn_parts(share, names) if share else _other_parts(exchange, mentioned)
-    for one in said + _ending(exchange, share, mentioned, names):
+    details = _share_parts(share, names) if share else _other_parts(exchange, mentioned)
+    for one in details + _ending(exchange, share, mentioned, names):
         parts.append(_GAP)
         parts.append(one)
     return parts
@@ -70,7 +70,7 @@ def duration_text(seconds: float) -> str:
 # --- share sessions
 
 
-def _turn_parts(share: ShareExchange, names: Names) -> ExchangeLine:
+def _share_parts(share: ShareExchange, names: Names) -> ExchangeLine:
     parts: ExchangeLine = [(f"epoch {share.epoch}", "plain")]
     if share.forgotten:
         parts.append((f"forgets {_partitions(share.forgotten, names)}", "plain"))

@@ -25,19 +25,19 @@ class Filter:
     """Names or numbers of error codes, or `any`."""
 
     def wants(self, exchange: Exchange, mentioned: Mentions, names: Names) -> bool:
-        return self._wants_but_for_topics(exchange, mentioned) and (
+        return self._wants_regardless_of_topics(exchange, mentioned) and (
             not self.topics or not names.calls(mentioned).isdisjoint(self.topics)
         )
 
     def unnamed(self, exchange: Exchange, mentioned: Mentions, names: Names) -> set[bytes]:
         """Ids of topics whose names aren't known yet, if they alone decide whether the exchange is wanted."""
-        if not self.topics or not self._wants_but_for_topics(exchange, mentioned):
+        if not self.topics or not self._wants_regardless_of_topics(exchange, mentioned):
             return set()
         return names.unnamed(mentioned) if names.calls(mentioned).isdisjoint(self.topics) else set()
 
-    def _wants_but_for_topics(self, exchange: Exchange, mentioned: Mentions) -> bool:
+    def _wants_regardless_of_topics(self, exchange: Exchange, mentioned: Mentions) -> bool:
         return (
-            (not self.apis or _among((exchange.api, str(exchange.api_key)), self.apis))
+            (not self.apis or _includes_any((exchange.api, str(exchange.api_key)), self.apis))
             and (not self.groups or bool(mentioned.groups & set(self.groups)))
             and (not self.errors or self._has_error(exchange, mentioned))
         )
@@ -46,8 +46,8 @@ class Filter:
         has_any = bool(mentioned.errors or exchange.problem)
         if ANY in self.errors:
             return has_any
-        return any(_among((error_name(code), str(code)), self.errors) for code in mentioned.errors)
+        return any(_includes_any((error_name(code), str(code)), self.errors) for code in mentioned.errors)
 
 
-def _among(texts: Iterable[str], wanted: Iterable[str]) -> bool:
+def _includes_any(texts: Iterable[str], wanted: Iterable[str]) -> bool:
     return not {text.lower() for text in texts}.isdisjoint(one.lower() for one in wanted)

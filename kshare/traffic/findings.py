@@ -99,13 +99,13 @@ def span_text(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}-{last}"
 
 
-def spans_text(spans: Sequence[tuple[int, int]], most: int = 3) -> str:
+def spans_text(spans: Sequence[tuple[int, int]], max_spans: int = 3) -> str:
     """90-99, 103, 107 and 4 more"""
     if len(spans) == 1:
         return span_text(*spans[0])
     texts = [span_text(first, last) for first, last in _joined(spans)]
-    more = f" and {len(texts) - most} more" if len(texts) > most else ""
-    return ", ".join(texts[:most]) + more
+    more = f" and {len(texts) - max_spans} more" if len(texts) > max_spans else ""
+    return ", ".join(texts[:max_spans]) + more
 
 
 def _joined(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:

@@ -17,15 +17,15 @@ class FrameBuffer(FrameSplitter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._room = bytearray()
-        self._begun: memoryview | None = None
+        self._buffer = bytearray()
+        self._frame: memoryview | None = None
 
     def is_but_more(self, part: bytes | memoryview) -> bool:
         """Adds a part to a frame that continues after it. Returns False if it can't; faster than `feed`."""
         end = self._held + len(part)
-        if self._begun is None or end >= len(self._begun):
+        if self._frame is None or end >= len(self._frame):
             return False
-        self._begun[self._held : end] = part
+        self._frame[self._held : end] = part
         self._held = end
         return True
 
@@ -33,28 +33,28 @@ class FrameBuffer(FrameSplitter):
         if self._wanted is None or self._wanted > _LARGEST:
             super()._keep(part)
             return
-        if self._begun is None:
-            self._begun = self._place(self._wanted)
-        self._begun[self._held : self._held + len(part)] = part
+        if self._frame is None:
+            self._frame = self._place(self._wanted)
+        self._frame[self._held : self._held + len(part)] = part
         self._held += len(part)
 
     def _join(self, last: memoryview) -> memoryview:
-        if self._begun is None:
+        if self._frame is None:
             return super()._join(last)
-        self._begun[self._held :] = last
-        whole, self._begun, self._held = self._begun.toreadonly(), None, 0
-        return whole
+        self._frame[self._held :] = last
+        frame, self._frame, self._held = self._frame.toreadonly(), None, 0
+        return frame
 
     def _place(self, size: int) -> memoryview:
-        if len(self._room) < size or not self._is_free():
-            self._room = bytearray(size)
-        return memoryview(self._room)[:size]
+        if len(self._buffer) < size or not self._is_free():
+            self._buffer = bytearray(size)
+        return memoryview(self._buffer)[:size]
 
     def _is_free(self) -> bool:
         """Whether there is no view of the buffer: with one, it can't be resized."""
         try:
-            self._room.append(0)
+            self._buffer.append(0)
         except BufferError:
             return False
-        self._room.pop()
+        self._buffer.pop()
         return True

@@ -59,7 +59,7 @@ class ShareEvent:
             and not (share.error or share.errors or share.is_renewing)
             and self.statuses <= _HELD_ALONE
             and self.previous_ended <= share.exchange.asked_at
-            and _do_ascend(share.acknowledged)
+            and _are_ascending(share.acknowledged)
             and {one.delivery_count for one in share.acquired} <= _ONCE
         )
 
@@ -226,7 +226,7 @@ class GroupTracker:
                 past.take(first, last)
 
 
-def _do_ascend(acknowledged: list[AckedRange]) -> bool:
+def _are_ascending(acknowledged: list[AckedRange]) -> bool:
     """Whether each range has one usual type, and the ranges of a partition ascend without overlap."""
     where, end = None, 0
     for partition, first, last, types in acknowledged:

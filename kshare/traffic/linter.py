@@ -18,14 +18,14 @@ _LOOK_EVERY_S = 1.0
 
 class Linter:
     def __init__(self, tracker: GroupTracker, names: Names) -> None:
-        self._ledger = tracker
+        self._tracker = tracker
         self._rules = [rule(names) for rule in RULES]
         # Share exchanges are frequent, so only rules that check them are called.
-        self._of_turns = [
+        self._share_rules = [
             rule for rule in self._rules if type(rule).on_share_exchange is not LinterRule.on_share_exchange
         ]
-        self._of_all_turns = [rule for rule in self._of_turns if rule.sees_all_exchanges]
-        self._of_beats = [
+        self._share_rules_for_all = [rule for rule in self._share_rules if rule.sees_all_exchanges]
+        self._heartbeat_rules = [
             rule for rule in self._rules if type(rule).on_heartbeat is not LinterRule.on_heartbeat
         ]
         self._found: dict[tuple[object, ...], Finding] = {}
@@ -39,50 +39,58 @@ class Linter:
     def share(self, event: ShareEvent) -> list[Finding]:
         time = event.share.exchange.ended_at
         return [
-            said
-            for rule in (self._of_all_turns if event.is_in_order else self._of_turns)
+            finding
+            for rule in (self._share_rules_for_all if event.is_in_order else self._share_rules)
             for violation in rule.on_share_exchange(event)
-            if (said := self._count(rule, violation, time))
+            if (finding := self._count(rule, violation, time))
         ]
 
     def heartbeat_event(self, heartbeat_event: HeartbeatEvent) -> list[Finding]:
         time = heartbeat_event.exchange.ended_at
         return [
-            said
-            for rule in self._of_beats
-            for said in self._say(rule, rule.on_heartbeat(heartbeat_event), time)
+            finding
+            for rule in self._heartbeat_rules
+            for finding in self._findings(rule, rule.on_heartbeat(heartbeat_event), time)
         ]
 
     def surplus(self, exchange: Exchange) -> list[Finding]:
         time = exchange.ended_at
-        return [said for rule in self._rules for said in self._say(rule, rule.on_surplus(exchange), time)]
+        return [
+            finding
+            for rule in self._rules
+            for finding in self._findings(rule, rule.on_surplus(exchange), time)
+        ]
 
     def time(self, now: float) -> list[Finding]:
         """Returns findings that depend on time alone."""
         if now - self._looked_at < _LOOK_EVERY_S:
             return []
         self._looked_at = now
-        return self._look(now)
+        return self._check_time(now)
 
     def closed(self, number: int, now: float) -> list[Finding]:
         return [
-            said
-            for member, session in self._ledger.connection_closed(number)
+            finding
+            for member, session in self._tracker.connection_closed(number)
             for rule in self._rules
-            for said in self._say(rule, rule.on_closed(member, session, now), now)
+            for finding in self._findings(rule, rule.on_closed(member, session, now), now)
         ]
 
     def finish(self, now: float) -> list[Finding]:
-        return self._look(now) + [
-            said for rule in self._rules for said in self._say(rule, rule.on_finish(self._ledger, now), now)
+        return self._check_time(now) + [
+            finding
+            for rule in self._rules
+            for finding in self._findings(rule, rule.on_finish(self._tracker, now), now)
         ]
 
-    def _look(self, now: float) -> list[Finding]:
+    def _check_time(self, now: float) -> list[Finding]:
         return [
-            said for rule in self._rules for said in self._say(rule, rule.on_time(self._ledger, now), now)
+            finding
+            for rule in self._rules
+            for finding in self._findings(rule, rule.on_time(self._tracker, now), now)
         ]
 
-    def _say(self, rule: LinterRule, violations: Violations, time: float) -> Iterator[Finding]:
+    def _findings(self, rule: LinterRule, violations: Violations, time: float) -> Iterator[Finding]:
         for violation in violations:
             if finding := self._count(rule, violation, time):
                 yield finding
@@ -97,9 +105,9 @@ class Linter:
         known.count += 1
         if not _is_round(known.count):
             return None
-        said = _finding(rule, violation, time)
-        said.count = known.count
-        return said
+        finding = _finding(rule, violation, time)
+        finding.count = known.count
+        return finding
 
 
 def _finding(rule: LinterRule, violation: Violation, time: float) -> Finding:

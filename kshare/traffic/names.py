@@ -27,10 +27,10 @@ class Names:
 
     def topic(self, topic_id: bytes) -> str:
         """Its name, or the beginning of its id."""
-        known = self._topics.get(topic_id)
-        if known is None:
-            known = self._topics[topic_id] = f"{uuid_text(topic_id)[:_SHORT_ID]}…"
-        return known
+        name = self._topics.get(topic_id)
+        if name is None:
+            name = self._topics[topic_id] = f"{uuid_text(topic_id)[:_SHORT_ID]}…"
+        return name
 
     def topics(self, mentioned: Mentions) -> set[str]:
         """All mentioned topics, by name or id."""

@@ -22,8 +22,8 @@ class ValueRange(NamedTuple, Generic[ValueT]):
 class Ranges(Generic[ValueT]):
     """`most`: how many ranges to keep at most; the lowest are dropped first."""
 
-    def __init__(self, most: int | None = None) -> None:
-        self._most = most
+    def __init__(self, max_pieces: int | None = None) -> None:
+        self._max_pieces = max_pieces
         self._firsts: list[int] = []
         self._pieces: list[ValueRange[ValueT]] = []
 
@@ -47,7 +47,7 @@ class Ranges(Generic[ValueT]):
             end, last = at + 1, self._pieces[at].last
         self._firsts[start:end] = [first]
         self._pieces[start:end] = [ValueRange(first, last, value)]
-        if self._most is not None and len(self._pieces) > self._most:
+        if self._max_pieces is not None and len(self._pieces) > self._max_pieces:
             del self._firsts[0], self._pieces[0]
 
     def overlapping(self, first: int, last: int) -> list[ValueRange[ValueT | None]]:
@@ -73,18 +73,18 @@ class Ranges(Generic[ValueT]):
     def take(self, first: int, last: int) -> None:
         """Removes all values in the range."""
         start = end = self._begin(first)
-        left: list[ValueRange[ValueT]] = []
+        remaining: list[ValueRange[ValueT]] = []
         while end < len(self._pieces) and self._pieces[end].first <= last:
             piece = self._pieces[end]
             if piece.first < first:
-                left.append(ValueRange(piece.first, first - 1, piece.value))
+                remaining.append(ValueRange(piece.first, first - 1, piece.value))
             if piece.last > last:
-                left.append(ValueRange(last + 1, piece.last, piece.value))
+                remaining.append(ValueRange(last + 1, piece.last, piece.value))
             end += 1
         if start == end:
             return
-        self._firsts[start:end] = [piece.first for piece in left]
-        self._pieces[start:end] = left
+        self._firsts[start:end] = [piece.first for piece in remaining]
+        self._pieces[start:end] = remaining
 
     def _begin(self, first: int) -> int:
         """The index of the first piece that ends at or after `first`."""

@@ -94,7 +94,7 @@ class TrafficTotals:
 
 
 def _member(member: ObservedMember, now: float) -> MemberTotals:
-    lasting = [
+    held_leases = [
         (count, lease.deadline)
         for session in member.sessions.values()
         for _, count, lease in session.leases()
@@ -111,8 +111,8 @@ def _member(member: ObservedMember, now: float) -> MemberTotals:
         {TYPE_NAMES.get(kind, str(kind)): count for kind, count in sorted(member.acknowledged.items())},
         member.refused,
         member.resets,
-        sum(count for count, _ in lasting),
-        min((deadline for _, deadline in lasting), default=now) - now if lasting else None,
+        sum(count for count, _ in held_leases),
+        min((deadline for _, deadline in held_leases), default=now) - now if held_leases else None,
         times.quantile(0.5),
         times.quantile(0.99),
         times.longest if times.count else None,

@@ -133,7 +133,7 @@ def crash(reader: ShareStreamReader) -> None:
     """As if its process were killed: connections break, without leaving the group or closing sessions."""
     runner = reader._runner
     if runner is not None:
-        life = runner._life.pop_all()
+        life = runner._exit_stack.pop_all()
         runner._running.cancel()
         runner._portal.call(runner._portal.stop, True)
         del life

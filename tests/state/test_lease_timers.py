@@ -15,7 +15,7 @@ P = (b"t" * 16, 0)
 def lease_timers(*, can_renew: bool = True, max_lease_s: float = 100.0) -> tuple[LeaseTimers, Lease]:
     made = LeaseTimers(can_renew=can_renew, max_lease_s=max_lease_s)
     lease = Lease(P, 0, 9, 1)
-    made.add(lease, lock_s=30.0, since=0.0)
+    made.add(lease, lock_s=30.0, sent_at=0.0)
     return made, lease
 
 
@@ -93,5 +93,5 @@ def test_removed_lease_has_no_timer() -> None:
     made.remove([lease])
     assert len(made) == 0
     assert made.wake_at == math.inf
-    made.on_renewed(lease, since=1.0)
+    made.on_renewed(lease, sent_at=1.0)
     assert lease.deadline == pytest.approx(28.5)

@@ -36,7 +36,7 @@ def test_ranges_equal_a_dictionary(steps: list[tuple[str, tuple[int, int]]], ask
 
 
 def test_equal_neighbours_are_merged_and_the_lowest_forgotten_first() -> None:
-    ranges: Ranges[str] = Ranges(most=2)
+    ranges: Ranges[str] = Ranges(max_pieces=2)
     ranges.put(0, 4, "a")
     ranges.put(5, 9, "a")
     assert [(one.first, one.last) for one in ranges] == [(0, 9)]

@@ -84,6 +84,6 @@ def produce(topic: str, values: Iterable[tuple[int, bytes]]) -> None:
     )
     for partition, value in values:
         producer.produce(topic, value, partition=partition)
-    left = producer.flush(60)
-    if left:
-        raise TimeoutError(f"{left} records weren't written within a minute")
+    unwritten = producer.flush(60)
+    if unwritten:
+        raise TimeoutError(f"{unwritten} records weren't written within a minute")

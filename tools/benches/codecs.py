@@ -78,7 +78,7 @@ def suite() -> Suite:
             cases[f"{name}, {title}"] = _counted(case)
         for verb in ("decode", "encode"):
             for ours, peer in (("kshare", "kio"), ("kshare", "kafka-python"), ("kshare uncompiled", "kio")):
-                pair = (f"{who} {verb}, {title}" for who in (ours, peer))
+                pair = (f"{contender} {verb}, {title}" for contender in (ours, peer))
                 comparisons.append(Comparison(f"codecs {title} {verb}: {ours} / {peer}", *pair))
     return Suite("codecs", "message", cases, comparisons)
 

@@ -109,16 +109,16 @@ def _compete(bootstrap: str, commands: Commands, partitions: int, records: int) 
         for writer in writers:
             stack.callback(writer.end)
             writer.hear(_JOIN_DEADLINE_S)
-        begun = time.monotonic()
+        started = time.monotonic()
         for writer in writers:
             writer.tell("go")
-        left, deadline = records // producers * producers * partitions, begun + _DEADLINE_S
-        while left > 0:
+        remaining, deadline = records // producers * producers * partitions, started + _DEADLINE_S
+        while remaining > 0:
             line = next_line(lines, deadline)
             if line.text is None:
                 raise line.child.failure("ended while there was work left")
-            left -= int(line.text)
-        return {TIME: time.monotonic() - begun}
+            remaining -= int(line.text)
+        return {TIME: time.monotonic() - started}
 
 
 async def _prepare(where: Mapping[str, str], partitions: int) -> None:

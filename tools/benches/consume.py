@@ -85,12 +85,12 @@ _OTHER_LOADS = (_NULL, "kshare batches", _CONFLUENT)
 
 def study(wishes: Wishes) -> Study:
     records = wishes.records or RECORDS
-    there = [name for name in _READERS if name != "franz-go" or programs.has_go()]
-    trials: dict[str, Trial] = {f"{name}, tuned": partial(_tuned, name, records, PLAIN) for name in there}
+    readers = [name for name in _READERS if name != "franz-go" or programs.has_go()]
+    trials: dict[str, Trial] = {f"{name}, tuned": partial(_tuned, name, records, PLAIN) for name in readers}
     trials |= {
         f"{name}, defaults": partial(_read, _READERS[name], records, PLAIN, None)
         for name in _AT_DEFAULTS
-        if name in there
+        if name in readers
     }
     trials |= {
         f"{name}, tuned{load.title}": partial(_tuned, name, records, load)
@@ -129,7 +129,7 @@ def _contests() -> list[Contest]:
         ("kshare records of batches, tuned", f"{_CONFLUENT}, tuned"),
         ("kshare records, tuned", f"{_CONFLUENT}, tuned"),
         ("kshare.sync records, tuned", f"{_CONFLUENT}, tuned"),
-        *((f"kshare.sync {way}, tuned", f"kshare {way}, tuned") for way in _SYNC_WAYS),
+        *((f"kshare.sync {mode}, tuned", f"kshare {mode}, tuned") for mode in _SYNC_WAYS),
         ("kshare accepting each, tuned", f"{_CONFLUENT_EACH}, tuned"),
         ("kshare batches, defaults", f"{_CONFLUENT}, defaults"),
         ("kshare batches, defaults", "Java, defaults"),
@@ -143,7 +143,7 @@ def _contests() -> list[Contest]:
     return [
         *(Contest(RATE, first, second) for first, second in pairs),
         Contest(CPU, "kshare batches, tuned", f"{_CONFLUENT}, tuned"),
-        *(Contest(CPU, f"kshare.sync {way}, tuned", f"kshare {way}, tuned") for way in _SYNC_WAYS),
+        *(Contest(CPU, f"kshare.sync {mode}, tuned", f"kshare {mode}, tuned") for mode in _SYNC_WAYS),
         Contest(FIRST, "kshare batches, defaults", f"{_CONFLUENT}, defaults"),
     ]
 

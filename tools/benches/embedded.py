@@ -97,9 +97,9 @@ def _write(bootstrap: str, records: int) -> None:
         producer.produce("t", _VALUE, partition=number % PARTITIONS)
         if number % 10_000 == 0:
             producer.poll(0)
-    left = producer.flush(_DEADLINE_S)
-    if left:
-        raise TimeoutError(f"{left} records weren't written in time")
+    unwritten = producer.flush(_DEADLINE_S)
+    if unwritten:
+        raise TimeoutError(f"{unwritten} records weren't written in time")
 
 
 async def _read(bootstrap: str, records: int, one_by_one: bool) -> float:

@@ -81,9 +81,9 @@ def study(wishes: Wishes) -> Study:
     )
 
 
-def _delays(program: str, mode: str, records: int, **more: str) -> Mapping[str, float]:
+def _delays(program: str, mode: str, records: int, **extra: str) -> Mapping[str, float]:
     _warm_up(records)
-    return _once(program, mode, records, **more)
+    return _once(program, mode, records, **extra)
 
 
 @cache
@@ -94,10 +94,10 @@ def _warm_up(records: int) -> None:
         _once(f"{program}_latency", "explicit", records)
 
 
-def _once(program: str, mode: str, records: int, **more: str) -> Mapping[str, float]:
+def _once(program: str, mode: str, records: int, **extra: str) -> Mapping[str, float]:
     topic, group = fresh_topic(PARTITIONS), fresh_group()
     where = {"bootstrap": broker().bootstrap, "topic": topic, "records": records}
-    reader = programs.python(program, group=group, mode=mode, **where, **more)
+    reader = programs.python(program, group=group, mode=mode, **where, **extra)
     producer = programs.python("paced_producer", rate=RATE, partitions=PARTITIONS, **where)
     with children([reader]) as (_, lines):
         await_members(group, 1)
@@ -124,6 +124,6 @@ def _idle(program: str, seconds: float) -> Mapping[str, float]:
     with children([command]) as ((consumer,), _):
         await_members(group, 1)
         time.sleep(_BEFORE_IDLE_S)
-        before, begun = consumer.cpu_seconds(), time.monotonic()
+        before, started = consumer.cpu_seconds(), time.monotonic()
         time.sleep(seconds)
-        return {"idle": 100 * (consumer.cpu_seconds() - before) / (time.monotonic() - begun)}
+        return {"idle": 100 * (consumer.cpu_seconds() - before) / (time.monotonic() - started)}

@@ -29,15 +29,15 @@ class Reader:
 
     def read(self, records: int, seconds: float, **where: object) -> Mapping[str, float]:
         """Read this many records. Raises ChildError after `seconds`."""
-        said: list[str] = []
+        output: list[str] = []
         deadline = time.monotonic() + seconds
         with children([self.program(records=records, **where)]) as ((child,), lines):
             while (text := next_line(lines, deadline).text) is not None:
-                said.append(text)
-            if not said:
+                output.append(text)
+            if not output:
                 raise child.failure("printed nothing")
             usage = child.end()
-        return self.figures(said, records, usage.ru_utime + usage.ru_stime)
+        return self.figures(output, records, usage.ru_utime + usage.ru_stime)
 
 
 def ours(name: str, **arguments: str) -> Reader:
@@ -54,26 +54,26 @@ def apache() -> Reader:
     return Reader(_apache_command, from_apache)
 
 
-def metered(said: Sequence[str], records: int, cpu_seconds: float) -> Mapping[str, float]:
+def metered(output: Sequence[str], records: int, cpu_seconds: float) -> Mapping[str, float]:
     """The figures from the output of contenders/meter.py and the Go program."""
-    told = json.loads(said[-1])
+    result = json.loads(output[-1])
     return {
-        RATE: told["records"] / told["seconds"],
-        CPU: 1e6 * told["cpu"] / told["records"],
-        FIRST: told["first"],
+        RATE: result["records"] / result["seconds"],
+        CPU: 1e6 * result["cpu"] / result["records"],
+        FIRST: result["first"],
     }
 
 
-def from_apache(said: Sequence[str], records: int, cpu_seconds: float) -> Mapping[str, float]:
+def from_apache(output: Sequence[str], records: int, cpu_seconds: float) -> Mapping[str, float]:
     """The figures from its output: the first line is printed at the first record, the last one at the end."""
-    lines = [line.split(", ") for line in said if line[:1].isdigit()]
-    made, first, end = (
+    lines = [line.split(", ") for line in output if line[:1].isdigit()]
+    created, first, end = (
         datetime.strptime(at, _APACHE_TIME) for at in (lines[-1][0], lines[0][1], lines[-1][1])
     )
     return {
         RATE: int(lines[-1][5]) / (end - first).total_seconds(),
         CPU: 1e6 * cpu_seconds / records,
-        FIRST: (first - made).total_seconds(),
+        FIRST: (first - created).total_seconds(),
     }
 
 

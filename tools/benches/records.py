@@ -35,7 +35,7 @@ def suite() -> Suite:
         for codec in (Compression.NONE, Compression.LZ4, Compression.ZSTD):
             title = f"{size} B {'plain' if codec is Compression.NONE else codec.name.lower()}"
             contenders = _contenders(size, codec)
-            cases |= {f"{who}, {title}": case for who, case in contenders.items()}
+            cases |= {f"{contender}, {title}": case for contender, case in contenders.items()}
             comparisons += _comparisons(title, [*contenders])
     return Suite("records", "record", cases, comparisons)
 

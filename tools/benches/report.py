@@ -110,25 +110,25 @@ def write_page(folder: Path) -> None:
 
 def entry(command: str, result: Result | StudyResult) -> Entry:
     """A member's figures, and how they were measured."""
-    said: dict[str, Any] = {
+    document: dict[str, Any] = {
         "command": command,
         "machine": f"Python {platform.python_version()}, {platform.machine()}, {platform.system()}",
     }
     if isinstance(result, StudyResult):
-        said["remarks"] = list(result.study.remarks)
-        said["load"] = result.load and vars(result.load)
-        said["is_series"] = result.study.is_series
-        said["units"] = {figure.name: figure.unit for figure in result.study.figures}
+        document["remarks"] = list(result.study.remarks)
+        document["load"] = result.load and vars(result.load)
+        document["is_series"] = result.study.is_series
+        document["units"] = {figure.name: figure.unit for figure in result.study.figures}
         spreads = {figure: of for figure, of in result.spreads.items() if of}
     else:
-        said |= {"remarks": [], "load": None, "is_series": False}
-        said["units"] = {"time": f"nanoseconds a {result.suite.unit}"}
+        document |= {"remarks": [], "load": None, "is_series": False}
+        document["units"] = {"time": f"nanoseconds a {result.suite.unit}"}
         spreads = {"time": result.nanoseconds}
-    said["figures"] = {
+    document["figures"] = {
         figure: {name: vars(spread) for name, spread in of.items()} for figure, of in spreads.items()
     }
-    said["ratios"] = {name: vars(spread) for name, spread in result.ratios.items()}
-    return dict(_rounded(said))
+    document["ratios"] = {name: vars(spread) for name, spread in result.ratios.items()}
+    return dict(_rounded(document))
 
 
 def page(data: Mapping[str, Entry]) -> str:
@@ -178,7 +178,7 @@ def _chart(title: str, spreads: Mapping[str, Mapping[str, float]]) -> list[str]:
     longest = max(spread["middle"] for spread in spreads.values()) or 1
     bars = {name: round(_BAR * spread["middle"] / longest) for name, spread in spreads.items()}
     rows = [
-        f"{name:{width}}  {'█' * bars[name] or '▏':{_BAR}}  {_said(spread['middle']):>10}"
+        f"{name:{width}}  {'█' * bars[name] or '▏':{_BAR}}  {_figure_text(spread['middle']):>10}"
         for name, spread in spreads.items()
     ]
     return [title, "", *rows]
@@ -196,7 +196,7 @@ def _table(entry: Entry) -> list[str]:
     rows = [
         f"| {name} | "
         + " | ".join(
-            _said(spreads[name]["middle"]) if name in spreads else "" for spreads in figures.values()
+            _figure_text(spreads[name]["middle"]) if name in spreads else "" for spreads in figures.values()
         )
         + " |"
         for name in contenders
@@ -204,7 +204,7 @@ def _table(entry: Entry) -> list[str]:
     return [f"| | {' | '.join(heads)} |", f"|---|{'---:|' * len(heads)}", *rows]
 
 
-def _said(value: float) -> str:
+def _figure_text(value: float) -> str:
     """A figure with at least three significant digits."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 

@@ -93,9 +93,9 @@ def _share(program: partial[programs.Command], partitions: int, work: Sequence[f
             line = next_line(lines, deadline)
             if line.text is None:
                 raise line.child.failure("ended while there was work left")
-            number, begun, done = line.text.split()
+            number, started, done = line.text.split()
             seen.add(int(number))
-            spans.setdefault(line.child.pid, []).append((float(begun), float(done)))
+            spans.setdefault(line.child.pid, []).append((float(started), float(done)))
         for worker in workers:
             spans.setdefault(worker.pid, [])
     return evaluate(list(spans.values()), len(work), ideal)
@@ -109,14 +109,14 @@ def _value(number: int, milliseconds: float) -> bytes:
 def evaluate(
     spans: Sequence[Sequence[tuple[float, float]]], records: int, ideal: float
 ) -> Mapping[str, float]:
-    """Compute the figures from each consumer's handler calls (begun, done)."""
+    """Compute the figures from each consumer's handler calls (started, done)."""
     every = [span for one in spans for span in one]
-    took = max(done for _, done in every) - min(begun for begun, _ in every)
-    busy = math.fsum(done - begun for begun, done in every)
+    elapsed = max(done for _, done in every) - min(started for started, _ in every)
+    busy = math.fsum(done - started for started, done in every)
     return {
-        "time": took / ideal,
+        "time": elapsed / ideal,
         "least": min(map(len, spans)),
         "most": max(map(len, spans)),
-        "busy": 100 * busy / (took * len(spans)),
+        "busy": 100 * busy / (elapsed * len(spans)),
         "again": len(every) - records,
     }

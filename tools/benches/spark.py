@@ -94,37 +94,37 @@ def _kafka_view(records: int) -> Mapping[str, float]:
 
 
 def _view(spark: Spark, source: str, records: int, **options: str) -> Mapping[str, float]:
-    given = {"kafka.bootstrap.servers": broker().bootstrap, **options}
+    source_options = {"kafka.bootstrap.servers": broker().bootstrap, **options}
     if source not in _warm:
         for number in range(_WARM_UPS):
             progress(f"spark: {source}, warming up {number + 1}/{_WARM_UPS}")
-            answer = spark.run("view", source, given, counts=not number)
+            answer = spark.run("view", source, source_options, counts=not number)
             if not number and answer["rows"] != records:
                 raise ValueError(f"{source} gave {answer['rows']:,} of {records:,} rows")
         _warm.add(source)
-    told = spark.run("view", source, given)
-    return {_ROWS: records / told["seconds"], _CPU: 1e6 * told["cpu"] / records}
+    result = spark.run("view", source, source_options)
+    return {_ROWS: records / result["seconds"], _CPU: 1e6 * result["cpu"] / records}
 
 
 _warm: set[str] = set()
 
 
 def _kshare_stream(records: int, locks: int, settle: str) -> Mapping[str, float]:
-    given = {
+    source_options = {
         "kafka.bootstrap.servers": broker().bootstrap,
         "group": fresh_group({"share.partition.max.record.locks": str(locks)}),
         "subscribe": _topic(records),
         "settle": settle,
     }
-    return _stream("kshare", given, PARTITIONS * locks, records)
+    return _stream("kshare", source_options, PARTITIONS * locks, records)
 
 
 def _stream(source: str, options: Mapping[str, object], rows: int, records: int) -> Mapping[str, float]:
     with tempfile.TemporaryDirectory() as checkpoint:
         # Fewer micro-batches if they are large, because the topic has to be large enough.
         count = min(_STREAMED * rows, records // 2)
-        told = ours().run("stream", source, options, rows=count, checkpoint=checkpoint)
-    return {_ROWS: told["rows"], _LATENCY: told["median"]}
+        result = ours().run("stream", source, options, rows=count, checkpoint=checkpoint)
+    return {_ROWS: result["rows"], _LATENCY: result["median"]}
 
 
 def _driver(records: int) -> Mapping[str, float]:
@@ -136,5 +136,5 @@ def _driver(records: int) -> Mapping[str, float]:
         records=records,
     )
     with children([command]) as (running, _):
-        told = json.loads(running[0].hear(_DEADLINE_S))
-    return {_ROWS: told["records"] / told["seconds"], _DRIVER: 1e6 * told["cpu"] / told["records"]}
+        result = json.loads(running[0].hear(_DEADLINE_S))
+    return {_ROWS: result["records"] / result["seconds"], _DRIVER: 1e6 * result["cpu"] / result["records"]}

@@ -38,10 +38,10 @@ class Spark:
         atexit.register(self._child.end)
         self.release: str = json.loads(self._child.hear(_START_S))["spark"]
 
-    def run(self, name: str, source: str, options: Mapping[str, object], **more: object) -> dict[str, Any]:
+    def run(self, name: str, source: str, options: Mapping[str, object], **extra: object) -> dict[str, Any]:
         given = {key: str(value) for key, value in options.items()}
-        wish = {"run": name, "format": source, "options": given, **more}
-        answer: dict[str, Any] = json.loads(self._child.ask(json.dumps(wish), _RUN_S))
+        request = {"run": name, "format": source, "options": given, **extra}
+        answer: dict[str, Any] = json.loads(self._child.ask(json.dumps(request), _RUN_S))
         return answer
 
 

@@ -84,29 +84,29 @@ class StudyResult:
 
 def conduct(study: Study, rounds: int) -> StudyResult:
     """Run every contender once per round."""
-    taken: dict[str, list[Mapping[str, float]]] = {name: [] for name in study.trials}
+    measured: dict[str, list[Mapping[str, float]]] = {name: [] for name in study.trials}
     loads = []
     for number in range(rounds):
         for name, trial in study.trials.items():
             progress(f"{study.name}: round {number + 1}/{rounds}, {name}")
-            taken[name].append(trial())
+            measured[name].append(trial())
             loads.append(os.getloadavg()[0])
     progress("")
-    return replace(evaluate(study, taken), load=Spread.of(loads))
+    return replace(evaluate(study, measured), load=Spread.of(loads))
 
 
-def evaluate(study: Study, taken: Mapping[str, Sequence[Mapping[str, float]]]) -> StudyResult:
+def evaluate(study: Study, measured: Mapping[str, Sequence[Mapping[str, float]]]) -> StudyResult:
     """Compute spreads and ratios from the results of the rounds."""
     spreads = {}
     for figure in study.figures:
         found = {
-            name: [one[figure.name] for one in all_ if figure.name in one] for name, all_ in taken.items()
+            name: [one[figure.name] for one in all_ if figure.name in one] for name, all_ in measured.items()
         }
         spreads[figure.name] = {name: Spread.of(values) for name, values in found.items() if values}
     ratios = {}
     for contest in study.contests:
         figure = next(one for one in study.figures if one.name == contest.figure)
-        pairs = zip(taken[contest.ours], taken[contest.theirs], strict=True)
+        pairs = zip(measured[contest.ours], measured[contest.theirs], strict=True)
         values = [_ratio(figure, ours, theirs) for ours, theirs in pairs]
         ratios[f"{contest.figure}: {contest.ours} / {contest.theirs}"] = Spread.of(values)
     return StudyResult(study, spreads, ratios)
@@ -121,9 +121,9 @@ def study_table(result: StudyResult) -> str:
     """All figures, with minimum, median and maximum."""
     lines = [result.study.name, "", *result.study.remarks]
     if result.load:
-        least, middle, most = vars(result.load).values()
+        lowest, middle, highest = vars(result.load).values()
         lines.append(
-            f"load average meanwhile: {least:.1f} to {most:.1f}, median {middle:.1f}, on {os.cpu_count()} cores"
+            f"load average meanwhile: {lowest:.1f} to {highest:.1f}, median {middle:.1f}, on {os.cpu_count()} cores"
         )
     if result.study.is_series:
         lines += ["", *_series(result)]

@@ -65,7 +65,10 @@ def _direct(reader: Reader, records: int) -> Mapping[str, float]:
 
 def _traced(reader: Reader, records: int) -> Mapping[str, float]:
     _warm_up(records)
-    with tempfile.NamedTemporaryFile() as said, tracing(broker().bootstrap, Path(said.name)) as address:
+    with (
+        tempfile.NamedTemporaryFile() as log_file,
+        tracing(broker().bootstrap, Path(log_file.name)) as address,
+    ):
         return _read(reader, address, records)
 
 

@@ -69,8 +69,8 @@ def _exchanges(records: Sequence[int]) -> Iterator[tuple[bytes, bytes]]:
     settled: tuple[int, list[AcknowledgementBatch]] = 0, []
     for epoch in count():
         if epoch % _TURNS_A_BEAT == 1:
-            beat = ShareGroupHeartbeatRequest(_GROUP, _MEMBER, 1)
-            yield _frames(beat, ShareGroupHeartbeatResponse(0, member_epoch=1), _BEAT_VERSION, epoch)
+            heartbeat = ShareGroupHeartbeatRequest(_GROUP, _MEMBER, 1)
+            yield _frames(heartbeat, ShareGroupHeartbeatResponse(0, member_epoch=1), _BEAT_VERSION, epoch)
         number, fetched = epoch % _PARTITIONS, records[epoch % len(records)]
         first, last = ends[number], ends[number] + fetched - 1
         ends[number] = last + 1

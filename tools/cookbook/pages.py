@@ -32,7 +32,7 @@ def refreshed(text: str) -> str:
 
 
 def _block(match: re.Match[str]) -> str:
-    said = output_of(match[2], "--group", "shippers")
+    output = output_of(match[2], "--group", "shippers")
     if not match[3]:
-        said = _NOTHING.sub(r"\1…\n", _APIS.sub("", said))
-    return f"{match[1]}{_COMMAND}\n{said}\n```"
+        output = _NOTHING.sub(r"\1…\n", _APIS.sub("", output))
+    return f"{match[1]}{_COMMAND}\n{output}\n```"

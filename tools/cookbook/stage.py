@@ -29,6 +29,8 @@ def output_of(scenario: str, *options: str, port: int = 19092) -> str:
         path = Path(folder) / "said"
         with tracing(broker.bootstrap, path, *options, listen=f"127.0.0.1:{port}") as address:
             SCENARIOS[scenario](address, broker)
-        said = path.read_text().replace(broker.bootstrap, "localhost:9092")
-    said = re.sub(r"(clients of \S+ connect to) \S+", r"\1 127.0.0.1:19092", said)
-    return "\n".join(line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…" for line in said.splitlines())
+        output = path.read_text().replace(broker.bootstrap, "localhost:9092")
+    output = re.sub(r"(clients of \S+ connect to) \S+", r"\1 127.0.0.1:19092", output)
+    return "\n".join(
+        line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…" for line in output.splitlines()
+    )

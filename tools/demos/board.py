@@ -108,11 +108,11 @@ def summary(scene: Scene, seconds: float) -> str:
     """The summary at the end."""
     workers = scene.workers.values()
     done = sum(cell.state == DONE for row in scene.cells for cell in row)
-    again = sum(worker.released for worker in workers)
+    releases = sum(worker.released for worker in workers)
     return (
         f"{done} orders accepted by {len(scene.workers)} consumers in "
         f"{seconds:.1f} s; "
-        f"{again} releases, after which orders were redelivered until they were accepted or reached the limit; "
+        f"{releases} releases, after which orders were redelivered until they were accepted or reached the limit; "
         "carl's connection broke, and nothing was lost; "
         f"{len(scene.dead_letters)} dead letters in {DEAD_LETTERS}."
     )

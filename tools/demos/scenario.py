@@ -112,7 +112,7 @@ def _order(partition: int, offset: int) -> bytes:
 
 
 async def _work(broker: Broker, worker: Worker) -> None:
-    mood = Random(worker.name)
+    random = Random(worker.name)
     async with ShareConsumer(
         broker.bootstrap,
         group=GROUP,
@@ -123,16 +123,16 @@ async def _work(broker: Broker, worker: Worker) -> None:
         client_id=worker.name,
     ) as consumer:
         async for record in consumer:
-            await anyio.sleep(_PACE_S[worker.name] * mood.uniform(0.5, 1.5))
+            await anyio.sleep(_PACE_S[worker.name] * random.uniform(0.5, 1.5))
             with suppress(AcknowledgeError):  # its lock was lost meanwhile
-                _settle(record, worker, mood)
+                _settle(record, worker, random)
 
 
-def _settle(record: ShareRecord, worker: Worker, mood: Random) -> None:
+def _settle(record: ShareRecord, worker: Worker, random: Random) -> None:
     if record.value == b"(illegible)":
         record.reject()
         worker.rejected += 1
-    elif record.value == _order(*min(POISON)) or mood.random() < _CLUMSY:
+    elif record.value == _order(*min(POISON)) or random.random() < _CLUMSY:
         record.release()
         worker.released += 1
     else:
@@ -149,7 +149,7 @@ async def _crash(broker: Broker, worker: Worker) -> None:
 
 def look(broker: Broker, scene: Scene) -> None:
     """Update the scene with the broker's state."""
-    broker.call(lambda: _look(broker, scene))
+    broker.call(lambda: _update_scene(broker, scene))
     if scene.settled == PARTITIONS * PER_PARTITION:
         scene.over.set()
     scene.dead_letters = [
@@ -158,16 +158,16 @@ def look(broker: Broker, scene: Scene) -> None:
     ]
 
 
-def _look(broker: Broker, scene: Scene) -> None:
+def _update_scene(broker: Broker, scene: Scene) -> None:
     state = broker.state
     if not state.share_groups.has(GROUP):
         return
     names = {member.id: member.client_id for member in state.share_groups.find(GROUP).members.values()}
-    for led in state.shares.loaded():
-        row = scene.cells[led.partition.index]
-        window = led.shared.window
+    for share_partition in state.shares.loaded():
+        row = scene.cells[share_partition.partition.index]
+        window = share_partition.shared.window
         for offset in range(min(window.start, len(row))):
-            is_dead = (led.partition.index, offset) in POISON | MALFORMED
+            is_dead = (share_partition.partition.index, offset) in POISON | MALFORMED
             row[offset].state = DEAD if is_dead else DONE
         for first, last, delivery in window.runs():
             for cell in row[max(first, window.start) : last + 1]:

@@ -102,11 +102,11 @@ def run(spark: SparkSession, broker: Broker, shop: Shop, folder: Path) -> None:
 
 def tell(broker: Broker, shop: Shop) -> None:
     shipped = Counter(order for orders in shop.batches.values() for order in orders)
-    twice = sum(count > 1 for count in shipped.values())
+    repeated = sum(count > 1 for count in shipped.values())
     missing = {f"order {one}" for one in range(ORDERS)} - POISON - shipped.keys()
     dead = sorted(bytes(record.value or b"").decode() for record in broker.records(DEAD_LETTERS))
     say(
-        f"\nshipped {len(shipped)}   twice {twice}   missing {len(missing)}   dead letters: {', '.join(dead)}"
+        f"\nshipped {len(shipped)}   twice {repeated}   missing {len(missing)}   dead letters: {', '.join(dead)}"
     )
 
 

@@ -17,11 +17,11 @@ from tools.kafka.node import BrokerFailedError
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command. Returns 1 if jars can't be installed or brokers can't be started."""
-    asked = _parser().parse_args(arguments)
+    options = _parser().parse_args(arguments)
     try:
-        if asked.command == "install":
-            return _install(asked.releases)
-        return _start(asked)
+        if options.command == "install":
+            return _install(options.releases)
+        return _start(options)
     except (BrokerFailedError, NoJavaError, ResolutionError, TimeoutError) as problem:
         print(problem, file=sys.stderr)
         return 1
@@ -56,9 +56,9 @@ def _install(releases: Sequence[str]) -> int:
     return 0
 
 
-def _start(asked: argparse.Namespace) -> int:
-    install(asked.release)
-    cluster = Cluster(asked.release, asked.nodes, asked.listener, first_port=asked.port)
+def _start(arguments: argparse.Namespace) -> int:
+    install(arguments.release)
+    cluster = Cluster(arguments.release, arguments.nodes, arguments.listener, first_port=arguments.port)
     # SIGINT too, because shells start background jobs with SIGINT ignored.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _leave)
@@ -67,7 +67,7 @@ def _start(asked: argparse.Namespace) -> int:
             print(
                 f"Kafka {cluster.release} is ready at {cluster.bootstrap}; its logs are in {cluster.folder}."
             )
-            _describe_other_listeners(cluster, asked.listener)
+            _describe_other_listeners(cluster, arguments.listener)
             print("Press Ctrl-C to stop it.", flush=True)
             signal.pause()
     except KeyboardInterrupt:

@@ -142,7 +142,7 @@ class Cluster:
 
     def wait_until_ready(self) -> None:
         """Wait until each running node that isn't paused sees all of them, and a share group can be joined."""
-        expected = self._awake()
+        expected = self._running_nodes()
         deadline = time.monotonic() + READY_DEADLINE_S
         while True:
             try:
@@ -190,9 +190,9 @@ class Cluster:
         return run_tool(main_class, "--bootstrap-server", self.bootstrap, *arguments, given=given)
 
     def _any_address(self) -> tuple[str, int]:
-        return self._awake()[0].address()
+        return self._running_nodes()[0].address()
 
-    def _awake(self) -> list[Node]:
+    def _running_nodes(self) -> list[Node]:
         """The running nodes that aren't paused. Raises RuntimeError if there are none."""
         awake = [node for node in self.nodes if node.is_running and not node.is_paused]
         if not awake:
@@ -203,7 +203,7 @@ class Cluster:
         # The controller responds before brokers, including its own, have read what it wrote.
         requests.set_config(self._any_address(), kind, name, settings)
         deadline = time.monotonic() + _CONFIG_DEADLINE_S
-        for node in self._awake():
+        for node in self._running_nodes():
             while requests.read_config(node.address(), kind, name, settings) != settings:
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"node {node.id} doesn't know the configuration of {name} yet")

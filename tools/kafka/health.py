@@ -61,7 +61,7 @@ def _thread_dump(node: WatchedNode) -> bytes:
     begin = node.log.stat().st_size if node.log.exists() else 0
     node.ask_for_threads()
     deadline = time.monotonic() + _DUMP_DEADLINE_S
-    seen = b""
+    previous = b""
     while time.monotonic() < deadline:
         time.sleep(_POLL_S)
         with node.log.open("rb") as log:
@@ -69,7 +69,7 @@ def _thread_dump(node: WatchedNode) -> bytes:
             now = log.read()
         # Its last lines differ between Java releases, and more log lines may follow.
         is_whole = _DUMP_BEGINS in now and any(end in now for end in _DUMP_ENDS)
-        if is_whole and now == seen:
+        if is_whole and now == previous:
             break
-        seen = now
-    return seen[max(0, seen.find(_DUMP_BEGINS)) :] if _DUMP_BEGINS in seen else b""
+        previous = now
+    return previous[max(0, previous.find(_DUMP_BEGINS)) :] if _DUMP_BEGINS in previous else b""

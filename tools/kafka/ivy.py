@@ -62,7 +62,7 @@ def fetch(wanted: Wanted, into: Path, scratch: Path, progress: Callable[[int], N
         *("-types", "jar", "bundle"),
         *("-retrieve", f"{into}/[artifact]-[revision].[ext]"),
     ]
-    said: list[str] = []
+    output: list[str] = []
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True
     ) as ivy:
@@ -72,7 +72,7 @@ def fetch(wanted: Wanted, into: Path, scratch: Path, progress: Callable[[int], N
             assert ivy.stdout is not None
             done = 0
             for line in ivy.stdout:
-                said.append(line.rstrip())
+                output.append(line.rstrip())
                 if "[SUCCESSFUL ]" in line:
                     done += 1
                     progress(done)
@@ -81,7 +81,7 @@ def fetch(wanted: Wanted, into: Path, scratch: Path, progress: Callable[[int], N
             if ivy.poll() is None:
                 ivy.kill()
     if ivy.returncode or not any(into.glob("*.jar")):
-        raise ResolutionError(_explanation(wanted, ivy.returncode, said))
+        raise ResolutionError(_explanation(wanted, ivy.returncode, output))
 
 
 def ivy_jar() -> Path:
@@ -137,9 +137,9 @@ def _proxy() -> list[str]:
     return [f"-Dhttps.proxyHost={proxy.hostname}", f"-Dhttps.proxyPort={proxy.port or 80}"]
 
 
-def _explanation(wanted: Wanted, code: int, said: list[str]) -> str:
+def _explanation(wanted: Wanted, code: int, output: list[str]) -> str:
     names = ", ".join(f"{m.name} {m.revision}" for m in wanted.modules)
-    telling = [line.strip() for line in said if "not found" in line or "error" in line.lower()]
-    tail = "\n  ".join(telling or said[-20:])
+    error_lines = [line.strip() for line in output if "not found" in line or "error" in line.lower()]
+    tail = "\n  ".join(error_lines or output[-20:])
     reason = f"gave up after {DEADLINE_S} s or was killed" if code < 0 else f"ended with code {code}"
     return f"The jars of {names} could not be fetched: Ivy {reason}.\n  {tail}"

@@ -109,10 +109,10 @@ def _tls_settings(authority: Authority) -> dict[str, str]:
 
 
 def _sasl_settings(prefix: str) -> dict[str, str]:
-    known = " ".join(f'user_{user.name}="{user.password}"' for user in USERS)
+    users = " ".join(f'user_{user.name}="{user.password}"' for user in USERS)
     settings = {
         f"{prefix}.sasl.enabled.mechanisms": ",".join(SASL_MECHANISMS),
-        f"{prefix}.plain.sasl.jaas.config": f"{_MODULES}.plain.PlainLoginModule required {known};",
+        f"{prefix}.plain.sasl.jaas.config": f"{_MODULES}.plain.PlainLoginModule required {users};",
     }
     for mechanism in SASL_MECHANISMS[1:]:
         settings[f"{prefix}.{mechanism.lower()}.sasl.jaas.config"] = (

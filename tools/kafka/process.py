@@ -83,12 +83,12 @@ class _Keeper:
         self._lock = threading.Lock()
 
     def watch(self, pid: int) -> None:
-        self._tell(f"+{pid}\n")
+        self._send_line(f"+{pid}\n")
 
     def forget(self, pid: int) -> None:
-        self._tell(f"-{pid}\n")
+        self._send_line(f"-{pid}\n")
 
-    def _tell(self, line: str) -> None:
+    def _send_line(self, line: str) -> None:
         with self._lock:
             if self._process is None or self._process.poll() is not None:
                 # In a separate session, so that a signal to our process group doesn't end the keeper.

@@ -31,8 +31,8 @@ class Resource(IntEnum):
 class RefusedError(RuntimeError):
     """A broker responded with an error code."""
 
-    def __init__(self, what: str, code: int, message: str | None = None) -> None:
-        super().__init__(f"{what}: error {code}{f' ({message})' if message else ''}")
+    def __init__(self, action: str, code: int, message: str | None = None) -> None:
+        super().__init__(f"{action}: error {code}{f' ({message})' if message else ''}")
         self.code = code
 
 
@@ -158,9 +158,9 @@ def _heartbeat(coordinator: Address, member: str, epoch: int) -> None:
     _raise_for(answer.int16(), answer.text(), "joining a share group")
 
 
-def _raise_for(code: int, message: str | None, what: str) -> None:
+def _raise_for(code: int, message: str | None, action: str) -> None:
     if code:
-        raise RefusedError(what, code, message)
+        raise RefusedError(action, code, message)
 
 
 def _short(value: uuid.UUID) -> str:

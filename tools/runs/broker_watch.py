@@ -51,14 +51,14 @@ class Story:
 
     def __str__(self) -> str:
         when = "during" if self.has_failed else "during or after"
-        again = "no test was run again"
+        reruns_text = "no test was run again"
         if self.reruns:
             outcomes = ", ".join(f"{test} {outcome}" for test, outcome in self.reruns.items())
-            again = f"{_number(len(self.reruns), 'test')} run again: {outcomes}"
+            reruns_text = f"{_number(len(self.reruns), 'test')} run again: {outcomes}"
         became = "it was replaced" if self.replaced else "its process of the run was ended with it"
         return (
             f"{self.broker}: {self.problem} {when} {self.test}; {became}; {self.threads}; "
-            f"thread dump and logs are in {self.folder}; {again}"
+            f"thread dump and logs are in {self.folder}; {reruns_text}"
         )
 
 
@@ -77,7 +77,7 @@ class BrokerWatch:
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         self._current, self._is_second_run = [], False
-        if self._look(self._last_test, has_failed=False):
+        if self._check_brokers(self._last_test, has_failed=False):
             self._replace(item, self._current)
         self._current, self._last_test = [], item.nodeid
         runtestprotocol(item, nextitem=nextitem)
@@ -100,7 +100,7 @@ class BrokerWatch:
         report = yield
         if report.failed:
             if not self._current:
-                self._look(item.nodeid, has_failed=True)
+                self._check_brokers(item.nodeid, has_failed=True)
             if self._current and not self._is_second_run:
                 report.outcome = RERUN
                 report.sections += [("Broker that stopped answering", str(story)) for story in self._current]
@@ -108,13 +108,13 @@ class BrokerWatch:
 
     def _replace(self, item: pytest.Item, stories: list[Story]) -> None:
         """Tear down all fixtures, so that the next test which needs a broker starts a new one."""
-        problem = _tear_down(item.session)
+        problem = _tear_down_fixtures(item.session)
         for story in stories:
             story.problem += problem
             story.keep()
         deadlines.start_again(item)
 
-    def _look(self, test: str, *, has_failed: bool) -> bool:
+    def _check_brokers(self, test: str, *, has_failed: bool) -> bool:
         """Check all brokers. Returns whether any has to be replaced."""
         for cluster, node in running.expected_nodes():
             problem = complaint(node)
@@ -140,9 +140,9 @@ class BrokerWatch:
 
     def _on_exit(self, item: pytest.Item) -> None:
         """Called before this process is ended with its brokers, so that no test can be run again here."""
-        known = len(self._current)
-        self._look(item.nodeid, has_failed=True)
-        for story in self._current[known:]:
+        known_count = len(self._current)
+        self._check_brokers(item.nodeid, has_failed=True)
+        for story in self._current[known_count:]:
             story.replaced = False
             story.keep()
 
@@ -158,7 +158,7 @@ class Storyteller:
         node.workerinput[_WORKER_KEY] = str(self._folder)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        stories = list(self._stories())
+        stories = list(self._collected())
         if not stories:
             return
         count = _number(len(stories), "broker")
@@ -166,7 +166,7 @@ class Storyteller:
         for story in stories:
             terminalreporter.write_line(str(story), yellow=True)
 
-    def _stories(self) -> Iterator[Story]:
+    def _collected(self) -> Iterator[Story]:
         for path in sorted(self._folder.glob(f"*/{_STORY}")):
             yield Story(**json.loads(path.read_text(encoding="utf-8")))
 
@@ -190,7 +190,7 @@ def pytest_report_teststatus(
     return None
 
 
-def _tear_down(session: pytest.Session) -> str:
+def _tear_down_fixtures(session: pytest.Session) -> str:
     """Tear down all fixtures, including those of the session, because they may depend on the stopped broker.
 
     A fixture may fail because of the broker. That isn't a test failure: a text about it is returned.
@@ -202,5 +202,5 @@ def _tear_down(session: pytest.Session) -> str:
     return ""
 
 
-def _number(count: int, thing: str) -> str:
-    return f"{count} {thing}{'' if count == 1 else 's'}"
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -28,8 +28,8 @@ def run(
         try:
             return process.wait(timeout=limit)
         except subprocess.TimeoutExpired:
-            said = f"the run didn't end within {limit / 60:g} minutes and is ended"
-            print(f"tools/test: {said}", file=sys.stderr, flush=True)
+            message = f"the run didn't end within {limit / 60:g} minutes and is ended"
+            print(f"tools/test: {message}", file=sys.stderr, flush=True)
         except KeyboardInterrupt:
             # The terminal has sent the signal to the command, too.
             with contextlib.suppress(subprocess.TimeoutExpired):

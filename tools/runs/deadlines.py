@@ -70,11 +70,11 @@ class Deadlines:
     def pytest_timeout_set_timer(self, item: pytest.Item, settings: Any) -> None:
         clock = item.stash[_CLOCK] = Clock(settings)
         self.disarm()
-        left = settings.timeout + clock.grace_s
-        self._timer = threading.Timer(left, self._end, [item, left])
+        limit = settings.timeout + clock.grace_s
+        self._timer = threading.Timer(limit, self._end, [item, limit])
         self._timer.daemon = True
         self._timer.start()
-        faulthandler.dump_traceback_later(left + _LAST_RESORT_S, exit=True, file=self._stderr)
+        faulthandler.dump_traceback_later(limit + _LAST_RESORT_S, exit=True, file=self._stderr)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -114,8 +114,8 @@ class Deadlines:
             self._timer = None
 
     def _end(self, item: pytest.Item, after: float) -> None:
-        said = f"\n{item.nodeid} didn't end within {after:g} s, including cleanup: its process is ended.\n"
-        os.write(self._stderr, said.encode())
+        message = f"\n{item.nodeid} didn't end within {after:g} s, including cleanup: its process is ended.\n"
+        os.write(self._stderr, message.encode())
         faulthandler.dump_traceback(file=self._stderr)
         faulthandler.dump_traceback_later(_BEFORE_EXIT_S, exit=True, file=self._stderr)
         for call in before_exit:

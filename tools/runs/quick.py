@@ -77,9 +77,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     counts = config.stash[_COUNTS]
     if config.getoption("--quick"):
         terminalreporter.write_line(f"--quick left out {counts.total():,} tests; tools/test runs them:")
-        for marker, what in LEFT_OUT.items():
+        for marker, reason in LEFT_OUT.items():
             if counts[marker]:
-                terminalreporter.write_line(f"{counts[marker]:>8,} {marker}: {what}")
+                terminalreporter.write_line(f"{counts[marker]:>8,} {marker}: {reason}")
         terminalreporter.write_line(
             f"Properties were tested with {EXAMPLES} examples, unless they set their own number."
         )

@@ -23,11 +23,11 @@ def main() -> int:
     FOLDER.mkdir(exist_ok=True)
     for columns, lines in SIZES:
         page = [_ABOUT.format(columns=columns, lines=lines)]
-        with world() as there:
+        with world() as environment:
             for scene in SCENES:
-                command = f"kshare {title(scene, there)}"
+                command = f"kshare {title(scene, environment)}"
                 print(f"{columns} by {lines}: {command}", file=sys.stderr)
-                page.append(f"```text\n$ {command}\n{draw(scene, there, columns, lines)}\n```\n")
+                page.append(f"```text\n$ {command}\n{draw(scene, environment, columns, lines)}\n```\n")
         path(columns, lines).write_text("\n".join(page), encoding="utf-8")
     return 0
 
@@ -36,17 +36,19 @@ def path(columns: int, lines: int) -> Path:
     return FOLDER / f"{columns}x{lines}.md"
 
 
-def title(scene: Scene, there: World) -> str:
+def title(scene: Scene, environment: World) -> str:
     """The command as users type it."""
-    return " ".join(f"'{word}'" if set(word) & set(' {"') else word for word in _words(scene, there, {}))
+    return " ".join(
+        f"'{word}'" if set(word) & set(' {"') else word for word in _words(scene, environment, {})
+    )
 
 
-def draw(scene: Scene, there: World, columns: int, lines: int) -> str:
+def draw(scene: Scene, environment: World, columns: int, lines: int) -> str:
     """What the terminal showed."""
-    os.environ["KSHARE_BOOTSTRAP_SERVER"] = there.bootstrap
-    words = _words(scene, there, there.files)
+    os.environ["KSHARE_BOOTSTRAP_SERVER"] = environment.bootstrap
+    words = _words(scene, environment, environment.files)
     with Terminal(*words, columns=columns, lines=lines) as terminal:
-        shown = scene.play(terminal, there).rstrip("\n").splitlines()
+        shown = scene.play(terminal, environment).rstrip("\n").splitlines()
         if terminal.end():
             raise RuntimeError(f"kshare {' '.join(words)}: {' '.join(shown)}")
     if scene.lines and len(shown) > scene.lines:
@@ -54,8 +56,8 @@ def draw(scene: Scene, there: World, columns: int, lines: int) -> str:
     return "\n".join(line.rstrip() for line in shown)
 
 
-def _words(scene: Scene, there: World, files: Mapping[str, str]) -> list[str]:
-    return [there.listen if word == LISTEN else files.get(word, word) for word in scene.words]
+def _words(scene: Scene, environment: World, files: Mapping[str, str]) -> list[str]:
+    return [environment.listen if word == LISTEN else files.get(word, word) for word in scene.words]
 
 
 if __name__ == "__main__":

@@ -126,9 +126,9 @@ class ClassicGroups:
         other = self._groups.kind_of(group_id)
         if other is not None and other is not self:
             raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        least = self._configs.broker_number("group.min.session.timeout.ms")
-        most = self._configs.broker_number("group.max.session.timeout.ms")
-        if not least <= parameters.session_timeout_ms <= most:
+        minimum = self._configs.broker_number("group.min.session.timeout.ms")
+        maximum = self._configs.broker_number("group.max.session.timeout.ms")
+        if not minimum <= parameters.session_timeout_ms <= maximum:
             raise RequestError(ErrorCode.INVALID_SESSION_TIMEOUT)
 
     def _announce(self, group: ClassicGroup, parameters: JoinParameters) -> str:
@@ -138,7 +138,7 @@ class ClassicGroups:
         def give_up() -> None:
             if member_id in group.pending:
                 group.pending.discard(member_id)
-                self._look(group)
+                self._check_progress(group)
 
         self._clock.after(parameters.session_timeout_ms, give_up)
         return member_id
@@ -170,24 +170,24 @@ class ClassicGroups:
     def _await_everyone(self, group: ClassicGroup) -> None:
         delay = self._configs.broker_number("group.initial.rebalance.delay.ms")
         if group.generation == 0 and delay and group.id not in self._rebalances:
-            self._rebalances[group.id] = self._clock.after(delay, lambda: self._time_is_up(group))
+            self._rebalances[group.id] = self._clock.after(delay, lambda: self._on_rebalance_timeout(group))
         if group.generation == 0 and delay:
             return
-        self._look(group)
+        self._check_progress(group)
         if group.state is GroupState.PREPARING and group.id not in self._rebalances:
             longest = max(member.rebalance_timeout_ms for member in group.members.values())
-            self._rebalances[group.id] = self._clock.after(longest, lambda: self._time_is_up(group))
+            self._rebalances[group.id] = self._clock.after(longest, lambda: self._on_rebalance_timeout(group))
 
-    def _time_is_up(self, group: ClassicGroup) -> None:
+    def _on_rebalance_timeout(self, group: ClassicGroup) -> None:
         self._rebalances.pop(group.id, None)
         if group.state is GroupState.PREPARING:
             group.pending.clear()
             for member in [each for each in group.members.values() if not each.has_joined]:
                 self._forget_session(member)
                 group.remove(member)
-            self._look(group)
+            self._check_progress(group)
 
-    def _look(self, group: ClassicGroup) -> None:
+    def _check_progress(self, group: ClassicGroup) -> None:
         """Complete the rebalance if all members have joined."""
         if group.state is GroupState.PREPARING and group.has_everyone:
             timer = self._rebalances.pop(group.id, None)
@@ -222,8 +222,8 @@ class ClassicGroups:
             group.pending.clear()
         if group.state is GroupState.PREPARING and group.id not in self._rebalances and group.members:
             longest = max(each.rebalance_timeout_ms for each in group.members.values())
-            self._rebalances[group.id] = self._clock.after(longest, lambda: self._time_is_up(group))
-        self._look(group)
+            self._rebalances[group.id] = self._clock.after(longest, lambda: self._on_rebalance_timeout(group))
+        self._check_progress(group)
 
     def _forget_session(self, member: ClassicMember) -> None:
         timer = self._sessions.pop(member, None)

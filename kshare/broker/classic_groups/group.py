@@ -111,21 +111,21 @@ class ClassicGroup:
             return
         if self.leader not in self.members:
             self.leader = next(iter(self.members))
-        self.protocol = self._vote()
+        self.protocol = self._choose_protocol()
         self.state = GroupState.COMPLETING
         everyone = tuple(
             (member.id, member.instance, member.protocols[self.protocol]) for member in self.members.values()
         )
         for member in self.members.values():
-            told = everyone if member.id == self.leader else ()
-            member.result = JoinResult(self.generation, self.protocol, self.leader, told)
+            members = everyone if member.id == self.leader else ()
+            member.result = JoinResult(self.generation, self.protocol, self.leader, members)
             member.assignment = b""
         self.changed.fire()
 
     def _supported_by_all(self) -> set[str]:
         return set.intersection(*(set(member.protocols) for member in self.members.values()))
 
-    def _vote(self) -> str:
+    def _choose_protocol(self) -> str:
         """Each member votes for its first protocol that all support. The most votes win."""
         possible = self._supported_by_all()
         votes: dict[str, int] = {}

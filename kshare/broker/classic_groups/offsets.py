@@ -40,7 +40,7 @@ class Offsets:
 
     def commit(self, group: str, partition: TopicPartition, offset: CommittedOffset) -> None:
         self._committed.setdefault(group, {})[partition] = offset
-        self._tell(group, partition, offset)
+        self._notify(group, partition, offset)
 
     def commit_later(
         self, producer_id: int, group: str, partition: TopicPartition, offset: CommittedOffset
@@ -65,10 +65,10 @@ class Offsets:
         self.pending_changed.fire()
 
     def forget(self, group: str, partitions: Iterable[TopicPartition]) -> None:
-        mine = self._committed.get(group, {})
+        committed = self._committed.get(group, {})
         for partition in list(partitions):
-            if mine.pop(partition, None) is not None:
-                self._tell(group, partition, None)
+            if committed.pop(partition, None) is not None:
+                self._notify(group, partition, None)
 
     def forget_group(self, group: str) -> None:
         self.forget(group, self.of(group))
@@ -78,6 +78,6 @@ class Offsets:
         for group, offsets in self._committed.items():
             self.forget(group, [partition for partition in offsets if partition[0] == topic])
 
-    def _tell(self, group: str, partition: TopicPartition, offset: CommittedOffset | None) -> None:
+    def _notify(self, group: str, partition: TopicPartition, offset: CommittedOffset | None) -> None:
         if self.on_change is not None:
             self.on_change(group, partition, offset)

@@ -22,8 +22,8 @@ async def handle(request: AddOffsetsToTxnRequest, call: Call) -> AddOffsetsToTxn
     try:
         if call.broker.cluster.coordinator(_TRANSACTION, request.transactional_id) is not call.node:
             raise RequestError(ErrorCode.NOT_COORDINATOR)
-        known = transactions.find(request.transactional_id, request.producer_id, request.producer_epoch)
-        transactions.add(known, [])
+        transaction = transactions.find(request.transactional_id, request.producer_id, request.producer_epoch)
+        transactions.add(transaction, [])
     except RequestError as refusal:
         return AddOffsetsToTxnResponse(error_code=refusal.code)
     return AddOffsetsToTxnResponse()

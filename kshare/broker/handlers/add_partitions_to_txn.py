@@ -53,7 +53,7 @@ def _add(wanted: AddPartitionsToTxnTransaction, call: Call) -> list[AddPartition
     try:
         if call.broker.cluster.coordinator(_TRANSACTION, wanted.transactional_id) is not call.node:
             raise RequestError(ErrorCode.NOT_COORDINATOR)
-        known = call.broker.transactions.find(
+        transaction = call.broker.transactions.find(
             wanted.transactional_id, wanted.producer_id, wanted.producer_epoch
         )
     except RequestError as refusal:
@@ -71,14 +71,15 @@ def _add(wanted: AddPartitionsToTxnTransaction, call: Call) -> list[AddPartition
         ]
     if wanted.verify_only:
         return [
-            _each(topic, lambda name, index: _verify(known, name, index, call)) for topic in wanted.topics
+            _each(topic, lambda name, index: _verify(transaction, name, index, call))
+            for topic in wanted.topics
         ]
     partitions = [
         call.broker.cluster.partition(topic.name, index)
         for topic in wanted.topics
         for index in topic.partitions
     ]
-    call.broker.transactions.add(known, partitions)
+    call.broker.transactions.add(transaction, partitions)
     return [_same(topic, ErrorCode.NONE) for topic in wanted.topics]
 
 
@@ -91,9 +92,9 @@ def _unknown_or_skipped(is_unknown: bool) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_unknown else ErrorCode.OPERATION_NOT_ATTEMPTED
 
 
-def _verify(known: Transaction, topic: str, index: int, call: Call) -> ErrorCode:
+def _verify(transaction: Transaction, topic: str, index: int, call: Call) -> ErrorCode:
     partition = call.broker.cluster.partition(topic, index)
-    is_in = known.state is TransactionState.ONGOING and partition in known.partitions
+    is_in = transaction.state is TransactionState.ONGOING and partition in transaction.partitions
     return ErrorCode.NONE if is_in else ErrorCode.TRANSACTION_ABORTABLE
 
 
@@ -102,9 +103,9 @@ def _same(topic: AddPartitionsToTxnTopic, code: ErrorCode) -> AddPartitionsToTxn
 
 
 def _each(
-    topic: AddPartitionsToTxnTopic, judge: Callable[[str, int], ErrorCode]
+    topic: AddPartitionsToTxnTopic, check: Callable[[str, int], ErrorCode]
 ) -> AddPartitionsToTxnTopicResult:
     return AddPartitionsToTxnTopicResult(
         topic.name,
-        [AddPartitionsToTxnPartitionResult(index, judge(topic.name, index)) for index in topic.partitions],
+        [AddPartitionsToTxnPartitionResult(index, check(topic.name, index)) for index in topic.partitions],
     )

@@ -22,7 +22,7 @@ async def handle(request: AlterConfigsRequest, call: Call) -> AlterConfigsRespon
     )
 
 
-def _alter(wanted: AlterConfigsResource, is_trial: bool, call: Call) -> AlterConfigsResourceResponse:
+def _alter(wanted: AlterConfigsResource, validate_only: bool, call: Call) -> AlterConfigsResourceResponse:
     name = wanted.resource_name
     result = AlterConfigsResourceResponse(resource_type=wanted.resource_type, resource_name=name)
     values = {each.name: each.value for each in wanted.configs if each.value is not None}
@@ -32,7 +32,7 @@ def _alter(wanted: AlterConfigsResource, is_trial: bool, call: Call) -> AlterCon
         resource = Resource(wanted.resource_type)
         if resource is Resource.TOPIC and call.broker.cluster.find(name) is None:
             raise RequestError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if is_trial:
+        if validate_only:
             call.broker.configs.check(resource, values)
         else:
             call.broker.configs.replace(resource, name, values)

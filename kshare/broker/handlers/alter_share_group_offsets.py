@@ -53,22 +53,24 @@ def _idle_group(request: AlterShareGroupOffsetsRequest, call: Call) -> ShareGrou
     return None
 
 
-def _alter_topic(group: ShareGroup | None, name: str, asked: list[AskedRow], call: Call) -> Topic:
+def _alter_topic(group: ShareGroup | None, name: str, requested: list[AskedRow], call: Call) -> Topic:
     if not call.is_authorized(Operation.READ, AclResource.TOPIC, name):
-        rows = [Row(row.partition_index, AclResource.TOPIC.refusal, "not allowed") for row in asked]
+        rows = [Row(row.partition_index, AclResource.TOPIC.refusal, "not allowed") for row in requested]
         return Topic(name, partitions=rows)
     topic = call.broker.cluster.find(name)
     if topic is None or group is None:
-        rows = [Row(row.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOT_HOSTED) for row in asked]
+        rows = [
+            Row(row.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOT_HOSTED) for row in requested
+        ]
         return Topic(name, partitions=rows)
-    return Topic(name, topic.id, [_alter(group, topic.id, row, call) for row in asked])
+    return Topic(name, topic.id, [_alter(group, topic.id, row, call) for row in requested])
 
 
-def _alter(group: ShareGroup, topic_id: bytes, asked: AskedRow, call: Call) -> Row:
-    index = asked.partition_index
+def _alter(group: ShareGroup, topic_id: bytes, requested: AskedRow, call: Call) -> Row:
+    index = requested.partition_index
     try:
         partition = call.broker.cluster.partition(topic_id, index)
-        call.broker.share_groups.initialize(group, topic_id, index, asked.start_offset)
+        call.broker.share_groups.initialize(group, topic_id, index, requested.start_offset)
     except RequestError as refusal:
         return Row(index, refusal.code, refusal.message or NOT_HOSTED)
     call.broker.shares.reload(group.id, partition)

@@ -44,11 +44,11 @@ def answer(call: Call, error: ErrorCode = ErrorCode.NONE) -> ApiVersionsResponse
     if call.version >= _FEATURES_SINCE and not error:
         shift = 0 if call.version >= _ZERO_SINCE else 1
         response.supported_features = [
-            SupportedFeatureKey(name, max(least, shift), most)
-            for name, (least, most) in profile.features.items()
+            SupportedFeatureKey(name, max(minimum, shift), maximum)
+            for name, (minimum, maximum) in profile.features.items()
         ]
         response.finalized_features_epoch = 1
         response.finalized_features = [
-            FinalizedFeatureKey(name, most, most) for name, (_, most) in profile.features.items()
+            FinalizedFeatureKey(name, maximum, maximum) for name, (_, maximum) in profile.features.items()
         ]
     return response

@@ -22,14 +22,14 @@ async def handle(request: CreatePartitionsRequest, call: Call) -> CreatePartitio
     )
 
 
-def _extend(wanted: CreatePartitionsTopic, is_trial: bool, call: Call) -> CreatePartitionsTopicResult:
+def _extend(wanted: CreatePartitionsTopic, validate_only: bool, call: Call) -> CreatePartitionsTopicResult:
     cluster = call.broker.cluster
     topic = cluster.find(wanted.name)
     if topic is None:
         return CreatePartitionsTopicResult(wanted.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     assignments = [each.broker_ids for each in wanted.assignments or []]
     try:
-        if is_trial:
+        if validate_only:
             cluster.check_more_partitions(topic, wanted.count, assignments or None)
         else:
             cluster.add_partitions(topic, wanted.count, assignments or None)

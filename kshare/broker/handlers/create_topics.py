@@ -39,7 +39,7 @@ async def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsRespon
     return CreateTopicsResponse(topics=results)
 
 
-def _create(topic: CreatableTopic, is_trial: bool, call: Call) -> CreatableTopicResult:
+def _create(topic: CreatableTopic, validate_only: bool, call: Call) -> CreatableTopicResult:
     broker = call.broker
     assignment = {each.partition_index: each.broker_ids for each in topic.assignments}
     configs = {each.name: each.value or "" for each in topic.configs if each.value is not None}
@@ -52,7 +52,7 @@ def _create(topic: CreatableTopic, is_trial: bool, call: Call) -> CreatableTopic
         if assignment and (topic.num_partitions != -1 or topic.replication_factor != -1):
             reason = "Set either an assignment or the numbers of partitions and replicas, not both."
             raise RequestError(ErrorCode.INVALID_REQUEST, reason)
-        if is_trial:
+        if validate_only:
             broker.cluster.check_new_topic(topic.name, partitions, replicas, assignment, configs)
             topic_id = bytes(16)
         else:

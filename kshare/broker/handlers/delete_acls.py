@@ -22,16 +22,16 @@ async def handle(request: DeleteAclsRequest, call: Call) -> DeleteAclsResponse:
     return DeleteAclsResponse(filter_results=[_delete(chosen, call) for chosen in request.filters])
 
 
-def _delete(asked: DeleteAclsFilter, call: Call) -> DeleteAclsFilterResult:
-    gone = call.broker.authorizer.remove(
+def _delete(requested: DeleteAclsFilter, call: Call) -> DeleteAclsFilterResult:
+    removed = call.broker.authorizer.remove(
         AclFilter(
-            asked.resource_type_filter,
-            asked.resource_name_filter,
-            asked.pattern_type_filter,
-            asked.principal_filter,
-            asked.host_filter,
-            asked.operation,
-            asked.permission_type,
+            requested.resource_type_filter,
+            requested.resource_name_filter,
+            requested.pattern_type_filter,
+            requested.principal_filter,
+            requested.host_filter,
+            requested.operation,
+            requested.permission_type,
         )
     )
     rows = [
@@ -46,6 +46,6 @@ def _delete(asked: DeleteAclsFilter, call: Call) -> DeleteAclsFilterResult:
             rule.operation,
             rule.permission_type,
         )
-        for rule in gone
+        for rule in removed
     ]
     return DeleteAclsFilterResult(error_message=None, matching_acls=rows)

@@ -30,8 +30,8 @@ async def handle(request: DeleteShareGroupStateRequest, call: Call) -> DeleteSha
     )
 
 
-def _delete(group: str, topic_id: bytes, asked: PartitionData, call: Call) -> PartitionResult:
-    key = group, topic_id, asked.partition
+def _delete(group: str, topic_id: bytes, requested: PartitionData, call: Call) -> PartitionResult:
+    key = group, topic_id, requested.partition
     states = call.broker.share_states
     try:
         call.require(Operation.CLUSTER_ACTION, AclResource.CLUSTER, CLUSTER_NAME)
@@ -39,6 +39,6 @@ def _delete(group: str, topic_id: bytes, asked: PartitionData, call: Call) -> Pa
         states.delete(key)
     except RequestError as refusal:
         return PartitionResult(
-            asked.partition, error_code=refusal.code, error_message=refusal.message or refusal.code.name
+            requested.partition, error_code=refusal.code, error_message=refusal.message or refusal.code.name
         )
-    return PartitionResult(asked.partition)
+    return PartitionResult(requested.partition)

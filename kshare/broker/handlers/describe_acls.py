@@ -29,7 +29,7 @@ async def handle(request: DescribeAclsRequest, call: Call) -> DescribeAclsRespon
     )
     found: dict[tuple[int, str, int], DescribeAclsResource] = {}
     for rule in authorizer.chosen(chosen):
-        about = rule.resource_type, rule.resource_name, rule.pattern_type
+        resource = rule.resource_type, rule.resource_name, rule.pattern_type
         acl = AclDescription(rule.principal, rule.host, rule.operation, rule.permission_type)
-        found.setdefault(about, DescribeAclsResource(*about)).acls.append(acl)
+        found.setdefault(resource, DescribeAclsResource(*resource)).acls.append(acl)
     return DescribeAclsResponse(error_message=None, resources=list(found.values()))

@@ -33,21 +33,23 @@ async def handle(request: DescribeShareGroupOffsetsRequest, call: Call) -> Descr
     return DescribeShareGroupOffsetsResponse(groups=[_described(group, call) for group in request.groups])
 
 
-def _described(asked: AskedGroup, call: Call) -> Group:
+def _described(requested: AskedGroup, call: Call) -> Group:
     try:
-        call.require(Operation.DESCRIBE, AclResource.GROUP, asked.group_id)
-        if not asked.group_id and asked.topics is not None:
+        call.require(Operation.DESCRIBE, AclResource.GROUP, requested.group_id)
+        if not requested.group_id and requested.topics is not None:
             reason = "The server experienced an unexpected error when processing the request."
             raise RequestError(ErrorCode.UNKNOWN_SERVER_ERROR, reason)
-        check_coordinator(call, asked.group_id)
+        check_coordinator(call, requested.group_id)
     except RequestError as refusal:
         # Kafka omits the message of this error here.
         text = None if refusal.code == ErrorCode.GROUP_AUTHORIZATION_FAILED else refusal.message
-        return Group(asked.group_id, error_code=refusal.code, error_message=text)
-    if asked.topics is None:
-        return Group(asked.group_id, _all_topics(asked.group_id, call))
-    topics = [_topic(asked.group_id, topic.topic_name, topic.partitions, call) for topic in asked.topics]
-    return Group(asked.group_id, topics)
+        return Group(requested.group_id, error_code=refusal.code, error_message=text)
+    if requested.topics is None:
+        return Group(requested.group_id, _all_topics(requested.group_id, call))
+    topics = [
+        _topic(requested.group_id, topic.topic_name, topic.partitions, call) for topic in requested.topics
+    ]
+    return Group(requested.group_id, topics)
 
 
 def _all_topics(group_id: str, call: Call) -> list[Topic]:

@@ -25,7 +25,7 @@ async def handle(request: DescribeTopicPartitionsRequest, call: Call) -> Describ
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
         first = cursor.partition_index if names and names[0] == cursor.topic_name else 0
-    left = min(max(request.response_partition_limit, 1), _MOST)
+    remaining = min(max(request.response_partition_limit, 1), _MOST)
     answer = DescribeTopicPartitionsResponse()
     for name in names:
         topic = cluster.find(name)
@@ -33,12 +33,12 @@ async def handle(request: DescribeTopicPartitionsRequest, call: Call) -> Describ
             error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             answer.topics.append(DescribeTopicPartitionsResponseTopic(error, name))
             continue
-        if not left:
+        if not remaining:
             answer.next_cursor = Cursor(name, 0)
             break
-        shown = topic.partitions[first : first + left]
+        shown = topic.partitions[first : first + remaining]
         answer.topics.append(_describe(topic, shown))
-        left -= len(shown)
+        remaining -= len(shown)
         if first + len(shown) < len(topic.partitions):
             answer.next_cursor = Cursor(name, first + len(shown))
             break

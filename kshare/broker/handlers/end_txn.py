@@ -24,11 +24,11 @@ async def handle(request: EndTxnRequest, call: Call) -> EndTxnResponse:
     try:
         if call.broker.cluster.coordinator(_TRANSACTION, request.transactional_id) is not call.node:
             raise RequestError(ErrorCode.NOT_COORDINATOR)
-        known = call.broker.transactions.end(
+        transaction = call.broker.transactions.end(
             request.transactional_id, request.producer_id, request.producer_epoch, request.committed, bumps
         )
     except RequestError as refusal:
         return EndTxnResponse(error_code=refusal.code)
     if not bumps:
         return EndTxnResponse()
-    return EndTxnResponse(producer_id=known.producer_id, producer_epoch=known.epoch)
+    return EndTxnResponse(producer_id=transaction.producer_id, producer_epoch=transaction.epoch)

@@ -24,7 +24,7 @@ async def handle(request: IncrementalAlterConfigsRequest, call: Call) -> Increme
     )
 
 
-def _alter(wanted: AlterConfigsResource, is_trial: bool, call: Call) -> AlterConfigsResourceResponse:
+def _alter(wanted: AlterConfigsResource, validate_only: bool, call: Call) -> AlterConfigsResourceResponse:
     result = AlterConfigsResourceResponse(
         resource_type=wanted.resource_type, resource_name=wanted.resource_name
     )
@@ -32,7 +32,7 @@ def _alter(wanted: AlterConfigsResource, is_trial: bool, call: Call) -> AlterCon
     try:
         resource, name = _target(wanted, call)
         values = _changed(configs, resource, name, wanted.configs)
-        if is_trial:
+        if validate_only:
             configs.check(resource, values)
         else:
             configs.replace(resource, name, values)

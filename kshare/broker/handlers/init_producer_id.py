@@ -27,9 +27,9 @@ async def handle(request: InitProducerIdRequest, call: Call) -> InitProducerIdRe
             raise RequestError(ErrorCode.INVALID_REQUEST)
         if call.broker.cluster.coordinator(_TRANSACTION, name) is not call.node:
             raise RequestError(ErrorCode.NOT_COORDINATOR)
-        begun = transactions.begin_producer(
+        transaction = transactions.begin_producer(
             name, request.transaction_timeout_ms, request.producer_id, request.producer_epoch
         )
     except RequestError as refusal:
         return InitProducerIdResponse(error_code=refusal.code, producer_epoch=-1)
-    return InitProducerIdResponse(producer_id=begun.producer_id, producer_epoch=begun.epoch)
+    return InitProducerIdResponse(producer_id=transaction.producer_id, producer_epoch=transaction.epoch)

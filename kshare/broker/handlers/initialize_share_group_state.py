@@ -33,15 +33,15 @@ async def handle(request: InitializeShareGroupStateRequest, call: Call) -> Initi
     )
 
 
-def _initialize(group: str, topic_id: bytes, asked: PartitionData, call: Call) -> PartitionResult:
-    key = group, topic_id, asked.partition
+def _initialize(group: str, topic_id: bytes, requested: PartitionData, call: Call) -> PartitionResult:
+    key = group, topic_id, requested.partition
     states = call.broker.share_states
     try:
         call.require(Operation.CLUSTER_ACTION, AclResource.CLUSTER, CLUSTER_NAME)
         states.check_node(key, call.node)
-        states.initialize(key, asked.state_epoch, asked.start_offset)
+        states.initialize(key, requested.state_epoch, requested.start_offset)
     except RequestError as refusal:
         return PartitionResult(
-            asked.partition, error_code=refusal.code, error_message=refusal.message or refusal.code.name
+            requested.partition, error_code=refusal.code, error_message=refusal.message or refusal.code.name
         )
-    return PartitionResult(asked.partition)
+    return PartitionResult(requested.partition)

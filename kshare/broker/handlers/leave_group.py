@@ -30,19 +30,19 @@ async def handle(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
     return LeaveGroupResponse(members=[_leave(request.group_id, each, call) for each in request.members])
 
 
-def _leave(group_id: str, who: MemberIdentity, call: Call) -> MemberResponse:
+def _leave(group_id: str, identity: MemberIdentity, call: Call) -> MemberResponse:
     groups = call.broker.classic_groups
-    result = MemberResponse(who.member_id, who.group_instance_id)
+    result = MemberResponse(identity.member_id, identity.group_instance_id)
     try:
         group = groups.find(group_id)
-        if who.member_id in group.pending:
-            group.pending.discard(who.member_id)
+        if identity.member_id in group.pending:
+            group.pending.discard(identity.member_id)
             return result
-        by_instance = group.by_instance(who.group_instance_id) if who.group_instance_id else None
-        if by_instance is not None and not who.member_id:
+        by_instance = group.by_instance(identity.group_instance_id) if identity.group_instance_id else None
+        if by_instance is not None and not identity.member_id:
             groups.leave(group, by_instance)
         else:
-            groups.leave(group, group.member(who.member_id, who.group_instance_id))
+            groups.leave(group, group.member(identity.member_id, identity.group_instance_id))
     except RequestError as refusal:
         result.error_code = refusal.code
     return result

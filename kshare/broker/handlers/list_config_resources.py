@@ -16,8 +16,8 @@ _LISTABLE = (Resource.TOPIC, Resource.BROKER, Resource.BROKER_LOGGER, Resource.C
 
 
 async def handle(request: ListConfigResourcesRequest, call: Call) -> ListConfigResourcesResponse:
-    asked = set(request.resource_types) if call.version >= 1 else {Resource.CLIENT_METRICS}
-    if not asked <= set(_LISTABLE):
+    requested = set(request.resource_types) if call.version >= 1 else {Resource.CLIENT_METRICS}
+    if not requested <= set(_LISTABLE):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     cluster, configs = call.broker.cluster, call.broker.configs
     names = {
@@ -31,7 +31,7 @@ async def handle(request: ListConfigResourcesRequest, call: Call) -> ListConfigR
         config_resources=[
             ConfigResource(name, kind)
             for kind in _LISTABLE
-            if not asked or kind in asked
+            if not requested or kind in requested
             for name in names[kind]
         ]
     )

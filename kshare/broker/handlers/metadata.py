@@ -41,9 +41,9 @@ async def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
     live = [node for node in cluster.nodes.values() if node.is_up]
     wants_all = request.topics is None or (call.version == 0 and not request.topics)
     if wants_all:
-        topics = [_describe(topic) for topic in cluster.topics.values() if _may_see(topic.name, call)]
+        topics = [_describe(topic) for topic in cluster.topics.values() if _may_describe(topic.name, call)]
     else:
-        topics = [_asked(wanted, request, call) for wanted in request.topics or []]
+        topics = [_requested_topic(wanted, request, call) for wanted in request.topics or []]
     return MetadataResponse(
         brokers=[MetadataResponseBroker(node.id, node.host, node.port, node.rack) for node in live],
         cluster_id=cluster.cluster_id,
@@ -52,15 +52,17 @@ async def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
     )
 
 
-def _asked(wanted: MetadataRequestTopic, request: MetadataRequest, call: Call) -> MetadataResponseTopic:
+def _requested_topic(
+    wanted: MetadataRequestTopic, request: MetadataRequest, call: Call
+) -> MetadataResponseTopic:
     cluster = call.broker.cluster
     if wanted.topic_id != _NO_ID:
         found = cluster.find(wanted.topic_id)
-        if found is None or not _may_see(found.name, call):
+        if found is None or not _may_describe(found.name, call):
             return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_ID, None, wanted.topic_id)
         return _describe(found)
     name = wanted.name or ""
-    if not _may_see(name, call):
+    if not _may_describe(name, call):
         return MetadataResponseTopic(AclResource.TOPIC.refusal, name)
     found = cluster.find(name)
     if found is not None:
@@ -77,7 +79,7 @@ def _asked(wanted: MetadataRequestTopic, request: MetadataRequest, call: Call) -
     return MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)
 
 
-def _may_see(name: str, call: Call) -> bool:
+def _may_describe(name: str, call: Call) -> bool:
     return call.is_authorized(Operation.DESCRIBE, AclResource.TOPIC, name)
 
 

@@ -75,8 +75,8 @@ def _fetch(wanted: OffsetFetchRequestGroup, stable_only: bool, call: Call) -> Of
         result.error_code = ErrorCode.NOT_COORDINATOR
         return result
     offsets = call.broker.classic_groups.offsets
-    known = offsets.of(wanted.group_id)
-    topics = _all_topics(known, call) if wanted.topics is None else wanted.topics
+    committed = offsets.of(wanted.group_id)
+    topics = _all_topics(committed, call) if wanted.topics is None else wanted.topics
     for topic in topics:
         name = topic.name
         if call.version >= _BY_ID_SINCE:
@@ -84,7 +84,7 @@ def _fetch(wanted: OffsetFetchRequestGroup, stable_only: bool, call: Call) -> Of
             name = found.name if found else ""
         rows = []
         for index in topic.partition_indexes:
-            offset = known.get((name, index), _NONE)
+            offset = committed.get((name, index), _NONE)
             code = ErrorCode.NONE
             if not name:
                 code = ErrorCode.UNKNOWN_TOPIC_ID
@@ -99,9 +99,11 @@ def _fetch(wanted: OffsetFetchRequestGroup, stable_only: bool, call: Call) -> Of
     return result
 
 
-def _all_topics(known: dict[TopicPartition, CommittedOffset], call: Call) -> list[OffsetFetchRequestTopics]:
+def _all_topics(
+    committed: dict[TopicPartition, CommittedOffset], call: Call
+) -> list[OffsetFetchRequestTopics]:
     by_topic: dict[str, list[int]] = {}
-    for name, index in sorted(known):
+    for name, index in sorted(committed):
         by_topic.setdefault(name, []).append(index)
     found = []
     for name, indexes in by_topic.items():

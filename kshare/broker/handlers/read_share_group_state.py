@@ -31,16 +31,16 @@ async def handle(request: ReadShareGroupStateRequest, call: Call) -> ReadShareGr
     )
 
 
-def _read(group: str, topic_id: bytes, asked: PartitionData, call: Call) -> PartitionResult:
-    key = group, topic_id, asked.partition
+def _read(group: str, topic_id: bytes, requested: PartitionData, call: Call) -> PartitionResult:
+    key = group, topic_id, requested.partition
     states = call.broker.share_states
     try:
         call.require(Operation.CLUSTER_ACTION, AclResource.CLUSTER, CLUSTER_NAME)
         states.check_node(key, call.node)
-        state = states.read(key, asked.leader_epoch)
+        state = states.read(key, requested.leader_epoch)
     except RequestError as refusal:
         return PartitionResult(
-            asked.partition, error_code=refusal.code, error_message=refusal.message or refusal.code.name
+            requested.partition, error_code=refusal.code, error_message=refusal.message or refusal.code.name
         )
     rows = [StateBatch(*batch) for batch in state.batches]
-    return PartitionResult(asked.partition, 0, None, state.state_epoch, state.start, rows)
+    return PartitionResult(requested.partition, 0, None, state.state_epoch, state.start, rows)

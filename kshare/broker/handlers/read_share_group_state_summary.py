@@ -36,8 +36,8 @@ async def handle(
     )
 
 
-def _summarize(group: str, topic_id: bytes, asked: PartitionData, call: Call) -> PartitionResult:
-    key = group, topic_id, asked.partition
+def _summarize(group: str, topic_id: bytes, requested: PartitionData, call: Call) -> PartitionResult:
+    key = group, topic_id, requested.partition
     states = call.broker.share_states
     try:
         call.require(Operation.CLUSTER_ACTION, AclResource.CLUSTER, CLUSTER_NAME)
@@ -45,8 +45,8 @@ def _summarize(group: str, topic_id: bytes, asked: PartitionData, call: Call) ->
         state = states.summary(key)
     except RequestError as refusal:
         return PartitionResult(
-            asked.partition, error_code=refusal.code, error_message=refusal.message or refusal.code.name
+            requested.partition, error_code=refusal.code, error_message=refusal.message or refusal.code.name
         )
     return PartitionResult(
-        asked.partition, 0, None, state.state_epoch, state.leader_epoch, state.start, state.settled
+        requested.partition, 0, None, state.state_epoch, state.leader_epoch, state.start, state.settled
     )

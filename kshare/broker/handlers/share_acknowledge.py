@@ -42,13 +42,13 @@ def _answer(request: ShareAcknowledgeRequest, call: Call) -> ShareAcknowledgeRes
         )
     owner = request.group_id, request.member_id
     session = call.broker.shares.session_for(owner, request.share_session_epoch, call.connection)
-    said = {
+    acknowledgements = {
         (topic.topic_id, partition.partition_index): partition.acknowledgement_batches
         for topic in request.topics
         for partition in topic.partitions
         if partition.acknowledgement_batches
     }
-    outcomes = settle(call, *owner, said, request.is_renew_ack)
+    outcomes = settle(call, *owner, acknowledgements, request.is_renew_ack)
     if request.share_session_epoch == CLOSE:
         call.broker.shares.end(session, call.node)
     return _response(call, request.group_id, outcomes)
@@ -65,7 +65,7 @@ def _response(
         if refusal is not None:
             data.error_code, data.error_message = refusal.code, refusal.message
             if refusal.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                _tell_leader(call, topic_partition, data, moved)
+                _set_leader(call, topic_partition, data, moved)
         topics.setdefault(topic_id, ShareAcknowledgeTopicResponse(topic_id)).partitions.append(data)
     return ShareAcknowledgeResponse(
         acquisition_lock_timeout_ms=call.broker.configs.group_number(group, _LOCK_MS),
@@ -74,7 +74,7 @@ def _response(
     )
 
 
-def _tell_leader(
+def _set_leader(
     call: Call, topic_partition: TopicIdPartition, data: PartitionData, moved: dict[int, Node]
 ) -> None:
     topic_id, index = topic_partition

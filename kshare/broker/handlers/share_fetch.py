@@ -43,22 +43,22 @@ async def handle(request: ShareFetchRequest, call: Call) -> ShareFetchResponse:
 
 async def _answer(request: ShareFetchRequest, call: Call) -> ShareFetchResponse:
     shares = call.broker.shares
-    said = {
+    requested = {
         (topic.topic_id, partition.partition_index): partition.acknowledgement_batches
         for topic in request.topics
         for partition in topic.partitions
     }
     group, member = str(request.group_id), str(request.member_id)
     call.require(Operation.READ, AclResource.GROUP, group)
-    _check(request, said)
+    _check(request, requested)
     session = shares.session_for((group, member), request.share_session_epoch, call.connection)
-    acks = {each: batches for each, batches in said.items() if batches}
+    acks = {each: batches for each, batches in requested.items() if batches}
     outcomes = settle(call, group, member, acks, request.is_renew_ack)
     if request.share_session_epoch == CLOSE:
         shares.end(session, call.node)
         found: RecordsByPartition = {}
     else:
-        _change(session, request, said)
+        _change(session, request, requested)
         if request.share_acquire_mode not in (_BATCH_OPTIMIZED, _RECORD_LIMIT):
             raise RequestError(
                 ErrorCode.UNKNOWN_SERVER_ERROR, f"unknown acquire mode {request.share_acquire_mode}"
@@ -76,10 +76,10 @@ async def _answer(request: ShareFetchRequest, call: Call) -> ShareFetchResponse:
     return _response(call, session, outcomes, found)
 
 
-def _check(request: ShareFetchRequest, said: Mapping[TopicIdPartition, Batches]) -> None:
+def _check(request: ShareFetchRequest, requested: Mapping[TopicIdPartition, Batches]) -> None:
     if request.group_id is None or not request.member_id:
         raise RequestError(ErrorCode.INVALID_REQUEST, "group id and member id must be set")
-    if request.share_session_epoch == OPEN and any(said.values()):
+    if request.share_session_epoch == OPEN and any(requested.values()):
         raise RequestError(
             ErrorCode.INVALID_REQUEST, "the first request of a session must not acknowledge records"
         )
@@ -89,12 +89,12 @@ def _check(request: ShareFetchRequest, said: Mapping[TopicIdPartition, Batches])
 
 
 def _change(
-    session: ShareSession, request: ShareFetchRequest, said: Mapping[TopicIdPartition, Batches]
+    session: ShareSession, request: ShareFetchRequest, requested: Mapping[TopicIdPartition, Batches]
 ) -> None:
     forgotten = [
         (topic.topic_id, index) for topic in request.forgotten_topics_data for index in topic.partitions
     ]
-    session.change(said, forgotten)
+    session.change(requested, forgotten)
 
 
 def _check_topics(session: ShareSession, call: Call) -> None:
@@ -132,14 +132,14 @@ def _response(
     for topic_partition in dict.fromkeys((*found, *outcomes)):
         result = found.get(topic_partition)
         is_new = session.partitions.get(topic_partition, False) and result is not None
-        if not _has_news(result) and topic_partition not in outcomes and not is_new:
+        if not _has_content(result) and topic_partition not in outcomes and not is_new:
             continue
         if topic_partition in session.partitions:
             session.partitions[topic_partition] = isinstance(result, RequestError)
         data = _partition(topic_partition[1], result, outcomes.get(topic_partition))
         for refusal in (result, outcomes.get(topic_partition)):
             if isinstance(refusal, RequestError) and refusal.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                _tell_leader(call, topic_partition, data, moved)
+                _set_leader(call, topic_partition, data, moved)
         topic = topics.setdefault(topic_partition[0], ShareFetchableTopicResponse(topic_partition[0]))
         topic.partitions.append(data)
     response.responses = list(topics.values())
@@ -147,7 +147,7 @@ def _response(
     return response
 
 
-def _has_news(result: PartitionRecords | RequestError | None) -> bool:
+def _has_content(result: PartitionRecords | RequestError | None) -> bool:
     return isinstance(result, RequestError) or (result is not None and bool(result.acquired))
 
 
@@ -167,7 +167,7 @@ def _partition(
     return data
 
 
-def _tell_leader(
+def _set_leader(
     call: Call, topic_partition: TopicIdPartition, data: PartitionData, moved: dict[int, Node]
 ) -> None:
     """Add the new leader to the response, so that the client needn't request metadata."""

@@ -26,11 +26,11 @@ async def handle(request: SyncGroupRequest, call: Call) -> SyncGroupResponse:
             raise RequestError(ErrorCode.NOT_COORDINATOR)
         group = groups.find(request.group_id)
         member = group.member(request.member_id, request.group_instance_id)
-        for said, known in (
+        for requested, current in (
             (request.protocol_type, group.protocol_type),
             (request.protocol_name, group.protocol),
         ):
-            if said is not None and said != known:
+            if requested is not None and requested != current:
                 raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         group.check_generation(request.generation_id)
         groups.keep_alive(group, member)

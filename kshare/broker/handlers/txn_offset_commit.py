@@ -58,10 +58,10 @@ def _check(request: TxnOffsetCommitRequest, call: Call) -> None:
     if call.broker.cluster.coordinator(_GROUP, request.group_id) is not call.node:
         raise RequestError(ErrorCode.NOT_COORDINATOR)
     transactions = call.broker.transactions
-    known = transactions.find(request.transactional_id, request.producer_id, request.producer_epoch)
+    transaction = transactions.find(request.transactional_id, request.producer_id, request.producer_epoch)
     if call.version >= _IMPLICIT_SINCE:
-        transactions.add(known, [])
-    elif known.state is not TransactionState.ONGOING:
+        transactions.add(transaction, [])
+    elif transaction.state is not TransactionState.ONGOING:
         raise RequestError(ErrorCode.INVALID_TXN_STATE)
     if request.member_id or request.generation_id_or_member_epoch >= 0:
         call.broker.classic_groups.check_commit(

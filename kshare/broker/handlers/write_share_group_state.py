@@ -30,28 +30,28 @@ async def handle(request: WriteShareGroupStateRequest, call: Call) -> WriteShare
     )
 
 
-def _write(group: str, topic_id: bytes, asked: PartitionData, call: Call) -> PartitionResult:
-    key = group, topic_id, asked.partition
+def _write(group: str, topic_id: bytes, written: PartitionData, call: Call) -> PartitionResult:
+    key = group, topic_id, written.partition
     states = call.broker.share_states
     try:
         call.require(Operation.CLUSTER_ACTION, AclResource.CLUSTER, CLUSTER_NAME)
         states.check_node(key, call.node)
-        states.write(key, _said(asked))
+        states.write(key, _update(written))
     except RequestError as refusal:
         return PartitionResult(
-            asked.partition, error_code=refusal.code, error_message=refusal.message or refusal.code.name
+            written.partition, error_code=refusal.code, error_message=refusal.message or refusal.code.name
         )
-    return PartitionResult(asked.partition)
+    return PartitionResult(written.partition)
 
 
-def _said(asked: PartitionData) -> StateUpdate:
+def _update(written: PartitionData) -> StateUpdate:
     return StateUpdate(
-        asked.state_epoch,
-        asked.leader_epoch,
-        asked.start_offset,
-        asked.delivery_complete_count,
+        written.state_epoch,
+        written.leader_epoch,
+        written.start_offset,
+        written.delivery_complete_count,
         tuple(
             StateBatch(row.first_offset, row.last_offset, row.delivery_state, row.delivery_count)
-            for row in asked.state_batches
+            for row in written.state_batches
         ),
     )

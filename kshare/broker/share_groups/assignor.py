@@ -21,12 +21,12 @@ def assign(
     target: dict[str, set[TopicIdPartition]] = {member: set() for member in wanted}
     if not partitions:
         return target
-    sharers = -(-len(members) // len(partitions))
-    share = -(-len(partitions) * sharers // len(members))
+    members_per_partition = -(-len(members) // len(partitions))
+    partitions_per_member = -(-len(partitions) * members_per_partition // len(members))
     holders = dict.fromkeys(partitions, 0)
     for member in members:
         for partition in sorted(current.get(member, set()) & wanted[member]):
-            if len(target[member]) < share and holders[partition] < sharers:
+            if len(target[member]) < partitions_per_member and holders[partition] < members_per_partition:
                 target[member].add(partition)
                 holders[partition] += 1
     for member in members:
@@ -36,6 +36,6 @@ def assign(
             holders[partition] += 1
     for partition in partitions:
         if not holders[partition]:
-            able = [member for member in members if partition in wanted[member]]
-            target[min(able, key=lambda each: len(target[each]))].add(partition)
+            subscribers = [member for member in members if partition in wanted[member]]
+            target[min(subscribers, key=lambda each: len(target[each]))].add(partition)
     return target

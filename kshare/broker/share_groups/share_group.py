@@ -101,9 +101,9 @@ class ShareGroup:
         return member
 
     def heartbeat(
-        self, heartbeat_request: Heartbeat, known: Mapping[str, tuple[bytes, int]], now: int, interval: int
+        self, heartbeat_request: Heartbeat, existing: Mapping[str, tuple[bytes, int]], now: int, interval: int
     ) -> HeartbeatResult:
-        """`known` are all existing topics. The caller has checked that the member may join."""
+        """`existing` are all existing topics. The caller has checked that the member may join."""
         member = self.members.get(heartbeat_request.member_id)
         is_changed = member is None
         if member is None:
@@ -111,7 +111,7 @@ class ShareGroup:
                 heartbeat_request.member_id, heartbeat_request.client_id, heartbeat_request.host
             )
         is_changed |= self._update(member, heartbeat_request)
-        metadata = {topic: known[topic] for topic in sorted(self.topics) if topic in known}
+        metadata = {topic: existing[topic] for topic in sorted(self.topics) if topic in existing}
         is_changed |= metadata != self._metadata
         self._metadata = metadata
         if is_changed or (self.epoch == self.assignment_epoch and self._is_readier_than_assigned()):
@@ -149,12 +149,12 @@ class ShareGroup:
             member.assigned = self._target.get(member.id, set())
         topic_ids = {self._metadata[topic][0] for topic in member.topics if topic in self._metadata}
         member.assigned = {each for each in member.assigned if each[0] in topic_ids}
-        is_told = (
+        is_sent = (
             heartbeat_request.epoch == JOIN
             or heartbeat_request.topics is not None
             or member.assigned != before
         )
-        return HeartbeatResult(member.epoch, set(member.assigned) if is_told else None)
+        return HeartbeatResult(member.epoch, set(member.assigned) if is_sent else None)
 
     def _assign(self, now: int) -> None:
         wanted = {member.id: self._open_to(member.topics) for member in self.members.values()}

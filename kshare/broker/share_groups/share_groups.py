@@ -70,19 +70,19 @@ class ShareGroups:
         if heartbeat_request.epoch == LEAVE:
             return self._leave(self.find(group_id), heartbeat_request)
         if heartbeat_request.epoch != 0:
-            group = self._joined(group_id)
+            group = self._find_existing(group_id)
             group.check(heartbeat_request)
         else:
             group = self.find_or_make(group_id)
             self._check_room(group, heartbeat_request.member_id)
         now = self._clock.now()
-        known = {topic.name: (topic.id, len(topic.partitions)) for topic in self._cluster.topics.values()}
+        existing = {topic.name: (topic.id, len(topic.partitions)) for topic in self._cluster.topics.values()}
         interval = self._configs.group_number(group_id, "share.assignment.interval.ms")
-        answer = group.heartbeat(heartbeat_request, known, now, interval)
+        answer = group.heartbeat(heartbeat_request, existing, now, interval)
         self._keep_alive(group, group.members[heartbeat_request.member_id], now)
         if self._initialize(group) and not interval:
             # Without an interval, a member gets newly ready partitions in this response already.
-            answer = group.heartbeat(heartbeat_request, known, now, interval)
+            answer = group.heartbeat(heartbeat_request, existing, now, interval)
         return answer
 
     def find_or_make(self, group_id: str) -> ShareGroup:
@@ -90,7 +90,7 @@ class ShareGroups:
         self.check_kind(group_id)
         return self._by_id.setdefault(group_id, ShareGroup(group_id))
 
-    def _joined(self, group_id: str) -> ShareGroup:
+    def _find_existing(self, group_id: str) -> ShareGroup:
         """The group of a member that has joined. If there is none, Kafka's message is a different one."""
         if self._groups.kind_of(group_id) is None:
             raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
@@ -126,11 +126,11 @@ class ShareGroups:
         return HeartbeatResult(LEAVE, None)
 
     def _check_room(self, group: ShareGroup, member_id: str) -> None:
-        most = self._configs.broker_number("group.share.max.size")
-        if member_id not in group.members and len(group.members) >= most:
+        max_size = self._configs.broker_number("group.share.max.size")
+        if member_id not in group.members and len(group.members) >= max_size:
             raise RequestError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"The share group has reached its maximum capacity of {most} members.",
+                f"The share group has reached its maximum capacity of {max_size} members.",
             )
 
     def _keep_alive(self, group: ShareGroup, member: ShareMember, now: int) -> None:

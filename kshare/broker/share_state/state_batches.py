@@ -25,39 +25,39 @@ class StateBatch(NamedTuple):
         return self.deliveries, self.state
 
 
-def combine(known: Iterable[StateBatch], said: Iterable[StateBatch], start: int) -> list[StateBatch]:
+def combine(stored: Iterable[StateBatch], written: Iterable[StateBatch], start: int) -> list[StateBatch]:
     """Ascending batches without overlaps and without offsets before `start`."""
-    together = (*known, *_walk(list(said)))
-    return _walk([_cut(batch, start) for batch in together if batch.last >= start or start < 0])
+    combined = (*stored, *_walk(list(written)))
+    return _walk([_cut(batch, start) for batch in combined if batch.last >= start or start < 0])
 
 
 def _walk(waiting: list[StateBatch]) -> list[StateBatch]:
     waiting.sort(key=_order)
     done: list[StateBatch] = []
     while waiting:
-        here = waiting.pop(0)
+        earlier = waiting.pop(0)
         if not waiting:
-            done.append(here)
+            done.append(earlier)
             break
-        there = waiting[0]
-        is_same = here.weight == there.weight
-        if here.last + 1 < there.first or (here.last < there.first and not is_same):
-            done.append(here)
+        later = waiting[0]
+        is_same = earlier.weight == later.weight
+        if earlier.last + 1 < later.first or (earlier.last < later.first and not is_same):
+            done.append(earlier)
             continue
         waiting.pop(0)
-        for piece in _merged(here, there, is_same):
+        for piece in _merged(earlier, later, is_same):
             insort(waiting, piece, key=_order)
     return done
 
 
-def _merged(here: StateBatch, there: StateBatch, is_same: bool) -> list[StateBatch]:
-    """Merge two overlapping batches; `here` doesn't begin after `there`."""
+def _merged(earlier: StateBatch, later: StateBatch, is_same: bool) -> list[StateBatch]:
+    """Merge two overlapping batches; `earlier` doesn't begin after `later`."""
     if is_same:
-        return [here._replace(last=max(here.last, there.last))]
-    if there.weight > here.weight:
-        pieces = [here._replace(last=there.first - 1), there, here._replace(first=there.last + 1)]
+        return [earlier._replace(last=max(earlier.last, later.last))]
+    if later.weight > earlier.weight:
+        pieces = [earlier._replace(last=later.first - 1), later, earlier._replace(first=later.last + 1)]
     else:
-        pieces = [here, there._replace(first=here.last + 1)]
+        pieces = [earlier, later._replace(first=earlier.last + 1)]
     return [piece for piece in pieces if piece.first <= piece.last]
 
 

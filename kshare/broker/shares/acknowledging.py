@@ -63,9 +63,9 @@ def read_ranges(batches: Batches, may_renew: bool) -> list[AckRange]:
             raise _malformed(
                 f"{len(kinds)} acknowledgement types: expected one for all offsets or one for each"
             )
-        most = AckType.RENEW if may_renew else AckType.REJECT
-        if any(kind > most for kind in kinds):
-            raise _malformed(f"acknowledgement types must be between {AckType.GAP} and {most} (inclusive)")
+        highest = AckType.RENEW if may_renew else AckType.REJECT
+        if any(kind > highest for kind in kinds):
+            raise _malformed(f"acknowledgement types must be between {AckType.GAP} and {highest} (inclusive)")
         ranges.append(AckRange(batch.first_offset, batch.last_offset, tuple(_KINDS[kind] for kind in kinds)))
     return ranges
 

@@ -37,7 +37,7 @@ def acquire_new(
     member: str,
     spans: Sequence[BatchBounds],
     wanted: BatchBounds,
-    most: int,
+    max_records: int,
     batch_size: int,
     is_strict: bool,
     lock_until: int,
@@ -45,13 +45,13 @@ def acquire_new(
     """Acquires records for the first time, from the log's batches in `spans`."""
     first = max(wanted[0], window.start)
     last = wanted[1]
-    if last - first + 1 > most:
-        last = min(last, next((end for _, end in spans if end >= first + most - 1), last))
+    if last - first + 1 > max_records:
+        last = min(last, next((end for _, end in spans if end >= first + max_records - 1), last))
     acquired: list[AcquiredRecords] = []
     for piece in _pieces(spans, first, last, batch_size, is_strict):
         batch = InFlightBatch(*piece, Delivery())
         window.add(batch)
-        surplus = piece[1] - (first + most - 1) if is_strict else 0
+        surplus = piece[1] - (first + max_records - 1) if is_strict else 0
         if surplus <= 0:
             batch.whole.acquire(member, lock_until)
             acquired.append(AcquiredRecords(*piece, 1))
@@ -87,37 +87,42 @@ def acquire_known(
     batch: InFlightBatch,
     member: str,
     wanted: BatchBounds,
-    most: int,
+    max_records: int,
     is_strict: bool,
     limits: GroupLimits,
     lock_until: int,
 ) -> list[AcquiredRecords]:
     """Acquire the available records of a batch that was acquired before."""
     is_covered = wanted[0] <= batch.first and wanted[1] >= batch.last
-    fits = not is_strict or batch.size <= most
+    fits = not is_strict or batch.size <= max_records
     if batch.records is None:
         if batch.whole.state is not RecordState.AVAILABLE:
             return []
         if is_covered and fits and not is_suspicious(batch, wanted, limits):
             batch.whole.acquire(member, lock_until)
             return [AcquiredRecords(batch.first, batch.last, batch.whole.count)]
-    return _acquire_some(batch, member, wanted, most if is_strict else batch.size, limits, lock_until)
+    return _acquire_some(batch, member, wanted, max_records if is_strict else batch.size, limits, lock_until)
 
 
 def _acquire_some(
-    batch: InFlightBatch, member: str, wanted: BatchBounds, most: int, limits: GroupLimits, lock_until: int
+    batch: InFlightBatch,
+    member: str,
+    wanted: BatchBounds,
+    max_records: int,
+    limits: GroupLimits,
+    lock_until: int,
 ) -> list[AcquiredRecords]:
     acquired: list[AcquiredRecords] = []
     taken = 0
     batch.split()
     for offset, _, delivery in batch.runs_between(*wanted):
-        if taken >= most:
+        if taken >= max_records:
             break
         if delivery.state is not RecordState.AVAILABLE:
             continue
         count = delivery.count
-        is_wary = limits.is_suspicious_count(count)
-        if is_wary and limits.is_last(count) and taken:
+        is_throttled = limits.is_suspicious_count(count)
+        if is_throttled and limits.is_last(count) and taken:
             break
         delivery.acquire(member, lock_until)
         taken += 1
@@ -126,6 +131,6 @@ def _acquire_some(
             before.last = offset
         else:
             acquired.append(AcquiredRecords(offset, offset, delivery.count))
-        if is_wary and taken == limits.max_records_with(count, batch.size):
+        if is_throttled and taken == limits.max_records_with(count, batch.size):
             break
     return acquired

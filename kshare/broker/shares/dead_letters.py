@@ -44,8 +44,8 @@ class DeadLetters:
 
     def write_copies(self, group: str, origin: Partition, archived: Sequence[ArchivedRange]) -> None:
         """Write all dead letters in one batch. Does nothing if the group has no usable dead-letter topic."""
-        grave = self._target_partition(group, origin)
-        if grave is None:
+        dead_letter_partition = self._target_partition(group, origin)
+        if dead_letter_partition is None:
             return
         records = self._records(origin, archived) if self._copies(group) else {}
         now = self._clock.now()
@@ -60,8 +60,11 @@ class DeadLetters:
                     headers=_headers(group, origin, offset, each),
                 )
         try:
-            grave.log.append(
-                bytes(builder.build()), now=now, leader_epoch=grave.leader_epoch, from_client=False
+            dead_letter_partition.log.append(
+                bytes(builder.build()),
+                now=now,
+                leader_epoch=dead_letter_partition.leader_epoch,
+                from_client=False,
             )
         except RequestError:
             return  # As in real brokers: what can't be written is archived without a dead letter.

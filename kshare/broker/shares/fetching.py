@@ -60,7 +60,7 @@ class ShareFetching:
         try:
             return await self._wait_for_records(self._call.now + self._parameters.max_wait_ms)
         finally:
-            self._pass_on()
+            self._wake_next()
 
     async def _wait_for_records(self, deadline: int) -> RecordsByPartition:
         while True:
@@ -74,7 +74,7 @@ class ShareFetching:
                 continue
             if not self._leaders:
                 return self._found
-            self._pass_on()
+            self._wake_next()
             if not await self._call.wait(self._signals(), deadline):
                 break
         if self._call.connection.is_open:
@@ -127,34 +127,36 @@ class ShareFetching:
         """
         moved = [leader for leader in self._leaders.values() if leader.follow_log()]
         part = self._parameters.max_bytes // max(len(self._leaders), 1)
-        looked = {
+        readable_batches = {
             topic_partition: ReadableBatches([], False)
             if moved
             else leader.look(part, self._parameters.max_records)
             for topic_partition, leader in self._leaders.items()
         }
-        size = sum(batch.size for look in looked.values() for batch in look.batches)
+        size = sum(batch.size for readable in readable_batches.values() for batch in readable.batches)
         is_enough = (
-            is_last or size >= self._parameters.min_bytes or any(look.has_more for look in looked.values())
+            is_last
+            or size >= self._parameters.min_bytes
+            or any(readable.has_more for readable in readable_batches.values())
         )
-        left = self._parameters.max_records if is_enough else 0
+        remaining = self._parameters.max_records if is_enough else 0
         has_available = False
-        for topic_partition, look in looked.items():
+        for topic_partition, readable in readable_batches.items():
             handout = PartitionRecords([], [])
-            if left > 0 and look.batches:
+            if remaining > 0 and readable.batches:
                 handout = self._leaders[topic_partition].acquire(
                     self._session.member,
-                    look.batches,
-                    left,
+                    readable.batches,
+                    remaining,
                     self._parameters.batch_size,
                     self._parameters.is_strict,
                 )
-                left -= sum(each.size for each in handout.acquired)
+                remaining -= sum(each.size for each in handout.acquired)
             has_available |= bool(handout.acquired) or handout.has_skipped
             self._found[topic_partition] = handout
         return has_available or bool(moved)
 
-    def _pass_on(self) -> None:
+    def _wake_next(self) -> None:
         """Wake another fetch, for records that this one left."""
         for leader in self._leaders.values():
             leader.wake_next()

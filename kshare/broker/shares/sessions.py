@@ -71,11 +71,13 @@ class ShareSessions:
     def find(self, owner: SessionKey) -> ShareSession | None:
         return self._by_owner.get(owner)
 
-    def open(self, owner: SessionKey, connection: int, most: int) -> ShareSession:
+    def open(self, owner: SessionKey, connection: int, max_sessions: int) -> ShareSession:
         """A new session. It replaces an old one of the same owner, whose records stay acquired."""
         self._by_owner.pop(owner, None)
-        if len(self._by_owner) >= most:
-            raise RequestError(ErrorCode.SHARE_SESSION_LIMIT_REACHED, f"{most} share sessions is the limit")
+        if len(self._by_owner) >= max_sessions:
+            raise RequestError(
+                ErrorCode.SHARE_SESSION_LIMIT_REACHED, f"{max_sessions} share sessions is the limit"
+            )
         session = self._by_owner[owner] = ShareSession(owner, connection)
         return session
 

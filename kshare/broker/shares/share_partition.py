@@ -107,10 +107,10 @@ class Change:
 class SharePartition:
     """The state of one partition for one group, at its leader."""
 
-    def __init__(self, start: int, known: Iterable[StateBatch] = ()) -> None:
-        """`known` are stored states. Offsets between them were acquired before, and are available."""
+    def __init__(self, start: int, stored: Iterable[StateBatch] = ()) -> None:
+        """`stored` are stored states. Offsets between them were acquired before, and are available."""
         self.window = Window(start)
-        for row in sorted(known, key=lambda row: row.first):
+        for row in sorted(stored, key=lambda row: row.first):
             first = max(row.first, start)
             if row.last < first:
                 continue
@@ -136,7 +136,7 @@ class SharePartition:
         member: str,
         spans: Sequence[BatchBounds],
         *,
-        most: int,
+        max_records: int,
         batch_size: int,
         is_strict: bool,
         limits: GroupLimits,
@@ -144,20 +144,20 @@ class SharePartition:
     ) -> list[AcquiredRecords]:
         """Acquire records of what was read at `window.next_available()`; `spans` are the log's batches."""
         window = self.window
-        if not spans or most <= 0:
+        if not spans or max_records <= 0:
             return []
         lock_until = now + limits.lock_ms
         last = spans[-1][1]
-        room = min(most, limits.in_flight - window.count)
-        if room <= 0:
+        remaining = min(max_records, limits.in_flight - window.count)
+        if remaining <= 0:
             begin = window.next_available()
             if begin >= window.end:
                 return []
-            room, last = min(most, window.end - begin), window.end - 1
+            remaining, last = min(max_records, window.end - begin), window.end - 1
         acquired: list[AcquiredRecords] = []
         position = max(spans[0][0], window.start)
         for batch in window.between(position, last):
-            if room <= 0:
+            if remaining <= 0:
                 return acquired
             if batch.first > position:
                 taken = acquire_new(
@@ -165,27 +165,27 @@ class SharePartition:
                     member,
                     spans,
                     (position, batch.first - 1),
-                    room,
+                    remaining,
                     batch_size,
                     is_strict,
                     lock_until,
                 )
                 acquired += taken
-                room -= sum(each.size for each in taken)
-                if room <= 0:
+                remaining -= sum(each.size for each in taken)
+                if remaining <= 0:
                     return acquired
-            is_wary = is_suspicious(batch, (position, last), limits)
-            if is_wary and acquired:
+            is_throttled = is_suspicious(batch, (position, last), limits)
+            if is_throttled and acquired:
                 return acquired
-            taken = acquire_known(batch, member, (position, last), room, is_strict, limits, lock_until)
+            taken = acquire_known(batch, member, (position, last), remaining, is_strict, limits, lock_until)
             acquired += taken
-            room -= sum(each.size for each in taken)
-            if is_wary:
+            remaining -= sum(each.size for each in taken)
+            if is_throttled:
                 return acquired
             position = max(position, batch.last + 1)
-        if room > 0 and position <= last and position >= window.end:
+        if remaining > 0 and position <= last and position >= window.end:
             acquired += acquire_new(
-                window, member, spans, (position, last), room, batch_size, is_strict, lock_until
+                window, member, spans, (position, last), remaining, batch_size, is_strict, lock_until
             )
         return acquired
 

@@ -60,29 +60,30 @@ class SharePartitionLeader:
         group: str,
         partition: Partition,
         parts: ShareContext,
-        give_up: Callable[[SharePartitionLeader], None],
+        on_drop: Callable[[SharePartitionLeader], None],
     ) -> None:
         self.group = group
         self.partition = partition
         self.available = WakeOne()
         """Fires for one waiting fetch after the other if there are records, and for all on `give_up`."""
         self._parts = parts
-        self._give_up = give_up
+        self._on_drop = on_drop
         self._leader_epoch = partition.leader_epoch
         self._timer: Timer | None = None
         self._limits: tuple[int, GroupLimits] | None = None
         """The limits, and the version of the configuration that they are from."""
         self.key = (group, partition.topic.id, partition.index)
         try:
-            known = parts.states.read(self.key, self._leader_epoch)
+            stored = parts.states.read(self.key, self._leader_epoch)
         except RequestError as refusal:
-            raise _for_members(refusal) from None
-        self.state_epoch = known.state_epoch
-        start = known.start
+            raise _as_client_error(refusal) from None
+        self.state_epoch = stored.state_epoch
+        start = stored.start
         if start == UNKNOWN_START:
             start = initial_start_offset(parts.configs, group, partition.log, parts.clock.now())
         self.shared = SharePartition(
-            max(start, 0), [KnownBatch(b.first, b.last, _state(b.state), b.deliveries) for b in known.batches]
+            max(start, 0),
+            [KnownBatch(b.first, b.last, _state(b.state), b.deliveries) for b in stored.batches],
         )
         partition.log.appended.listen(self.offer)
 
@@ -134,8 +135,8 @@ class SharePartitionLeader:
         if self.available.is_awaited and self.has_available():
             self.available.wake_next()
 
-    def look(self, max_bytes: int, most: int) -> ReadableBatches:
-        """What a fetch of at most `most` records would read now. Empty if no records can be acquired."""
+    def look(self, max_bytes: int, max_records: int) -> ReadableBatches:
+        """What a fetch of at most `max_records` records would read now. Empty if no records can be acquired."""
         if not self.shared.can_acquire(self.limits):
             return ReadableBatches([], False)
         log, window = self.partition.log, self.shared.window
@@ -143,18 +144,18 @@ class SharePartitionLeader:
         end = log.readable_end(self.is_committed_only)
         if begin >= end:
             return ReadableBatches([], False)
-        bound = min(end, max(begin, window.end) + most)
+        bound = min(end, max(begin, window.end) + max_records)
         return ReadableBatches(log.read(begin, max_bytes, bound).batches, bound < end)
 
     def acquire(
-        self, member: str, batches: Sequence[StoredBatch], most: int, batch_size: int, is_strict: bool
+        self, member: str, batches: Sequence[StoredBatch], max_records: int, batch_size: int, is_strict: bool
     ) -> PartitionRecords:
         """Acquire records in the batches that `look` has just returned."""
         limits = self.limits
         acquired = self.shared.acquire(
             member,
             [(batch.base_offset, batch.last_offset) for batch in batches],
-            most=most,
+            max_records=max_records,
             batch_size=batch_size,
             is_strict=is_strict,
             limits=limits,
@@ -178,7 +179,7 @@ class SharePartitionLeader:
         """Archive the batches of aborted transactions, and return the other acquired records."""
         log = self.partition.log
         aborted = log.aborted_between(batches[0].base_offset, batches[-1].last_offset + 1)
-        gone = [
+        archived = [
             (batch.base_offset, batch.last_offset)
             for batch in batches
             if batch.is_transactional
@@ -189,11 +190,11 @@ class SharePartitionLeader:
                 for each in aborted
             )
         ]
-        if not gone:
+        if not archived:
             return acquired
         held = [
             (max(first, each.first), min(last, each.last))
-            for first, last in gone
+            for first, last in archived
             for each in acquired
             if first <= each.last and last >= each.first
         ]
@@ -202,7 +203,7 @@ class SharePartitionLeader:
             ranges = [AckRange(first, last, (AckType.GAP,)) for first, last in held]
             change = self.shared.acknowledge(member, ranges, self.limits)
             self.shared.apply(change, self._parts.clock.now(), self.limits)
-        return [piece for each in acquired for piece in _minus(each, held)]
+        return [piece for each in acquired for piece in _without(each, held)]
 
     # --- settling
 
@@ -212,24 +213,24 @@ class SharePartitionLeader:
         for each in ranges:
             size = each.last - each.first + 1
             for kind in each.kinds:
-                said = size if len(each.kinds) == 1 else 1
-                self._parts.counters.acknowledged[self.group, kind.name.lower()] += said
+                count = size if len(each.kinds) == 1 else 1
+                self._parts.counters.acknowledged[self.group, kind.name.lower()] += count
 
     def release(self, member: str) -> None:
         """Release all records of a member whose session has ended."""
         change = self.shared.release(member, self.limits)
         self._parts.counters.sessions_ended[self.group] += change.size
-        self._commit_anyway(change)
+        self._commit_unwritten(change)
 
     def _expire(self) -> None:
         self._timer = None
         change = self.shared.expire(self._parts.clock.now(), self.limits)
         if change.settled:
             self._parts.counters.lock_timeouts[self.group] += change.size
-            self._commit_anyway(change)
+            self._commit_unwritten(change)
         self._arm()
 
-    def _commit_anyway(self, change: Change) -> None:
+    def _commit_unwritten(self, change: Change) -> None:
         """Release records even if the change can't be written, because no request waits for the result."""
         try:
             self._commit(change)
@@ -250,20 +251,20 @@ class SharePartitionLeader:
 
     def _write(self, change: Change) -> None:
         window, rows = self.shared.window, change.batches
-        newly = sum(row.last - row.first + 1 for row in rows if row.state.is_final)
-        said = StateUpdate(
+        newly_settled = sum(row.last - row.first + 1 for row in rows if row.state.is_final)
+        update = StateUpdate(
             self.state_epoch,
             self._leader_epoch,
             window.start,
-            window.settled_count() + newly,
+            window.settled_count() + newly_settled,
             tuple(StateBatch(row.first, row.last, row.state, row.count) for row in rows),
         )
         try:
-            self._parts.states.write(self.key, said)
+            self._parts.states.write(self.key, update)
         except RequestError as refusal:
             if refusal.code in (ErrorCode.FENCED_STATE_EPOCH, ErrorCode.FENCED_LEADER_EPOCH):
                 self.give_up()
-            raise _for_members(refusal) from None
+            raise _as_client_error(refusal) from None
 
     # --- the lock timer, and the end
 
@@ -284,11 +285,11 @@ class SharePartitionLeader:
             self._timer.cancel()
             self._timer = None
         self.partition.log.appended.forget(self.offer)
-        self._give_up(self)
+        self._on_drop(self)
         self.available.fire_all()
 
 
-def _for_members(refusal: RequestError) -> RequestError:
+def _as_client_error(refusal: RequestError) -> RequestError:
     return RequestError(_AFTER_WRITE.get(refusal.code, refusal.code), refusal.message)
 
 
@@ -296,10 +297,10 @@ def _state(number: int) -> RecordState:
     return RecordState(number) if number in RecordState._value2member_map_ else RecordState.ARCHIVED
 
 
-def _minus(acquired: AcquiredRecords, gone: Sequence[tuple[int, int]]) -> list[AcquiredRecords]:
-    """`acquired` without the ranges in `gone`, which ascend."""
+def _without(acquired: AcquiredRecords, excluded: Sequence[tuple[int, int]]) -> list[AcquiredRecords]:
+    """`acquired` without the ranges in `excluded`, which ascend."""
     pieces, first = [], acquired.first
-    for begin, end in gone:
+    for begin, end in excluded:
         if end < first or begin > acquired.last:
             continue
         if begin > first:

@@ -172,6 +172,6 @@ def _line(group: str, partition: TopicPartition, offset: CommittedOffset | None)
 
 def _replace(path: Path, content: bytes) -> None:
     """Replace a file atomically: it always has either the old or the new content."""
-    beside = path.with_name(path.name + ".new")
-    beside.write_bytes(content)
-    beside.replace(path)
+    new_path = path.with_name(path.name + ".new")
+    new_path.write_bytes(content)
+    new_path.replace(path)

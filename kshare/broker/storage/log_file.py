@@ -30,18 +30,18 @@ class LogFile:
         if not self.path.exists():
             return
         data = self.path.read_bytes()
-        good = 0
+        valid = 0
         try:
             for batch in read_batches(data):
                 if crc32c(batch.view[header.CHECKSUM_BEHIND :]) != batch.checksum:
                     break
                 yield stored_batch(batch)
-                good += batch.size
+                valid += batch.size
         except CorruptBatchError:
             pass
-        if good < len(data):
-            os.truncate(self.path, good)
-        self.size = good
+        if valid < len(data):
+            os.truncate(self.path, valid)
+        self.size = valid
 
     def append(self, batch: StoredBatch) -> None:
         """Write a batch. After an OSError, nothing of it is in the file."""
@@ -59,12 +59,12 @@ class LogFile:
     def rewrite(self, batches: Iterator[StoredBatch]) -> None:
         """Replace the file atomically with one that has only these batches."""
         self.close()
-        beside = self.path.with_suffix(".new")
-        with beside.open("wb") as out:
+        new_path = self.path.with_suffix(".new")
+        with new_path.open("wb") as out:
             for batch in batches:
                 out.write(batch.data)
             self.size = out.tell()
-        beside.replace(self.path)
+        new_path.replace(self.path)
 
     def delete(self) -> None:
         self.close()

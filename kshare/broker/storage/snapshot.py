@@ -50,8 +50,8 @@ def from_json(broker: Broker, state: dict[str, Any]) -> None:
     broker.cluster.cluster_id = state["cluster_id"]
     for each in state["configs"]:
         resource = Resource[each["of"]]
-        known = {name: value for name, value in each["values"].items() if name in TABLES[resource]}
-        broker.configs.chosen[resource, each["name"]] = known
+        valid = {name: value for name, value in each["values"].items() if name in TABLES[resource]}
+        broker.configs.chosen[resource, each["name"]] = valid
     for kept in state["topics"]:
         partitions = [(each["epoch"] + 1, each["replicas"], each["start"]) for each in kept["partitions"]]
         broker.cluster.restore_topic(kept["name"], bytes.fromhex(kept["id"]), partitions)

@@ -23,9 +23,9 @@ _LINE = re.compile(r"\s*([^\s:=]+)\s*[:=\s]\s*(.*)")
 
 
 class Cluster:
-    def __init__(self, server: str | None, properties: Path | None, said: Iterable[str] = ()) -> None:
-        """`said` are properties from the command line (name=value); they override those in the file."""
-        self.options: dict[str, Any] = {**_options(server, properties, said)}
+    def __init__(self, server: str | None, properties: Path | None, overrides: Iterable[str] = ()) -> None:
+        """`overrides` are properties from the command line (name=value); they override those in the file."""
+        self.options: dict[str, Any] = {**_options(server, properties, overrides)}
 
     @property
     def settings(self) -> NetSettings:
@@ -52,10 +52,10 @@ class Cluster:
         return anyio.run(live)
 
 
-def _options(server: str | None, properties: Path | None, said: Iterable[str]) -> dict[str, str]:
+def _options(server: str | None, properties: Path | None, overrides: Iterable[str]) -> dict[str, str]:
     """The connection options, under Kafka's names."""
     options = read_properties(properties) if properties else {}
-    options |= _named(said)
+    options |= _named(overrides)
     if server:
         options[_SERVERS] = server
     if not options.get(_SERVERS):
@@ -63,19 +63,19 @@ def _options(server: str | None, properties: Path | None, said: Iterable[str]) -
     return options
 
 
-def _named(said: Iterable[str]) -> dict[str, str]:
-    found = {}
-    for one in said:
+def _named(overrides: Iterable[str]) -> dict[str, str]:
+    properties = {}
+    for one in overrides:
         name, equals, value = one.partition("=")
         if not equals or not name:
             raise Failure(f"{one!r} should be name=value")
-        found[name] = value
-    return found
+        properties[name] = value
+    return properties
 
 
 def read_properties(path: Path) -> dict[str, str]:
     """Parse Java's properties format as Kafka uses it: names, values, comments, lines continued with a backslash."""
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     try:
         text = re.sub(r"\\\r?\n\s*", "", path.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
@@ -86,5 +86,5 @@ def read_properties(path: Path) -> dict[str, str]:
         match = _LINE.fullmatch(line)
         if match is None:
             raise Failure(f"{path}, line {number}: expected name=value")
-        found[match[1]] = match[2].strip()
-    return found
+        properties[match[1]] = match[2].strip()
+    return properties

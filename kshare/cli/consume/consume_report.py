@@ -48,8 +48,8 @@ class ConsumeReport:
         return self.shown + self.unreadable
 
     def text(self) -> str:
-        said = ", ".join(f"{count} {PAST[word]}" for word, count in self.words.items())
-        return f"{counted(self.shown, 'record')} shown{f': {said}' if said else ''}"
+        counts = ", ".join(f"{count} {PAST[word]}" for word, count in self.words.items())
+        return f"{counted(self.shown, 'record')} shown{f': {counts}' if counts else ''}"
 
     def problem(self) -> str | None:
         problems = [

@@ -25,30 +25,30 @@ def form(
     is_interactive: bool,
 ) -> RecordFormat:
     """The output format. Deserializers apply to all formats."""
-    given = read_properties(file) if file else {}
-    given |= {name: said or "" for name, said in settings(properties).items()}
+    named_values = read_properties(file) if file else {}
+    named_values |= {name: written or "" for name, written in settings(properties).items()}
     readers = Readers.of(
-        key or given.get("key.deserializer"),
-        value or given.get("value.deserializer"),
-        given.get("headers.deserializer"),
+        key or named_values.get("key.deserializer"),
+        value or named_values.get("value.deserializer"),
+        named_values.get("headers.deserializer"),
     )
     chosen = [
         name
         for name, is_on in (
             ("--format", text is not None),
             ("--json", is_json),
-            ("--formatter-property", given),
+            ("--formatter-property", named_values),
         )
         if is_on
     ]
-    if len(chosen) > 1 and any(name.startswith("print.") for name in given):
+    if len(chosen) > 1 and any(name.startswith("print.") for name in named_values):
         raise typer.BadParameter(f"{' and '.join(chosen)} exclude each other")
     if text is not None and is_json:
         raise typer.BadParameter("--format and --json exclude each other")
     if text is not None:
-        return FormatString(text, readers, given.get("null.literal", "null"))
+        return FormatString(text, readers, named_values.get("null.literal", "null"))
     if is_json:
         return JsonFormat(readers)
-    if is_interactive and not given:
+    if is_interactive and not named_values:
         return FormatString(_TO_DECIDE_ON, readers)
-    return KafkaFormat(given, readers)
+    return KafkaFormat(named_values, readers)

@@ -43,8 +43,8 @@ async def explain_no_records(config: ConsumerConfig) -> str | None:
 
 
 async def _why(router: Router, group: str, topics: list[str], *, can_reset: bool) -> str:
-    told = await offsets.share_group_offsets(router, group, dict.fromkeys(topics))
-    rows = (await ProgressReader(router).read({group: told}))[group]
+    group_offsets = await offsets.share_group_offsets(router, group, dict.fromkeys(topics))
+    rows = (await ProgressReader(router).read({group: group_offsets}))[group]
     lost = [removed(row) for row in rows if row.removed]
     full = [full_window(row) for row in rows if row.is_window_full]
     if full:

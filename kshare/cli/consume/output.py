@@ -104,5 +104,6 @@ def _harmless(data: bytes) -> bytes:
     """Replace control characters, so that data can't move the cursor or set the title."""
     text = data.decode("utf-8", "replace")
     return "".join(
-        sign if sign.isprintable() or sign in "\n\t" else "\N{REPLACEMENT CHARACTER}" for sign in text
+        character if character.isprintable() or character in "\n\t" else "\N{REPLACEMENT CHARACTER}"
+        for character in text
     ).encode("utf-8", "replace")

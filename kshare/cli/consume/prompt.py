@@ -59,8 +59,8 @@ class Prompt:
 
     async def _renew(self, record: ShareRecord) -> str:
         if not self._consumer.can_renew:
-            left = max(0.0, record.lease_deadline - anyio.current_time())
-            return f"this broker can't renew locks (Kafka 4.2 and later can): {left:.0f} s are left"
+            remaining = max(0.0, record.lease_deadline - anyio.current_time())
+            return f"this broker can't renew locks (Kafka 4.2 and later can): {remaining:.0f} s are left"
         try:
             record.renew()
             results = await self._consumer.commit()

@@ -78,8 +78,8 @@ class Readers:
 
     def bytes_of(self, record: PrintableRecord, part: str, data: bytes) -> bytes:
         """The bytes to print."""
-        said = self.read(record, part, data)
-        return said if isinstance(said, bytes) else text_of(said).encode("utf-8", "replace")
+        value = self.read(record, part, data)
+        return value if isinstance(value, bytes) else text_of(value).encode("utf-8", "replace")
 
 
 class JsonFormat:
@@ -96,20 +96,20 @@ class JsonFormat:
             "timestamp": record.timestamp,
             "timestamp_type": "log_append" if record.has_append_time else "create",
             "delivery_count": record.delivery_count,
-            "headers": [[name, self._say(record, "headers", data)] for name, data in record.headers],
-            "key": self._say(record, "key", record.key),
-            "value": self._say(record, "value", record.value),
+            "headers": [[name, self._json_value(record, "headers", data)] for name, data in record.headers],
+            "key": self._json_value(record, "key", record.key),
+            "value": self._json_value(record, "value", record.value),
         }
         return json.dumps(form, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
-    def _say(self, record: PrintableRecord, part: str, data: bytes | None) -> Any:
-        said = None if data is None else self._readers.read(record, part, data)
-        if not isinstance(said, bytes):
-            return said
+    def _json_value(self, record: PrintableRecord, part: str, data: bytes | None) -> Any:
+        value = None if data is None else self._readers.read(record, part, data)
+        if not isinstance(value, bytes):
+            return value
         try:
-            return said.decode()
+            return value.decode()
         except UnicodeDecodeError:
-            return {"base64": base64.b64encode(said).decode()}
+            return {"base64": base64.b64encode(value).decode()}
 
 
 _PRINT = ("timestamp", "partition", "offset", "delivery", "epoch", "headers", "key", "value")

@@ -78,7 +78,7 @@ def consume(
             await consumer.commit()
 
     try:
-        anyio.run(_until_told, work)
+        anyio.run(_until_signalled, work)
     finally:
         if report.is_open:
             _say(report.text())
@@ -111,7 +111,7 @@ class RecordPrinter:
             self._last_at = anyio.current_time()
 
     async def ask_for_each(self) -> None:
-        with prompt(self._consumer, self._books) as asked:
+        with prompt(self._consumer, self._books) as user:
             while not self._is_enough:
                 batch = await self._next()
                 if batch is None:
@@ -119,7 +119,7 @@ class RecordPrinter:
                 for record in batch:
                     await self._outlet.write(self._line(record) or b"")
                     self._books.shown += 1
-                    if not await asked.decide(record) or self._is_enough:
+                    if not await user.decide(record) or self._is_enough:
                         return
                 self._last_at = anyio.current_time()
 
@@ -178,22 +178,22 @@ class RecordPrinter:
         while True:
             with anyio.move_on_after(_LOOK_S):
                 return await self._consumer.next_batch()
-            quiet = anyio.current_time() - self._last_at
+            idle_s = anyio.current_time() - self._last_at
             if self._outlet.is_closed:
                 raise ClosedPipe
-            if self._is_hint_due and quiet >= _QUIET_S:
+            if self._is_hint_due and idle_s >= _QUIET_S:
                 self._is_hint_due = False
                 if self._books.shown == 0:
                     await self._hint()
                     continue  # records may have arrived meanwhile
-            if patience is not None and quiet >= patience:
+            if patience is not None and idle_s >= patience:
                 return None
 
     def _hold(self) -> None:
         """Hold one record at a time if the reader may stop after any line, and never more than was requested."""
         is_slow = self._mode.is_interactive or self._outlet.is_one_by_one
-        left = _AHEAD if self._mode.most is None else self._mode.most - self._books.done
-        ahead = 1 if is_slow else min(left, _AHEAD)
+        remaining = _AHEAD if self._mode.most is None else self._mode.most - self._books.done
+        ahead = 1 if is_slow else min(remaining, _AHEAD)
         if ahead != self._ahead:
             self._ahead = ahead
             self._consumer.set_max_records(ahead)
@@ -216,16 +216,16 @@ def _say(text: str) -> None:
     sys.stderr.flush()
 
 
-async def _until_told(work: Callable[[], Awaitable[None]]) -> None:
+async def _until_signalled(work: Callable[[], Awaitable[None]]) -> None:
     """Run until done, or stopped by Ctrl-C or SIGTERM. Printed records are settled first, even after more signals."""
     failure: Exception | None = None
-    told: int | None = None
+    signal_number: int | None = None
 
     async def wait() -> None:
-        nonlocal told
+        nonlocal signal_number
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             async for one in signals:
-                told = told or one
+                signal_number = signal_number or one
                 working.cancel()
 
     async with anyio.create_task_group() as tasks:
@@ -238,5 +238,5 @@ async def _until_told(work: Callable[[], Awaitable[None]]) -> None:
         tasks.cancel_scope.cancel()
     if failure is not None:
         raise failure
-    if told is not None:
-        raise typer.Exit(_SIGNALLED + told)
+    if signal_number is not None:
+        raise typer.Exit(_SIGNALLED + signal_number)

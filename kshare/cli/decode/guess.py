@@ -172,8 +172,8 @@ def _score(reading: Dissection, size: int, is_accepted: bool) -> float:
     """`is_accepted` means by brokers: they also accept surplus bytes at the end of a request's frame."""
     leaves = reading.spans
     lost = sum(span.length for span in leaves if span.kind == "unread")
-    doubts = len(reading.problems) + _DOUBT * sum(map(_doubt, leaves))
-    score = 10.0 * (1 - lost / size) - doubts
+    penalty = len(reading.problems) + _DOUBT * sum(map(_penalty, leaves))
+    score = 10.0 * (1 - lost / size) - penalty
     if is_accepted:
         return score - (_SURPLUS if reading.has_surplus else 0.0)
     has_something = reading.body is not None and reading.body.length >= _SOMETHING
@@ -185,7 +185,7 @@ def _breaks(reading: Dissection) -> bool:
     return reading.error is not None or any(span.kind == "unread" for span in reading.spans)
 
 
-def _doubt(span: ByteSpan) -> float:
+def _penalty(span: ByteSpan) -> float:
     """Penalty for a value that can be decoded, but that no broker or client would write."""
     value = span.value
     match span.kind:

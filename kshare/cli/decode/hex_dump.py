@@ -66,9 +66,9 @@ def _read(lines: list[str], gap: str, base: int) -> bytes | None:
 
 
 def _in_memory(words: bytes) -> bytes:
-    turned = bytearray(len(words))
-    turned[::2], turned[1::2] = words[1::2], words[::2]
-    return bytes(turned)
+    swapped = bytearray(len(words))
+    swapped[::2], swapped[1::2] = words[1::2], words[::2]
+    return bytes(swapped)
 
 
 def _number(digits: str, base: int) -> int | None:

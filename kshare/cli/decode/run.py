@@ -107,7 +107,7 @@ def _show_pieces(screen: Screen, data: memoryview, hints: Hints, options: Decode
     for input_part in input_parts(data, hints, options.field):
         best = input_part.guesses[0]
         if best.score <= NO_LIKENESS and not best.is_whole and hints == Hints():
-            raise Failure(_unlike_anything(input_part))
+            raise Failure(_unrecognized(input_part))
         problems += input_part.reading.problems
         is_found |= _show(screen, input_part, options)
     screen.done()
@@ -184,6 +184,6 @@ def _and_more(problems: int) -> str:
     return f" (and {counted(problems, 'more problem')})" if problems else ""
 
 
-def _unlike_anything(input_part: InputPart) -> str:
+def _unrecognized(input_part: InputPart) -> str:
     error = input_part.reading.error
     return f"this doesn't look like Kafka data; best guess: {input_part.guess}, with {error}; set the kind with --as"

@@ -70,21 +70,21 @@ def _piece(data: memoryview, start: int, end: int, guesses: list[Ranked], number
 
 def _frames(data: memoryview, hints: Hints) -> list[tuple[int, int]]:
     """Start and end of each frame, if sizes lead from frame to frame. A correlation id may look like a size."""
-    whole = [(0, len(data))]
+    single = [(0, len(data))]
     if hints.kind not in (None, "request", "response"):
-        return whole
+        return single
     cuts = []
     start = 0
     while start < len(data):
         size = int.from_bytes(data[start : start + 4], "big", signed=True)
         if size < 4:
-            return whole
+            return single
         cuts.append((start, min(start + 4 + size, len(data))))
         start += 4 + size
     if len(cuts) == 1 or start == len(data):
         return cuts
     is_one = rank(data, hints)[0].is_whole or not rank(data[: cuts[0][1]], hints)[0].is_whole
-    return whole if is_one else cuts
+    return single if is_one else cuts
 
 
 def _renumber(reading: Dissection, prefix: str) -> None:

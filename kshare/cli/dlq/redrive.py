@@ -91,7 +91,7 @@ async def redrive(
     topic: str,
     group: str,
     request: RedriveRequest,
-    tell: Callable[[RedriveProgress], None],
+    on_progress: Callable[[RedriveProgress], None],
 ) -> RedriveOutcome:
     """However it ends, dead letters whose copies are confirmed are settled, and the others are released."""
     firsts, ends = await bounds(router, topic)
@@ -99,7 +99,7 @@ async def redrive(
     if request.target is not None:
         await router.metadata([request.target])
     limit = await _prepare(router, group)
-    run = Redrive(request, OriginalRecords(router), LogWriter(router), ends, limit, tell)
+    run = Redrive(request, OriginalRecords(router), LogWriter(router), ends, limit, on_progress)
     problem, is_complete = None, False
     try:
         async with ShareConsumer(
@@ -164,11 +164,11 @@ async def _consume(
         if await _is_done(router, group, ends, run.held):
             return True
         patience = min(2 * patience, _LONGEST_PATIENCE_S)
-        others = len((await groups.describe_share_group(router, group)).members) - 1
-        if others != run.progress.waits_for:
+        other_members = len((await groups.describe_share_group(router, group)).members) - 1
+        if other_members != run.progress.waits_for:
             quiet_since = anyio.current_time()  # partitions are being reassigned
-        run.wait_for(others)
-        if anyio.current_time() - quiet_since > (_ABSENT_S if others > 0 else _QUIET_S):
+        run.wait_for(other_members)
+        if anyio.current_time() - quiet_since > (_ABSENT_S if other_members > 0 else _QUIET_S):
             return False
     return True
 
@@ -176,17 +176,17 @@ async def _consume(
 async def _is_done(router: Router, group: str, ends: Mapping[TopicPartition, int], held: int) -> bool:
     """Whether all dead letters that existed at the start are settled, except those that we hold."""
     try:
-        known = await offsets.share_group_offsets(router, group, {topic: None for topic, _ in ends})
+        group_offsets = await offsets.share_group_offsets(router, group, {topic: None for topic, _ in ends})
     except BrokerError as error:
         if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
             raise
         return not any(ends.values())
-    if any(one.start_offset is not None and one.lag is None for one in known):
+    if any(one.start_offset is not None and one.lag is None for one in group_offsets):
         return await _open_by_state(router, group, ends) <= held
     firsts = await log_offsets(router, ends, EARLIEST)
     now = await log_offsets(router, ends, LATEST)
     unsettled = 0
-    for one in known:
+    for one in group_offsets:
         where = (one.topic, one.partition)
         # Brokers write no start offset before the first dead letter is settled.
         lag = now[where] - firsts[where] if one.start_offset is None else one.lag or 0
@@ -199,13 +199,13 @@ async def _open_by_state(router: Router, group: str, ends: Mapping[TopicPartitio
     firsts = await log_offsets(router, ends, EARLIEST)
     topic = next(iter(ends))[0]
     topic_id = (await router.metadata([topic])).topics[0].topic_id
-    places = {where: SharePartitionKey(group, topic_id, where[1]) for where in ends}
-    states = await share_states(router, places.values())
+    keys = {where: SharePartitionKey(group, topic_id, where[1]) for where in ends}
+    states = await share_states(router, keys.values())
     return sum(
         one.size
-        for where, place in places.items()
-        if place in states
-        for one in states[place].covering(firsts[where], ends[where] - 1)
+        for where, key in keys.items()
+        if key in states
+        for one in states[key].covering(firsts[where], ends[where] - 1)
         if not one.is_settled
     )
 

@@ -75,7 +75,7 @@ class Redrive:
         writer: LogWriter,
         ends: Mapping[TopicPartition, int],
         most_deliveries: int,
-        tell: Callable[[RedriveProgress], None],
+        on_progress: Callable[[RedriveProgress], None],
     ) -> None:
         """Dead letters from `ends` on arrived after the start, and may be redriven records that failed again."""
         self.progress = RedriveProgress()
@@ -84,9 +84,9 @@ class Redrive:
         self._writer = writer
         self._ends = ends
         self._most_deliveries = most_deliveries
-        self._tell = tell
+        self._on_progress = on_progress
         self._held: set[tuple[int, int]] = set()
-        self._paid_until = 0.0
+        self._next_write_at = 0.0
 
     @property
     def held(self) -> int:
@@ -97,9 +97,9 @@ class Redrive:
     def is_full(self) -> bool:
         return self._request.most is not None and self.progress.redriven >= self._request.most
 
-    def wait_for(self, others: int) -> None:
-        self.progress.waits_for = others
-        self._tell(self.progress)
+    def wait_for(self, members: int) -> None:
+        self.progress.waits_for = members
+        self._on_progress(self.progress)
 
     async def take(self, batch: ShareBatch) -> None:
         """Redrive a batch and accept what was redriven. The consumer holds the others."""
@@ -109,27 +109,27 @@ class Redrive:
             if self.is_full_with(count) or record.offset >= self._ends.get((batch.topic, batch.partition), 0):
                 continue
             letter = read(batch.topic, batch.partition, record)
-            found = await self._judge(letter, record)
-            if found is None:
+            original = await self._find_original(letter, record)
+            if original is None:
                 continue
-            waiting[await self._destination(letter, found)].append((record, found))
+            waiting[await self._destination(letter, original)].append((record, original))
             count += 1
             if count >= self._chunk:
                 await self._write(waiting)
                 waiting, count = defaultdict(list), 0
         if count:
             await self._write(waiting)
-        self._tell(self.progress)
+        self._on_progress(self.progress)
 
-    def is_full_with(self, more: int) -> bool:
-        return self._request.most is not None and self.progress.redriven + more >= self._request.most
+    def is_full_with(self, count: int) -> bool:
+        return self._request.most is not None and self.progress.redriven + count >= self._request.most
 
     @property
     def _chunk(self) -> int:
         """How many records to write together: with a rate, at most those of one second."""
         return _AT_ONCE if self._request.rate is None else max(1, min(_AT_ONCE, int(self._request.rate)))
 
-    async def _judge(self, letter: DeadLetter, record: ShareRecord) -> NewRecord | None:
+    async def _find_original(self, letter: DeadLetter, record: ShareRecord) -> NewRecord | None:
         """The record to write, or None if it isn't redriven."""
         where = (letter.partition, letter.offset)
         if not self._request.selection.wants(letter):
@@ -141,11 +141,11 @@ class Redrive:
                 self._hold(record)
             return None
         is_addressed = self._request.destination(letter) is not None
-        found = await self._originals.record(letter) if is_addressed else NOWHERE
-        if isinstance(found, NewRecord):
-            return found
+        original = await self._originals.record(letter) if is_addressed else NOWHERE
+        if isinstance(original, NewRecord):
+            return original
         if where not in self._held:
-            self.progress.left.append((letter, found.reason))
+            self.progress.left.append((letter, original.reason))
             self._hold(record)
         return None
 
@@ -165,7 +165,7 @@ class Redrive:
 
     async def _write(self, waiting: Mapping[tuple[str, int], list[tuple[ShareRecord, NewRecord]]]) -> None:
         for (topic, partition), pairs in waiting.items():
-            await self._pay(len(pairs))
+            await self._wait_for_rate(len(pairs))
             await self._writer.append(topic, partition, [new for _, new in pairs])
             for record, _ in pairs:
                 try:
@@ -174,15 +174,15 @@ class Redrive:
                     self.progress.again += 1
             self.progress.redriven += len(pairs)
             self.progress.targets[topic] += len(pairs)
-            self._tell(self.progress)
+            self._on_progress(self.progress)
 
-    async def _pay(self, count: int) -> None:
+    async def _wait_for_rate(self, count: int) -> None:
         """Wait until the rate allows so many more records."""
         if self._request.rate is None:
             return
         now = anyio.current_time()
-        start = max(now, self._paid_until)
-        self._paid_until = start + count / self._request.rate
+        start = max(now, self._next_write_at)
+        self._next_write_at = start + count / self._request.rate
         await anyio.sleep_until(start)
 
 

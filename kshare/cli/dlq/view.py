@@ -51,7 +51,7 @@ def show_letters(
     topic: str,
     group: str,
     selection: Selection,
-    most: int | None,
+    max_letters: int | None,
     explain: bool,
     is_json: bool,
 ) -> None:
@@ -67,19 +67,19 @@ def show_letters(
         async for letter in letters(router, topic, firsts, ends):
             if selection.wants(letter):
                 found.append(letter)
-                if len(found) == most:
+                if len(found) == max_letters:
                     break
-        others = await _if_none_is_letter(router, topic, found)
-        return [] if others else found, settled, others
+        problem = await _if_none_is_letter(router, topic, found)
+        return [] if problem else found, settled, problem
 
-    found, settled, others = cluster.run_routed(work)
+    found, settled, problem = cluster.run_routed(work)
     redriven = [settled.has(one) if settled else None for one in found]
     screen = Screen()
     if is_json:
         pairs = zip(found, redriven, strict=True)
         show_json(screen, [{**_form(one), "redriven": is_done} for one, is_done in pairs])
     elif not found:
-        screen.line((others or "no matching dead letters", ""))
+        screen.line((problem or "no matching dead letters", ""))
     elif explain:
         for index, one in enumerate(found):
             if index:
@@ -133,9 +133,9 @@ async def _if_none_is_letter(router: Router, topic: str, found: Sequence[DeadLet
 
 
 def _require_a_letter(cluster: Cluster, topic: str, found: Sequence[DeadLetter]) -> None:
-    if others := cluster.run_routed(lambda router: _if_none_is_letter(router, topic, found)):
+    if problem := cluster.run_routed(lambda router: _if_none_is_letter(router, topic, found)):
         raise Failure(
-            f"{others}: they don't say where they came from; name a topic to write them to with --to"
+            f"{problem}: they don't say where they came from; name a topic to write them to with --to"
         )
 
 
@@ -243,9 +243,11 @@ def _explain(screen: Screen, letter: DeadLetter) -> None:
         screen.line(("  not a dead letter of Kafka's: it has no dead-letter headers", "yellow"))
     rows = [(name, readable(value), meaning(name)) for name, value in letter.context.items()]
     widths = [max((len(row[column]) for row in rows), default=0) for column in (0, 1)]
-    for name, value, about in rows:
+    for name, value, description in rows:
         screen.line(
-            (f"  {name.ljust(widths[0])}  ", "cyan"), (value.ljust(widths[1]), ""), (f"  {about}", "dim")
+            (f"  {name.ljust(widths[0])}  ", "cyan"),
+            (value.ljust(widths[1]), ""),
+            (f"  {description}", "dim"),
         )
     for name, own in letter.own_headers:
         screen.line((f"  {name}: {readable(own)}", ""), ("  a header of the record", "dim"))

@@ -55,12 +55,12 @@ def run_doctor(cluster: Cluster, groups: list[str], topics: list[str], is_json: 
     screen = Screen()
     found: list[CheckResult] = []
 
-    def tell(finding: CheckResult) -> None:
+    def report(finding: CheckResult) -> None:
         found.append(finding)
         if not is_json:
             _show(screen, finding)
 
-    anyio.run(_examine, cluster.settings, tuple(groups), tuple(topics), tell)
+    anyio.run(_examine, cluster.settings, tuple(groups), tuple(topics), report)
     if is_json:
         show_json(screen, [asdict(one) for one in found])
     screen.done()
@@ -73,32 +73,32 @@ async def _examine(
     settings: NetSettings,
     groups: tuple[str, ...],
     topics: tuple[str, ...],
-    tell: Callable[[CheckResult], None],
+    report: Callable[[CheckResult], None],
 ) -> None:
     is_reached = False
     async for finding in bootstrap(settings):
         is_reached |= finding.level is CheckLevel.OK
-        tell(finding)
+        report(finding)
     for finding in installation():
-        tell(finding)
+        report(finding)
     if not is_reached:
         return
     async with Pool(settings) as pool:
         info = ClusterInfo(pool, Router(pool, _LIMIT_S), groups, topics)
-        lacking: set[str] = set()
+        missing: set[str] = set()
         await info.discover()
         for name, check in _CHECKS.items():
             if name == "share.version" and not info.connections:
                 return  # no broker is left to ask
             try:
                 async for finding in check(info):
-                    tell(finding)
+                    report(finding)
             except NotAuthorized as error:
-                if error.lack not in lacking:  # several checks may need the same permission
-                    tell(unknown(name, f"not checked: {error.lack}", error.command))
-                lacking.add(error.lack)
+                if error.lack not in missing:  # several checks may need the same permission
+                    report(unknown(name, f"not checked: {error.lack}", error.command))
+                missing.add(error.lack)
             except KshareError as error:
-                tell(unknown(name, str(error)))
+                report(unknown(name, str(error)))
 
 
 def _show(screen: Screen, finding: CheckResult) -> None:

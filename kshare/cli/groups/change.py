@@ -57,7 +57,7 @@ def reset_offsets(
 
 def delete_offsets(cluster: Cluster, group: str, topics: Sequence[str], is_json: bool) -> None:
     cluster.run(lambda admin: admin.delete_share_group_offsets(group, topics))
-    _say_done(
+    _show_done(
         {"group": group, "topics": list(topics)}, f"{group}: deleted offsets of {', '.join(topics)}", is_json
     )
 
@@ -78,7 +78,7 @@ def delete(cluster: Cluster, names: Sequence[str], is_json: bool) -> None:
 
     cluster.run(work)
     if is_json or deleted:
-        _say_done({"deleted": deleted}, f"deleted {', '.join(deleted)}", is_json)
+        _show_done({"deleted": deleted}, f"deleted {', '.join(deleted)}", is_json)
     if problems:
         raise Failure("; ".join(problems))
 
@@ -96,10 +96,10 @@ def change_config(cluster: Cluster, group: str, changes: Mapping[str, str | None
     text = ", ".join(
         f"{name} is unset" if value is None else f"{name} is {value}" for name, value in changes.items()
     )
-    _say_done({"group": group, "changed": dict(changes)}, f"{group}: {text}", is_json)
+    _show_done({"group": group, "changed": dict(changes)}, f"{group}: {text}", is_json)
 
 
-def _say_done(form: Mapping[str, object], text: str, is_json: bool) -> None:
+def _show_done(form: Mapping[str, object], text: str, is_json: bool) -> None:
     screen = Screen()
     if is_json:
         show_json(screen, form)

@@ -95,7 +95,7 @@ class _Reader:
     async def read(self) -> list[GroupLag]:
         """It is an error if a named group doesn't exist. Others may be deleted after they were listed."""
         described: dict[str, GroupDescription] = {}
-        told: dict[str, list[PartitionOffset]] = {}
+        group_offsets: dict[str, list[PartitionOffset]] = {}
         for name in self._names or await self._listed():
             try:
                 group = await groups.describe_share_group(self._router, name)
@@ -106,8 +106,8 @@ class _Reader:
                 continue
             rows = [one for one in rows if self._is_wanted(one)]
             if rows or self._names or self._topics is None:
-                described[name], told[name] = group, rows
-        progress = await self._progress.read(told)
+                described[name], group_offsets[name] = group, rows
+        progress = await self._progress.read(group_offsets)
         return [GroupLag(group, progress[name]) for name, group in described.items()]
 
     async def _listed(self) -> list[str]:

@@ -100,22 +100,22 @@ class Template:
         return None if self.null is not None and content == self.null.encode() else content
 
 
-def _bytes(said: Any) -> bytes | None:
-    if said is None:
+def _bytes(value: Any) -> bytes | None:
+    if value is None:
         return None
-    if isinstance(said, str):
-        return said.encode()
-    if isinstance(said, dict) and said.keys() == {"base64"}:
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, dict) and value.keys() == {"base64"}:
         try:
-            return base64.b64decode(said["base64"], validate=True)
+            return base64.b64decode(value["base64"], validate=True)
         except (binascii.Error, TypeError):
-            raise ValueError(f"{said['base64']!r} is not base64") from None
-    return json.dumps(said, separators=(",", ":"), ensure_ascii=False).encode()
+            raise ValueError(f"{value['base64']!r} is not base64") from None
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def _headers(said: Any) -> Iterable[tuple[str, bytes | None]]:
+def _headers(value: Any) -> Iterable[tuple[str, bytes | None]]:
     """Parse [["name", "value"], ...], where a name may occur twice, or an object."""
-    pairs = list(said.items()) if isinstance(said, dict) else said or []
+    pairs = list(value.items()) if isinstance(value, dict) else value or []
     for pair in pairs if isinstance(pairs, list) else [None]:
         match pair:
             case [str(name), content] | (str(name), content):

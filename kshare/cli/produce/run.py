@@ -135,10 +135,10 @@ def _report(topic: str, written: _Written, is_json: bool) -> None:
         )
     else:
         where = [f"{topic}[{number}]@{span(first, last)}" for number, (first, last, _) in rows]
-        said = f"{counted(written.records, 'record')} written{': ' if where else ''}{' '.join(where)}"
+        text = f"{counted(written.records, 'record')} written{': ' if where else ''}{' '.join(where)}"
         if written.unconfirmed:
-            said += f"; {written.unconfirmed} more sent but not confirmed"
-        screen.line((said, ""))
+            text += f"; {written.unconfirmed} more sent but not confirmed"
+        screen.line((text, ""))
     screen.done()
 
 

@@ -49,7 +49,7 @@ def as_json(entry: StateEntry, topic: str | None) -> dict[str, Any]:
         "partition": reported.where.partition,
         "kind": _kind(entry).partition(" ")[0],
         "is_applied": reported.is_applied,
-        "said": [range_json(one) for one in _said(entry)],
+        "said": [range_json(one) for one in _ranges(entry)],
         "start_offset": None
         if after is None or after.start_offset == UNINITIALIZED_START_OFFSET
         else after.start_offset,
@@ -74,17 +74,17 @@ def _changes(entry: StateEntry) -> str:
         return _SUPERSEDED
     before = reported.before.start_offset if reported.before else None
     after = reported.after.start_offset if reported.after else None
-    said = [_text(one) for one in _said(entry)]
+    changes = [_text(one) for one in _ranges(entry)]
     if after != before:
         text = "undecided" if after == UNINITIALIZED_START_OFFSET else str(after)
-        said.insert(
+        changes.insert(
             0,
             f"start {text}" if before in (None, UNINITIALIZED_START_OFFSET) else f"start {before} to {text}",
         )
-    return ", ".join(said) or "no change"
+    return ", ".join(changes) or "no change"
 
 
-def _said(entry: StateEntry) -> list[StateRange]:
+def _ranges(entry: StateEntry) -> list[StateRange]:
     message = entry.reported.message
     return ranges_in(message) if message else []
 

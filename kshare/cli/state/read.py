@@ -33,7 +33,7 @@ class LiveTopic:
         self._group = group
         self._log = StateLog(router)
         self._limits = WindowLimits(router)
-        self._homes: Iterable[int] = ()
+        self._log_partitions: Iterable[int] = ()
 
     @property
     def states(self) -> dict[SharePartitionKey, SharePartitionState]:
@@ -45,30 +45,30 @@ class LiveTopic:
         rows = await self._share_partitions(self._group) if self._group is not None else None
         count = await self._log.partition_count()
         if count:
-            self._homes = range(count) if rows is None else {home_of(where, count) for where in rows}
+            self._log_partitions = range(count) if rows is None else {home_of(where, count) for where in rows}
 
     def entries(self) -> AsyncIterator[StateEntry]:
         """Entries stored since the last call."""
-        return self._log.entries(self._homes)
+        return self._log.entries(self._log_partitions)
 
     async def progress(
         self, wanted: Iterable[SharePartitionKey]
     ) -> dict[SharePartitionKey, PartitionProgress]:
         """The progress of share-partitions, including removed records; without deleted topics."""
-        known = {
+        keys = {
             where: (self.names[where.topic_id], where.partition)
             for where in wanted
             if where.topic_id in self.names
         }
-        places = set(known.values())
-        firsts = await log_offsets(self._router, places, EARLIEST) if places else {}
-        ends = await log_offsets(self._router, places, LATEST) if places else {}
+        known_keys = set(keys.values())
+        firsts = await log_offsets(self._router, known_keys, EARLIEST) if known_keys else {}
+        ends = await log_offsets(self._router, known_keys, LATEST) if known_keys else {}
         found: dict[SharePartitionKey, PartitionProgress] = {}
-        for where, place in known.items():
+        for where, key in keys.items():
             state = self.states[where]
-            reported = PartitionOffset(*place, None, state.leader_epoch, None)
+            reported = PartitionOffset(*key, None, state.leader_epoch, None)
             trail = self._log.trails.of.get(where)
-            one = progress(reported, state, firsts[place], ends[place], trail)
+            one = progress(reported, state, firsts[key], ends[key], trail)
             (found[where],) = await self._limits.fill_in(where.group, [one])
         return found
 

@@ -73,12 +73,12 @@ async def _show(router: Router, options: StateOptions) -> None:
         while True:
             async for entry in topic.entries():
                 sheet.tell(entry)
-            ours = [where for where in topic.states if sheet.takes(where)]
-            if not ours and not options.is_live and options.group is not None:
+            selected = [where for where in topic.states if sheet.takes(where)]
+            if not selected and not options.is_live and options.group is not None:
                 raise Failure(
                     f"no state is stored for group {options.group}{' in these topics' * bool(options.topics)}"
                 )
-            sheet.draw(topic.states, await topic.progress(ours))
+            sheet.draw(topic.states, await topic.progress(selected))
             sheet.done()
             if not options.is_live:
                 return

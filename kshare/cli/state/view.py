@@ -157,15 +157,15 @@ def state_name(number: int) -> str:
 
 def _head(picture: Picture) -> PictureLine:
     start = "not decided yet" if picture.is_undecided else str(picture.start)
-    said = f"  start {start}"
+    text = f"  start {start}"
     if picture.end is not None:
-        said += f"  end {picture.end}"
+        text += f"  end {picture.end}"
     if picture.lag is not None:
-        said += f"  lag {picture.lag}"
+        text += f"  lag {picture.lag}"
     return (
         (picture.where.group, "bold"),
         (f"  {partition_name(picture.where, picture.topic)}", "bold cyan"),
-        (said, ""),
+        (text, ""),
     )
 
 
@@ -174,8 +174,8 @@ def _bar(picture: Picture, width: int) -> Iterator[PictureLine]:
     if picture.is_undecided or count <= 0:
         return
     left, right = f"    {first} ", f" {picture.last}"
-    room = max(_NARROWEST, width - len(left) - len(right))
-    per_sign = -(-count // room)
+    bar_width = max(_NARROWEST, width - len(left) - len(right))
+    per_sign = -(-count // bar_width)
     signs = [""] * -(-count // per_sign)
     weights = [(-1, 0)] * len(signs)
     for one in picture.ranges():

@@ -5,11 +5,11 @@ from __future__ import annotations
 import typer
 
 
-def command_group(about: str) -> typer.Typer:
+def command_group(help_text: str) -> typer.Typer:
     """A group of subcommands. Without a subcommand it shows its help, as `kshare` does."""
-    made = typer.Typer(help=about, rich_markup_mode=None)
-    made.callback(invoke_without_command=True)(_help_without_command)
-    return made
+    group = typer.Typer(help=help_text, rich_markup_mode=None)
+    group.callback(invoke_without_command=True)(_help_without_command)
+    return group
 
 
 def _help_without_command(context: typer.Context) -> None:

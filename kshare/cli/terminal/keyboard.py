@@ -30,12 +30,12 @@ _KEY = re.compile(r"\x1b(?:\[[0-9;]*[A-Za-z~]|O[A-Z])|.", re.DOTALL)
 @contextmanager
 def key_by_key() -> Iterator[None]:
     """While this is open, keys are available without Enter. Ctrl-C still interrupts."""
-    before = termios.tcgetattr(sys.stdin)
+    previous = termios.tcgetattr(sys.stdin)
     try:
         tty.setcbreak(sys.stdin.fileno())
         yield
     finally:
-        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, previous)
 
 
 async def keys() -> AsyncIterator[str]:

@@ -105,4 +105,9 @@ class Screen:
 
 def _harmless(parts: Iterable[Part]) -> Iterable[Part]:
     for text, style in parts:
-        yield "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text), style
+        yield (
+            "".join(
+                character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text
+            ),
+            style,
+        )

@@ -48,11 +48,11 @@ def _folded(parts: Sequence[str], width: int) -> Iterator[str]:
     *others, last = parts
     first = _GAP.join([*others, ""]) if others else ""
     last = last.rstrip()
-    room = width - len(first)
-    if len(last) <= room:
+    available = width - len(first)
+    if len(last) <= available:
         yield first + last
-    elif room >= _NARROWEST:
-        for index, row in enumerate(wrap(last, room)):
+    elif available >= _NARROWEST:
+        for index, row in enumerate(wrap(last, available)):
             yield (first if index == 0 else " " * len(first)) + row
     else:
         yield first

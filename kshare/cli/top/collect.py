@@ -37,19 +37,19 @@ class Collector:
         listed = await groups.list_groups(self._router, ("share",), ())
         missing: tuple[str, ...] = ()
         if self._chosen:
-            there = [one.group for one in listed]
+            group_names = [one.group for one in listed]
             missing = tuple(
-                no_group(name, there) for name in dict.fromkeys(self._chosen) if name not in there
+                no_group(name, group_names) for name in dict.fromkeys(self._chosen) if name not in group_names
             )
             listed = [one for one in listed if one.group in self._chosen]
-        told: dict[str, _Told] = {}
+        details: dict[str, _GroupDetails] = {}
 
         async def ask(one: GroupListing) -> None:
-            told[one.group] = await self._ask(one.group)
+            details[one.group] = await self._ask(one.group)
 
         await _side_by_side(ask, listed)
-        progress = await self._progress.read({group: each.offsets for group, each in told.items()})
-        found: dict[str, list[PartitionReading]] = {group: [] for group in told}
+        progress = await self._progress.read({group: each.offsets for group, each in details.items()})
+        found: dict[str, list[PartitionReading]] = {group: [] for group in details}
 
         async def look(pair: tuple[str, PartitionProgress]) -> None:
             group, one = pair
@@ -63,18 +63,18 @@ class Collector:
         return Snapshot(
             time.time(),
             anyio.current_time(),
-            tuple(_group(one, told[one.group], found[one.group]) for one in listed),
+            tuple(_group(one, details[one.group], found[one.group]) for one in listed),
             missing,
         )
 
-    async def _ask(self, group: str) -> _Told:
-        told = _Told()
+    async def _ask(self, group: str) -> _GroupDetails:
+        details = _GroupDetails()
         try:
-            told.description = await groups.describe_share_group(self._router, group)
-            told.offsets = await offsets.share_group_offsets(self._router, group, None)
+            details.description = await groups.describe_share_group(self._router, group)
+            details.offsets = await offsets.share_group_offsets(self._router, group, None)
         except BrokerError as error:  # it may be deleted, or we may lack the permission
-            told.problem = error.name
-        return told
+            details.problem = error.name
+        return details
 
     async def _oldest(self, one: PartitionProgress) -> float | None:
         """When the first record that isn't settled was written."""
@@ -109,7 +109,7 @@ class Collector:
             self._written.clear()
 
 
-class _Told:
+class _GroupDetails:
     """What a group's coordinator reports."""
 
     def __init__(self) -> None:
@@ -134,14 +134,16 @@ def _partition(group: str, one: PartitionProgress, oldest: float | None) -> Part
     )
 
 
-def _group(listed: GroupListing, told: _Told, partitions: Iterable[PartitionReading]) -> GroupReading:
-    described = told.description
+def _group(
+    listed: GroupListing, details: _GroupDetails, partitions: Iterable[PartitionReading]
+) -> GroupReading:
+    described = details.description
     return GroupReading(
         listed.group,
         described.state if described else listed.state,
         described.members if described else (),
         tuple(sorted(partitions, key=lambda one: (one.topic, one.partition))),
-        told.problem,
+        details.problem,
     )
 
 

@@ -118,8 +118,8 @@ def _notes(now: Snapshot, earlier: Mapping[PartitionKey, PartitionReading]) -> I
             before, progress = earlier.get((one.group, one.topic, one.partition)), one.progress
             if progress is None:
                 continue
-            stands = before is not None and before.start == one.start
-            if group.members and progress.is_window_full and stands:
+            is_unchanged = before is not None and before.start == one.start
+            if group.members and progress.is_window_full and is_unchanged:
                 yield f"{one.group}  {full_window(progress)}"
             if progress.removed:
                 yield f"{one.group}  {removed(progress)}"

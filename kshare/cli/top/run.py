@@ -84,11 +84,11 @@ async def _live(collector: Collector, board: TopScreen, interval: float) -> None
     """Runs until the user quits. Shows when the cluster doesn't answer, and retries."""
     console = Console(highlight=False, markup=False, emoji=False)
     before, now = None, await collector.read()
-    shown, trouble = figures(now, None), None
+    shown, problem = figures(now, None), None
     with key_by_key(), Live(console=console, screen=True, auto_refresh=False) as live:
 
         def draw() -> None:
-            lines = board.lines(shown, console.width, console.height, trouble)
+            lines = board.lines(shown, console.width, console.height, problem)
             live.update(Group(*(Text.assemble(*line, no_wrap=True) for line in lines)), refresh=True)
 
         async def listen() -> None:
@@ -118,9 +118,9 @@ async def _live(collector: Collector, board: TopScreen, interval: float) -> None
                 try:
                     before, now = now, await collector.read()
                 except KshareError as error:
-                    trouble = str(error)
+                    problem = str(error)
                 else:
-                    shown, trouble = figures(now, before), None
+                    shown, problem = figures(now, before), None
                 draw()
 
 

@@ -65,16 +65,16 @@ class TopScreen:
             self.is_over = True
 
     def lines(
-        self, figures: Figures, width: int, height: int, trouble: str | None = None
+        self, figures: Figures, width: int, height: int, problem: str | None = None
     ) -> list[ScreenLine]:
         """Exactly `height` lines."""
-        head, foot = self._head(figures, width, trouble), [(_KEYS[:width], "dim")]
-        room = max(_MIN_ROWS, height - 2)
-        notes = [] if self._is_helping else _notes(figures, width, room // _NOTES_PART)
-        body = _help(self.view, width) if self._is_helping else self._table(figures, width, room - len(notes))
+        head, foot = self._head(figures, width, problem), [(_KEYS[:width], "dim")]
+        rows = max(_MIN_ROWS, height - 2)
+        notes = [] if self._is_helping else _notes(figures, width, rows // _NOTES_PART)
+        body = _help(self.view, width) if self._is_helping else self._table(figures, width, rows - len(notes))
         body += notes
-        body = body[:room]
-        return [head, *body, *([[]] * (room - len(body))), foot][:height]
+        body = body[:rows]
+        return [head, *body, *([[]] * (rows - len(body))), foot][:height]
 
     def rows(self, figures: Figures) -> list[Row]:
         """The rows, sorted. Unknown values come last in either order."""
@@ -84,35 +84,38 @@ class TopScreen:
         known.sort(key=lambda row: _sortable(row[name]), reverse=self._is_reversed[self.view])
         return known + unknown
 
-    def _head(self, figures: Figures, width: int, trouble: str | None) -> ScreenLine:
+    def _head(self, figures: Figures, width: int, problem: str | None) -> ScreenLine:
         clock = datetime.fromtimestamp(figures.time).strftime("%H:%M:%S")
-        said = figures.summary
-        summary = f"groups {said['groups']:,}, members {said['members']:,}, lag {said['lag']:,}"
+        totals = figures.summary
+        summary = f"groups {totals['groups']:,}, members {totals['members']:,}, lag {totals['lag']:,}"
         left = f"kshare top  {self._where}  {summary}"
         right = "paused  " if self.is_held else ""
         right += f"{clock} every {self._interval:g} s"
-        if trouble:
-            return [(f"kshare top  {trouble}"[:width], PROBLEM)]
+        if problem:
+            return [(f"kshare top  {problem}"[:width], PROBLEM)]
         if len(left) + len(right) + 2 > width:
             left = f"kshare top  {summary}"
         return [(f"{left}{' ' * max(2, width - len(left) - len(right))}{right}"[:width], "bold")]
 
-    def _table(self, figures: Figures, width: int, room: int) -> list[ScreenLine]:
+    def _table(self, figures: Figures, width: int, max_rows: int) -> list[ScreenLine]:
         columns, rows = COLUMNS[self.view], self.rows(figures)
-        self._page = max(1, room - 1)
+        self._page = max(1, max_rows - 1)
         self._top = max(0, min(self._top, len(rows) - self._page))
         shown = [[_text(row[column.name], column) for column in columns] for row in rows]
         widths = _fitted(columns, shown, width)
         sort, mark = self._sorted[self.view], "v" if self._is_reversed[self.view] else "^"
         heads: ScreenLine = []
-        for column, wide in zip(columns, widths, strict=True):
+        for column, column_width in zip(columns, widths, strict=True):
             is_chosen = column.name == sort
-            head = (mark if is_chosen and len(column.head) < wide else "") + column.head
-            heads.append((_set(head, wide, column) + "  ", "reverse bold" if is_chosen else "reverse"))
+            head = (mark if is_chosen and len(column.head) < column_width else "") + column.head
+            heads.append(
+                (_set(head, column_width, column) + "  ", "reverse bold" if is_chosen else "reverse")
+            )
         lines = [heads]
         for cells in shown[self._top : self._top + self._page]:
             parts = [
-                _set(text, wide, column) for text, wide, column in zip(cells, widths, columns, strict=True)
+                _set(text, column_width, column)
+                for text, column_width, column in zip(cells, widths, columns, strict=True)
             ]
             lines.append([("  ".join(parts), "")])
         if not rows:
@@ -132,8 +135,8 @@ def notes_height(figures: Figures) -> int:
     return len(figures.notes) * _NOTES_PART
 
 
-def _notes(figures: Figures, width: int, most: int) -> list[ScreenLine]:
-    return [[(f"! {note}"[:width], PROBLEM)] for note in figures.notes[:most]]
+def _notes(figures: Figures, width: int, max_lines: int) -> list[ScreenLine]:
+    return [[(f"! {note}"[:width], PROBLEM)] for note in figures.notes[:max_lines]]
 
 
 def _first_choice(view: TableView) -> str:
@@ -147,14 +150,14 @@ def _column(view: TableView, name: str) -> Column:
 def _help(view: TableView, width: int) -> list[ScreenLine]:
     lines: list[ScreenLine] = []
     explained = [(column.head, column.about) for column in COLUMNS[view] if column.about]
-    lines += [_pair(head, about, width) for head, about in explained]
+    lines += [_pair(head, description, width) for head, description in explained]
     lines += [[], *([("  " + row, "")] for row in wrap(UNKNOWN, max(20, width - 2))), []]
-    lines += [_pair(keys, about, width) for keys, about in _HELP_KEYS]
+    lines += [_pair(keys, description, width) for keys, description in _HELP_KEYS]
     return [*lines, [("  press any key to return", "dim")]]
 
 
-def _pair(name: str, about: str, width: int) -> ScreenLine:
-    return [(f"  {name:<9}", "bold"), (about[: max(0, width - 11)], "")]
+def _pair(name: str, description: str, width: int) -> ScreenLine:
+    return [(f"  {name:<9}", "bold"), (description[: max(0, width - 11)], "")]
 
 
 def _fitted(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[int]:
@@ -206,7 +209,7 @@ def _short(number: float, digits: int = 0) -> str:
 def _age(seconds: float) -> str:
     for limit, unit in ((86_400, "d"), (3600, "h"), (60, "m")):
         if seconds >= limit:
-            whole = int(seconds // limit)
+            count = int(seconds // limit)
             lower = {"d": (3600, "h"), "h": (60, "m"), "m": (1, "s")}[unit]
-            return f"{whole}{unit}{int(seconds % limit // lower[0])}{lower[1]}"
+            return f"{count}{unit}{int(seconds % limit // lower[0])}{lower[1]}"
     return f"{seconds:.0f}s"

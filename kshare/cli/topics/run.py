@@ -86,7 +86,7 @@ def _each(
     cluster: Cluster,
     names: Sequence[str],
     step: Callable[[AdminClient, str], Awaitable[None]],
-    past: str,
+    verb: str,
     is_json: bool,
 ) -> None:
     done: list[str] = []
@@ -104,9 +104,9 @@ def _each(
     cluster.run(work)
     screen = Screen()
     if is_json:
-        show_json(screen, {past: done})
+        show_json(screen, {verb: done})
     elif done:
-        screen.line((f"{past} {', '.join(done)}", ""))
+        screen.line((f"{verb} {', '.join(done)}", ""))
     screen.done()
     if problems:
         raise Failure("; ".join(problems))

@@ -72,7 +72,7 @@ class Tracer:
             with self._scope:
                 await tasks.start(self._end_at_signal)
                 tasks.start_soon(self._check_access, settings)
-                await self._begin(tasks, Proxy(settings, listen, self), settings)
+                await self._start(tasks, Proxy(settings, listen, self), settings)
                 await anyio.sleep_forever()
             tasks.cancel_scope.cancel()
         if self.failure is None:
@@ -89,7 +89,7 @@ class Tracer:
             self.failure = failure
             self._scope.cancel()
 
-    async def _begin(self, tasks: TaskGroup, proxy: Proxy, settings: NetSettings) -> None:
+    async def _start(self, tasks: TaskGroup, proxy: Proxy, settings: NetSettings) -> None:
         try:
             address = await tasks.start(proxy.run)
         except KshareError as failure:
@@ -149,19 +149,19 @@ class TracedConnection:
         self._connection = connection
         capture = tracer.capture
         self._written = capture.connect(client, server, time) if capture else None
-        self._talk = ExchangeDecoder(connection, on_frame=self._written.frame if self._written else None)
+        self._decoder = ExchangeDecoder(connection, on_frame=self._written.frame if self._written else None)
 
     def client_sends(self, data: bytes | memoryview, time: float) -> None:
-        self._tracer.attempt(lambda: self._tracer.see(self._talk.client_sends(data, time)))
+        self._tracer.attempt(lambda: self._tracer.see(self._decoder.client_sends(data, time)))
 
     def server_sends(self, data: bytes | memoryview, time: float) -> None:
-        self._tracer.attempt(lambda: self._tracer.see(self._talk.server_sends(data, time)))
+        self._tracer.attempt(lambda: self._tracer.see(self._decoder.server_sends(data, time)))
 
     def closed(self, time: float, *, by_client: bool) -> None:
         self._tracer.attempt(lambda: self._end(time, by_client))
 
     def _end(self, time: float, by_client: bool) -> None:
-        self._tracer.see(self._talk.end(time))
+        self._tracer.see(self._decoder.end(time))
         self._tracer.closed(self._connection, time)
         if self._written:
             self._written.close(time, by_client=by_client)

@@ -119,10 +119,11 @@ class UnknownType(LinterRule):
 
     def on_share_exchange(self, event: ShareEvent) -> Violations:
         for ack in event.share.acknowledged:
-            strange = sorted(set(ack.types) - TYPE_NAMES.keys())
-            if strange:
+            unknown_types = sorted(set(ack.types) - TYPE_NAMES.keys())
+            if unknown_types:
                 yield Violation(
-                    event.member, f"{self.where(ack.partition)} {ack.first}-{ack.last}: type {strange[0]}"
+                    event.member,
+                    f"{self.where(ack.partition)} {ack.first}-{ack.last}: type {unknown_types[0]}",
                 )
 
 
@@ -176,13 +177,13 @@ class PartlyHeld(LinterRule):
     def on_share_exchange(self, event: ShareEvent) -> Violations:
         refused = event.share.refused() if event.share.errors else ()
         for partition in dict.fromkeys(one.partition for one in event.checked if one.partition in refused):
-            mine = [one for one in event.checked if one.partition == partition]
-            good = sum(one.size for one in mine if one.status is AckStatus.HELD)
-            bad = sum(one.size for one in mine if one.status not in (AckStatus.HELD, AckStatus.UNSEEN))
-            if good and bad and event.share.epoch != CLOSING:
+            checked = [one for one in event.checked if one.partition == partition]
+            valid = sum(one.size for one in checked if one.status is AckStatus.HELD)
+            invalid = sum(one.size for one in checked if one.status not in (AckStatus.HELD, AckStatus.UNSEEN))
+            if valid and invalid and event.share.epoch != CLOSING:
                 yield Violation(
                     event.member,
-                    f"{self.where(partition)}: {bad} invalid records made the broker refuse {good}",
+                    f"{self.where(partition)}: {invalid} invalid records made the broker refuse {valid}",
                 )
 
 

@@ -51,9 +51,9 @@ class SmallFetches(_InARow):
         fetch = event.share.fetch
         if fetch is None or fetch.is_renew_ack or event.share.epoch == CLOSING or not event.share.is_answered:
             return ()
-        brought = sum([one.size for one in event.share.acquired])
-        is_small = 0 < fetch.max_records <= _SMALL <= max(brought, fetch.max_records)
-        is_full = brought >= fetch.max_records
+        acquired = sum([one.size for one in event.share.acquired])
+        is_small = 0 < fetch.max_records <= _SMALL <= max(acquired, fetch.max_records)
+        is_full = acquired >= fetch.max_records
         in_a_row = self.count(event.member, is_small and is_full)
         if in_a_row < _SMALL_IN_A_ROW:
             return ()
@@ -168,10 +168,10 @@ class NoSuchTopic(_InARow):
         return () if event.share.fetch is None or self.is_idle(event) else self._missing_ones(event)
 
     def _missing_ones(self, event: ShareEvent) -> Violations:
-        gone = {one.partition for one in event.share.errors if one.code in _GONE}
-        for partition in {*event.share.named, *gone}:
+        missing = {one.partition for one in event.share.errors if one.code in _GONE}
+        for partition in {*event.share.named, *missing}:
             key = (event.member, partition)
-            if self.count(key, partition in gone) >= _EMPTY_IN_A_ROW // 5:
+            if self.count(key, partition in missing) >= _EMPTY_IN_A_ROW // 5:
                 yield Violation(
                     event.member,
                     f"{self.where(partition)} fetched {self._counts[key]} times without success",

@@ -60,9 +60,9 @@ class RequestsAtOnce(LinterRule):
     )
 
     def on_share_exchange(self, event: ShareEvent) -> Violations:
-        asked = event.share.exchange.asked_at
-        if event.previous_epoch is not None and asked < event.previous_ended:
-            early = (event.previous_ended - asked) * 1000
+        asked_at = event.share.exchange.asked_at
+        if event.previous_epoch is not None and asked_at < event.previous_ended:
+            early = (event.previous_ended - asked_at) * 1000
             yield Violation(event.member, f"sent {early:.0f} ms before the response to the previous one")
 
 

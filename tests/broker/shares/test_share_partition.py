@@ -31,7 +31,7 @@ class Stage:
         acquired = self.shared.acquire(
             member,
             [span for span in self.spans if span[1] >= begin],
-            most=most,
+            max_records=most,
             batch_size=batch_size,
             is_strict=is_strict,
             limits=self.limits,

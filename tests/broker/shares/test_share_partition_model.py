@@ -57,7 +57,7 @@ class AgainstAModel(RuleBasedStateMachine):
         acquired = self.shared.acquire(
             member,
             spans,
-            most=most,
+            max_records=most,
             batch_size=batch_size,
             is_strict=strict,
             limits=self.limits,

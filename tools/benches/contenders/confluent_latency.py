@@ -25,7 +25,7 @@ def read(given: dict[str, str]) -> None:
     acknowledged: list[float] = []
     while len(hand) < records and not ended.is_set():
         messages = [message for message in consumer.poll(0.5) if message.error() is None]
-        begun = time.monotonic()
+        received = time.monotonic()
         hand += [time.monotonic() - float(message.value() or b"") for message in messages]
         if messages and is_explicit:
             for message in messages:
@@ -33,7 +33,7 @@ def read(given: dict[str, str]) -> None:
             results = consumer.commit_sync()
             if any(results.values()):
                 raise RuntimeError(f"refused: {results}")
-            acknowledged += [time.monotonic() - begun] * len(messages)
+            acknowledged += [time.monotonic() - received] * len(messages)
     consumer.close()
     say(json.dumps([hand, acknowledged]))
 

@@ -19,10 +19,10 @@ def work(given: dict[str, str]) -> None:
         for message in consumer.poll(0.5):
             if message.error() is not None:
                 continue
-            begun = time.monotonic()
+            started = time.monotonic()
             number, milliseconds = (message.value() or b"").split()
             time.sleep(float(milliseconds) / 1000)
-            say(f"{int(number)} {begun:.6f} {time.monotonic():.6f}")
+            say(f"{int(number)} {started:.6f} {time.monotonic():.6f}")
     consumer.close()
 
 

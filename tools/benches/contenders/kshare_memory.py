@@ -20,24 +20,24 @@ def tell_memory() -> None:
 
 
 async def by_batches(consumer: ShareConsumer, records: int) -> None:
-    seen = told = 0
+    seen = samples = 0
     async for batch in consumer.batches():
         seen += sum([value is not None for value in batch.values()])
-        while told < SAMPLES and seen * SAMPLES >= (told + 1) * records:
+        while samples < SAMPLES and seen * SAMPLES >= (samples + 1) * records:
             tell_memory()
-            told += 1
-        if told == SAMPLES:
+            samples += 1
+        if samples == SAMPLES:
             return
 
 
 async def by_records(consumer: ShareConsumer, records: int) -> None:
-    seen = told = 0
+    seen = samples = 0
     async for record in consumer:
         seen += record.value is not None
-        if seen * SAMPLES >= (told + 1) * records:
+        if seen * SAMPLES >= (samples + 1) * records:
             tell_memory()
-            told += 1
-            if told == SAMPLES:
+            samples += 1
+            if samples == SAMPLES:
                 return
 
 

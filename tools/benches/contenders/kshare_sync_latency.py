@@ -21,14 +21,14 @@ def read(given: dict[str, str]) -> None:
         acknowledgement="explicit" if is_explicit else "implicit",
     ) as consumer:
         for batch in consumer.batches():
-            begun = time.monotonic()
+            received = time.monotonic()
             hand += [time.monotonic() - float(record.value or b"") for record in batch]
             if is_explicit:
                 batch.accept()
                 results = consumer.commit()
                 if any(results.values()):
                     raise RuntimeError(f"refused: {results}")
-                acknowledged += [time.monotonic() - begun] * (len(hand) - len(acknowledged))
+                acknowledged += [time.monotonic() - received] * (len(hand) - len(acknowledged))
             if len(hand) >= records:
                 break
     say(json.dumps([hand, acknowledged]))

@@ -19,10 +19,10 @@ async def work(given: dict[str, str]) -> None:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_cancel_at, ended, scope)
                 async for record in consumer:
-                    begun = time.monotonic()
+                    started = time.monotonic()
                     number, milliseconds = (record.value or b"").split()
                     await anyio.sleep(float(milliseconds) / 1000)
-                    say(f"{int(number)} {begun:.6f} {time.monotonic():.6f}")
+                    say(f"{int(number)} {started:.6f} {time.monotonic():.6f}")
 
 
 async def _cancel_at(ended: threading.Event, scope: anyio.CancelScope) -> None:

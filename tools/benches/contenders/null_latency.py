@@ -33,15 +33,15 @@ async def read(given: dict[str, str], member: NullMember, ask: Ask) -> tuple[lis
     hand: list[float] = []
     acknowledged: list[float] = []
     while len(hand) < records and not ended.is_set():
-        beat = member.heartbeat()
-        if beat is not None:
-            await ask(beat)
+        heartbeat = member.heartbeat()
+        if heartbeat is not None:
+            await ask(heartbeat)
         answer = await ask(member.fetch())
-        begun = time.monotonic()
-        hand += [begun - moment for moment in _moments(answer)]
+        received = time.monotonic()
+        hand += [received - moment for moment in _moments(answer)]
         if member.on_fetched(answer) and is_explicit:
             member.on_acknowledged(await ask(member.acknowledgement()))
-            acknowledged += [time.monotonic() - begun] * (len(hand) - len(acknowledged))
+            acknowledged += [time.monotonic() - received] * (len(hand) - len(acknowledged))
     return hand, acknowledged
 
 
@@ -70,8 +70,8 @@ def in_loop(client: PlainClient) -> Iterator[Ask]:
         nonlocal come
         come += connection.recv(_ROOM)
         if len(come) >= 4 and len(come) == 4 + int.from_bytes(come[:4], "big") and waiting is not None:
-            whole, come = memoryview(come), bytearray()
-            waiting.set_result(whole[4:])
+            frame, come = memoryview(come), bytearray()
+            waiting.set_result(frame[4:])
 
     async def ask(request: Request[Any]) -> Any:
         nonlocal waiting

@@ -46,14 +46,14 @@ class _BigFrames(PlainClient):
         return self._exactly(int.from_bytes(self._exactly(4), "big"))
 
     def _exactly(self, size: int) -> memoryview:
-        whole = memoryview(bytearray(size))
+        frame = memoryview(bytearray(size))
         done = 0
         while done < size:
-            got = self.connection.recv_into(whole[done:])
+            got = self.connection.recv_into(frame[done:])
             if not got:
                 raise ConnectionError("the broker closed the connection")
             done += got
-        return whole
+        return frame
 
 
 class NullMember:
@@ -65,7 +65,7 @@ class NullMember:
         self._max_records = max_records
         self._epoch = self._session = 0
         self._next_beat = 0.0
-        self._appetite = FetchSize()
+        self._fetch_size = FetchSize()
         metadata = client.ask(MetadataRequest([MetadataRequestTopic(name=topic)]))
         self._topic_id = metadata.topics[0].topic_id
         self._partitions = self._join(client, topic)
@@ -74,10 +74,10 @@ class NullMember:
     def _join(self, client: PlainClient, topic: str) -> list[int]:
         deadline = time.monotonic() + _DEADLINE_S
         while time.monotonic() < deadline:
-            beat = ShareGroupHeartbeatRequest(
+            heartbeat = ShareGroupHeartbeatRequest(
                 self._group, self._id, self._epoch, None, None if self._epoch else [topic]
             )
-            answer = client.ask(beat)
+            answer = client.ask(heartbeat)
             if answer.error_code:
                 time.sleep(_POLL_S)  # its coordinator is still loading
                 continue
@@ -96,7 +96,7 @@ class NullMember:
 
     def fetch(self) -> ShareFetchRequest:
         """A fetch that accepts the records of the last one, unless they were acknowledged already."""
-        told = [
+        partitions = [
             FetchPartition(number, ranges)
             for number, ranges in self._to_accept.items()
             if ranges or not self._session
@@ -105,10 +105,10 @@ class NullMember:
             *(self._group, self._id, self._session),
             max_wait_ms=500,
             min_bytes=1,
-            max_bytes=self._appetite.bytes_for(len(self._partitions)),
+            max_bytes=self._fetch_size.bytes_for(len(self._partitions)),
             max_records=self._max_records,
             batch_size=self._max_records,
-            topics=[FetchTopic(self._topic_id, told)] if told else [],
+            topics=[FetchTopic(self._topic_id, partitions)] if partitions else [],
         )
 
     def on_fetched(self, answer: ShareFetchResponse) -> int:
@@ -119,7 +119,7 @@ class NullMember:
         self._to_accept = self._nothing()
         count = 0
         for topic in answer.responses:
-            self._appetite.on_answer([len(partition.records or b"") for partition in topic.partitions])
+            self._fetch_size.on_answer([len(partition.records or b"") for partition in topic.partitions])
             for partition in topic.partitions:
                 ranges = self._to_accept[partition.partition_index]
                 for one in partition.acquired_records:
@@ -129,7 +129,7 @@ class NullMember:
 
     def acknowledgement(self) -> ShareAcknowledgeRequest:
         """A separate request that accepts the records of the last fetch."""
-        told = [
+        partitions = [
             acknowledging.AcknowledgePartition(
                 number,
                 [
@@ -141,7 +141,7 @@ class NullMember:
             if ranges
         ]
         self._to_accept = self._nothing()
-        topics = [acknowledging.AcknowledgeTopic(self._topic_id, told)]
+        topics = [acknowledging.AcknowledgeTopic(self._topic_id, partitions)]
         return ShareAcknowledgeRequest(self._group, self._id, self._session, topics=topics)
 
     def on_acknowledged(self, answer: ShareAcknowledgeResponse) -> None:
@@ -158,7 +158,7 @@ class NullMember:
 def joined(given: Mapping[str, str]) -> Iterator[tuple[NullMember, PlainClient]]:
     """A member with an assignment, and its blocking connection. `given`: the arguments of a contender."""
     host, port = given["bootstrap"].split(":")
-    most = int(given.get("max_records", _DEFAULT_RECORDS))
+    max_records = int(given.get("max_records", _DEFAULT_RECORDS))
     with socket.create_connection((host, int(port)), timeout=_DEADLINE_S) as connection:
         client = _BigFrames(connection)
-        yield NullMember(client, given["group"], given["topic"], most), client
+        yield NullMember(client, given["group"], given["topic"], max_records), client

@@ -16,9 +16,9 @@ def read(given: dict[str, str]) -> None:
     meter = Meter()
     with joined(given) as (member, client):
         while seen < records and not ended.is_set():
-            beat = member.heartbeat()
-            if beat is not None:
-                client.ask(beat)
+            heartbeat = member.heartbeat()
+            if heartbeat is not None:
+                client.ask(heartbeat)
             count = member.on_fetched(client.ask(member.fetch()))
             if count:
                 meter.on_records()

@@ -13,9 +13,9 @@ def produce(given: dict[str, str]) -> None:
     ended = end_of_input()
     producer = confluent_kafka.Producer({"bootstrap.servers": given["bootstrap"], "linger.ms": 0})
     partitions, pause = int(given["partitions"]), 1 / float(given["rate"])
-    begun = time.monotonic()
+    started = time.monotonic()
     for number in range(int(given["records"])):
-        time.sleep(max(0.0, begun + number * pause - time.monotonic()))
+        time.sleep(max(0.0, started + number * pause - time.monotonic()))
         if ended.is_set():
             return
         producer.produce(given["topic"], b"%.6f" % time.monotonic(), partition=number % partitions)

@@ -33,8 +33,8 @@ def acquire(given: dict[str, str]) -> None:
             runner.commit(token)
             runner.read(token, latest)
             token = latest
-    told = {"records": seen, "seconds": time.perf_counter() - began, "cpu": time.process_time() - cpu}
-    say(json.dumps(told))
+    result = {"records": seen, "seconds": time.perf_counter() - began, "cpu": time.process_time() - cpu}
+    say(json.dumps(result))
     runner.stop()
 
 

@@ -28,25 +28,25 @@ _WARM_UP = 5
 _SETTINGS = {"spark.sql.streaming.numRecentProgressUpdates": "100000"}
 
 
-def view(spark: SparkSession, wish: Mapping[str, Any]) -> dict[str, float]:
+def view(spark: SparkSession, options: Mapping[str, Any]) -> dict[str, float]:
     """Read a batch DataFrame into a sink that drops it. The time includes planning."""
     started, spent = time.perf_counter(), _cpu_seconds()
-    frame = spark.read.format(wish["format"]).options(**wish["options"]).load()
+    frame = spark.read.format(options["format"]).options(**options["options"]).load()
     frame.write.format("noop").mode("overwrite").save()
-    told = {"seconds": time.perf_counter() - started, "cpu": _cpu_seconds() - spent}
-    return {**told, "rows": frame.count() if wish.get("counts") else 0}
+    result = {"seconds": time.perf_counter() - started, "cpu": _cpu_seconds() - spent}
+    return {**result, "rows": frame.count() if options.get("counts") else 0}
 
 
-def stream(spark: SparkSession, wish: Mapping[str, Any]) -> dict[str, float]:
+def stream(spark: SparkSession, options: Mapping[str, Any]) -> dict[str, float]:
     """Run consecutive micro-batches until this many rows were processed, not counting the first ones."""
-    if wish["format"] == "prepared":
+    if options["format"] == "prepared":
         from tools.benches.contenders.spark_twin import PreparedRows
 
         spark.dataSource.register(PreparedRows)
-    frame = spark.readStream.format(wish["format"]).options(**wish["options"]).load()
-    query = frame.writeStream.format("noop").option("checkpointLocation", wish["checkpoint"]).start()
+    frame = spark.readStream.format(options["format"]).options(**options["options"]).load()
+    query = frame.writeStream.format("noop").option("checkpointLocation", options["checkpoint"]).start()
     try:
-        return _measure(query, wish["rows"])
+        return _measure(query, options["rows"])
     finally:
         query.stop()
 
@@ -64,12 +64,12 @@ def _measure(query: StreamingQuery, rows: int) -> dict[str, float]:
             raise TimeoutError(f"{seen[-1:]} of {rows} rows in time, {len(full)} micro-batches")
         time.sleep(_POLL_S)
     begin, end = (datetime.fromisoformat(full[at]["timestamp"]) for at in (0, -1))
-    took = sorted(one["durationMs"]["triggerExecution"] for one in full[:-1])
+    durations = sorted(one["durationMs"]["triggerExecution"] for one in full[:-1])
     return {
         "rows": seen[-2] / (end - begin).total_seconds(),
-        "batch": seen[-2] / len(took),
-        "median": took[len(took) // 2],
-        "least": took[0],
+        "batch": seen[-2] / len(durations),
+        "median": durations[len(durations) // 2],
+        "least": durations[0],
     }
 
 
@@ -95,8 +95,8 @@ def main() -> None:
     spark = session("local[2]", {**_SETTINGS, **settings})
     print(json.dumps({"spark": spark.version}), flush=True)
     for line in sys.stdin:
-        wish = json.loads(line)
-        print(json.dumps(RUNS[wish["run"]](spark, wish)), flush=True)
+        options = json.loads(line)
+        print(json.dumps(RUNS[options["run"]](spark, options)), flush=True)
     spark.stop()
 
 

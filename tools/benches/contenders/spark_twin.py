@@ -41,8 +41,8 @@ class PreparedRows(DataSource):
 
 
 class _Reader(DataSourceStreamReader):
-    def __init__(self, wish: dict[str, int]) -> None:
-        self._wish = wish
+    def __init__(self, options: dict[str, int]) -> None:
+        self._options = options
         self._batch = 0
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
@@ -53,10 +53,12 @@ class _Reader(DataSourceStreamReader):
         return {"batch": self._batch}
 
     def partitions(self, start: Any, end: Any) -> Sequence[InputPartition]:
-        return [InputPartition(number) for number in range(self._wish["partitions"])]
+        return [InputPartition(number) for number in range(self._options["partitions"])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        yield _prepared(self._wish["rows"] // self._wish["partitions"], self._wish["bytes"], partition.value)
+        yield _prepared(
+            self._options["rows"] // self._options["partitions"], self._options["bytes"], partition.value
+        )
 
 
 @functools.cache

@@ -23,13 +23,13 @@ _REQUEST = DescribeQuorumRequest([TopicData(_METADATA_LOG, [PartitionData(0)])])
 
 
 async def clocks(info: ClusterInfo) -> AsyncIterator[CheckResult]:
-    asked = time.time()
+    sent_at = time.time()
     try:
         answer = await info.pool.ask(None, _REQUEST)
     except Unsupported as error:
         yield unknown(_CHECK, f"no broker reports its time: {error}")
         return
-    answered = time.time()
+    received_at = time.time()
     if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         right = Right("Describe", "cluster")
         yield unknown(
@@ -44,13 +44,13 @@ async def clocks(info: ClusterInfo) -> AsyncIterator[CheckResult]:
         yield unknown(_CHECK, "the controllers don't report their time")
         return
     # The clock was read at some time between request and response.
-    ahead = leader.last_fetch_timestamp / 1000 - (asked + answered) / 2
-    doubt = (answered - asked) / 2
+    ahead = leader.last_fetch_timestamp / 1000 - (sent_at + received_at) / 2
+    uncertainty = (received_at - sent_at) / 2
     name = f"controller {partition.leader_id}"
-    if abs(ahead) - doubt <= _TOLERATED_S:
+    if abs(ahead) - uncertainty <= _TOLERATED_S:
         yield ok(
             _CHECK,
-            f"{name} and this machine agree within {abs(ahead) + doubt:.1f} s",
+            f"{name} and this machine agree within {abs(ahead) + uncertainty:.1f} s",
         )
     else:
         yield warning(

@@ -29,13 +29,13 @@ async def dead_letter_topics(info: ClusterInfo) -> AsyncIterator[CheckResult]:
 
 async def _judge(info: ClusterInfo, group: str, topic: str) -> CheckResult:
     check = f"group {group}"
-    lost = "records are archived without a dead letter"
+    effect = "records are archived without a dead letter"
     brokers = await info.broker_settings(_PREFIX, _MAY_CREATE)
     prefix = brokers.get(_PREFIX) or ""
     if not topic.startswith(prefix):
         return problem(
             check,
-            f"its dead-letter topic is {topic}, but brokers only write to names that begin with {prefix!r}: {lost}",
+            f"its dead-letter topic is {topic}, but brokers only write to names that begin with {prefix!r}: {effect}",
             set_command(info, group, f"{_TOPIC}={prefix}{topic}"),
         )
     try:
@@ -47,14 +47,14 @@ async def _judge(info: ClusterInfo, group: str, topic: str) -> CheckResult:
             return ok(check, f"dead letters go to {topic}, which will be created with the first one")
         return problem(
             check,
-            f"its dead-letter topic is {topic}, which doesn't exist: {lost}",
+            f"its dead-letter topic is {topic}, which doesn't exist: {effect}",
             f"kafka-topics.sh --bootstrap-server {info.server} --create --topic {topic} --config {_ENABLED}=true",
         )
     (entry,) = await configs.describe(info.router, ConfigResource.TOPIC, topic, keys=[_ENABLED])
     if entry.value != "true":
         return problem(
             check,
-            f"its dead-letter topic is {topic}, which accepts no dead letters ({_ENABLED} is {entry.value}): {lost}",
+            f"its dead-letter topic is {topic}, which accepts no dead letters ({_ENABLED} is {entry.value}): {effect}",
             f"kafka-configs.sh --bootstrap-server {info.server} --alter --entity-type topics --entity-name {topic} "
             f"--add-config {_ENABLED}=true",
         )

@@ -43,7 +43,7 @@ _HIGHEST_OF_BROKERS = 10_000
 
 
 @dataclass(slots=True)
-class _Look:
+class _GroupReading:
     group: GroupDescription
     rows: list[PartitionProgress]
 
@@ -65,17 +65,17 @@ class _Settings:
 async def group_health(info: ClusterInfo) -> AsyncIterator[CheckResult]:
     reader = ProgressReader(info.router)
     names = await chosen_groups(info)
-    first = {name: look for name in names if (look := await _look(info, reader, name))}
-    if any(look.lag for look in first.values()):
+    first = {name: reading for name in names if (reading := await _read_group(info, reader, name))}
+    if any(reading.lag for reading in first.values()):
         await anyio.sleep(_BETWEEN_LOOKS_S)
     for name in names:
         if name not in first:
             yield _missing(name, await _known(info))
             continue
         before = first[name]
-        now = await _look(info, reader, name) if before.lag else before
-        found = list(_judged(info, before, now or before, await _settings(info, name)))
-        for finding in found or [_well(now or before)]:
+        now = await _read_group(info, reader, name) if before.lag else before
+        found = list(_findings(info, before, now or before, await _settings(info, name)))
+        for finding in found or [_healthy(now or before)]:
             yield finding
 
 
@@ -93,16 +93,16 @@ def _missing(group: str, known: Iterable[str]) -> CheckResult:
     return ok(check_of(group), f"health not checked: the group doesn't exist yet{nearest}")
 
 
-async def _look(info: ClusterInfo, reader: ProgressReader, group: str) -> _Look | None:
+async def _read_group(info: ClusterInfo, reader: ProgressReader, group: str) -> _GroupReading | None:
     """None if the group doesn't exist."""
     try:
         described = await groups.describe_share_group(info.router, group)
-        told = await offsets.share_group_offsets(info.router, group, None)
+        group_offsets = await offsets.share_group_offsets(info.router, group, None)
     except BrokerError as error:
         if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
             raise
         return None
-    return _Look(described, (await reader.read({group: told}))[group])
+    return _GroupReading(described, (await reader.read({group: group_offsets}))[group])
 
 
 async def _settings(info: ClusterInfo, group: str) -> _Settings:
@@ -123,21 +123,23 @@ async def _settings(info: ClusterInfo, group: str) -> _Settings:
     )
 
 
-def _judged(info: ClusterInfo, before: _Look, now: _Look, settings: _Settings) -> Iterator[CheckResult]:
+def _findings(
+    info: ClusterInfo, before: _GroupReading, now: _GroupReading, settings: _Settings
+) -> Iterator[CheckResult]:
     earlier = {(one.topic, one.partition): one for one in before.rows}
     idle: list[PartitionProgress] = []
     for one in now.rows:
-        was = earlier.get((one.topic, one.partition))
+        previous = earlier.get((one.topic, one.partition))
         if one.removed:
             yield _removed(info, now, one)
         if _lag(one) and not _members_of(now, one):
             idle.append(one)
-        elif one.is_window_full and was is not None and was.start_offset == one.start_offset:
+        elif one.is_window_full and previous is not None and previous.start_offset == one.start_offset:
             yield _pinned(info, now, one, settings)
-        elif _stands_still(was, one):
-            yield _standing(now, one)
+        elif _has_stalled(previous, one):
+            yield _stalled(now, one)
         if not settings.has_dead_letters:
-            yield from _run_out(now, one, settings)
+            yield from _delivery_limit_reached(now, one, settings)
     if idle:
         yield _unread(before, now, idle)
     if any(one.window_end is None and _lag(one) for one in now.rows):
@@ -148,15 +150,17 @@ def _judged(info: ClusterInfo, before: _Look, now: _Look, settings: _Settings) -
         )
 
 
-def _pinned(info: ClusterInfo, look: _Look, one: PartitionProgress, settings: _Settings) -> CheckResult:
-    group, server = look.group.group, info.server
+def _pinned(
+    info: ClusterInfo, reading: _GroupReading, one: PartitionProgress, settings: _Settings
+) -> CheckResult:
+    group, server = reading.group.group, info.server
     since = how_long(one, time.time())
-    members = _members_of(look, one)
-    who = f"{'one of ' if len(members) > 1 else ''}{_named(members)}"
+    members = _members_of(reading, one)
+    holders = f"{'one of ' if len(members) > 1 else ''}{_named(members)}"
     return problem(
         check_of(group),
         f"{full_window(one)}. Nothing new is delivered until offset {one.start_offset} is settled"
-        f"{f'; {since}' if since else ''}. It is held by {who}",
+        f"{f'; {since}' if since else ''}. It is held by {holders}",
         f"# have that member accept, reject or release offset {one.start_offset}, or end its process; to find it:",
         f"kshare groups describe {group} --members --bootstrap-server {server}",
         *_more_room(info, group, one, settings),
@@ -166,46 +170,46 @@ def _pinned(info: ClusterInfo, look: _Look, one: PartitionProgress, settings: _S
 def _more_room(info: ClusterInfo, group: str, one: PartitionProgress, settings: _Settings) -> tuple[str, ...]:
     """How to raise the limit. Empty if the highest limit that brokers allow isn't more than what is in flight."""
     span = one.window_span or 0
-    room = span + _limit(one)
+    larger_window = span + _limit(one)
     if settings.highest_window_limit is not None:
-        room = min(room, settings.highest_window_limit)
-    if room <= span:
+        larger_window = min(larger_window, settings.highest_window_limit)
+    if larger_window <= span:
         return ()
     if settings.has_window_limit:
-        return "# until then, a larger window:", set_command(info, group, f"{OF_GROUP}={room}")
+        return "# until then, a larger window:", set_command(info, group, f"{OF_GROUP}={larger_window}")
     return (
         "# until then, a larger window, in server.properties of every broker; then restart it:",
-        f"{OF_BROKERS}={room}",
+        f"{OF_BROKERS}={larger_window}",
     )
 
 
-def _removed(info: ClusterInfo, look: _Look, one: PartitionProgress) -> CheckResult:
+def _removed(info: ClusterInfo, reading: _GroupReading, one: PartitionProgress) -> CheckResult:
     return problem(
-        check_of(look.group.group),
+        check_of(reading.group.group),
         f"{removed(one)}: the group never gets them. Consume sooner, or keep records longer",
         f"kafka-configs.sh --bootstrap-server {info.server} --alter --entity-type topics --entity-name {one.topic} "
         "--add-config retention.ms=MILLISECONDS,retention.bytes=-1",
     )
 
 
-def _unread(before: _Look, now: _Look, idle: list[PartitionProgress]) -> CheckResult:
+def _unread(before: _GroupReading, now: _GroupReading, idle: list[PartitionProgress]) -> CheckResult:
     earlier = {(one.topic, one.partition): _lag(one) for one in before.rows}
     lag = sum(map(_lag, idle))
-    rise = lag - sum(earlier.get((one.topic, one.partition), 0) for one in idle)
+    increase = lag - sum(earlier.get((one.topic, one.partition), 0) for one in idle)
     names = ", ".join(sorted({one.topic for one in idle}))
-    nobody = f"no member is assigned {names}" if now.group.members else "it has no members"
-    grows = f", {rise} more than {_BETWEEN_LOOKS_S:g} s ago" if rise > 0 else ""
+    reason = f"no member is assigned {names}" if now.group.members else "it has no members"
+    grows = f", {increase} more than {_BETWEEN_LOOKS_S:g} s ago" if increase > 0 else ""
     return warning(
         check_of(now.group.group),
-        f"{nobody}, and {counted(lag, 'record')} of {names} {'waits' if lag == 1 else 'wait'}{grows}: "
+        f"{reason}, and {counted(lag, 'record')} of {names} {'waits' if lag == 1 else 'wait'}{grows}: "
         "start its consumers",
     )
 
 
-def _stands_still(was: PartitionProgress | None, one: PartitionProgress) -> bool:
-    if was is None or not _lag(one) or one.changed_at is None:
+def _has_stalled(previous: PartitionProgress | None, one: PartitionProgress) -> bool:
+    if previous is None or not _lag(one) or one.changed_at is None:
         return False
-    is_same = (was.start_offset, was.changed_at) == (one.start_offset, one.changed_at)
+    is_same = (previous.start_offset, previous.changed_at) == (one.start_offset, one.changed_at)
     patience = _LONG_WITH_MUCH_TO_DO_S if _lag(one) > _limit(one) else _LONG_S
     return is_same and time.time() - one.changed_at > patience
 
@@ -214,12 +218,12 @@ def _limit(one: PartitionProgress) -> int:
     return one.window_limit or USUAL_LIMIT
 
 
-def _standing(look: _Look, one: PartitionProgress) -> CheckResult:
+def _stalled(reading: _GroupReading, one: PartitionProgress) -> CheckResult:
     assert one.changed_at is not None
-    lag, members = _lag(one), _members_of(look, one)
+    lag, members = _lag(one), _members_of(reading, one)
     quiet = duration(time.time() - one.changed_at)
     return warning(
-        check_of(look.group.group),
+        check_of(reading.group.group),
         f"{name_of(one)}: {counted(lag, 'record')} {'waits' if lag == 1 else 'wait'} from offset {one.start_offset} "
         f"on, and nothing was settled or released for {quiet}. It is assigned to {_named(members)}: either they hold "
         f"records without settling them, up to {_limit(one)} (a full in-flight window), or they don't fetch; "
@@ -227,41 +231,45 @@ def _standing(look: _Look, one: PartitionProgress) -> CheckResult:
     )
 
 
-def _run_out(look: _Look, one: PartitionProgress, settings: _Settings) -> Iterator[CheckResult]:
+def _delivery_limit_reached(
+    reading: _GroupReading, one: PartitionProgress, settings: _Settings
+) -> Iterator[CheckResult]:
     """Without a dead-letter topic, archived records are lost to the group."""
     given_up = sum(count for deliveries, count in one.archived if deliveries >= settings.deliveries)
     last = one.most_deliveries is not None and one.most_deliveries >= settings.deliveries - 1
     if not given_up and not last:
         return
-    said = []
+    reasons = []
     if given_up:
         were = "was" if given_up == 1 else "were"
-        said.append(f"{counted(given_up, 'record')} {were} archived after {settings.deliveries} deliveries")
+        reasons.append(
+            f"{counted(given_up, 'record')} {were} archived after {settings.deliveries} deliveries"
+        )
     if last:
-        said.append(f"some records were delivered {one.most_deliveries} of {settings.deliveries} times")
+        reasons.append(f"some records were delivered {one.most_deliveries} of {settings.deliveries} times")
     yield warning(
-        check_of(look.group.group),
-        f"{name_of(one)}: {' and '.join(said)}, and no dead-letter topic is set: archived records are lost",
+        check_of(reading.group.group),
+        f"{name_of(one)}: {' and '.join(reasons)}, and no dead-letter topic is set: archived records are lost",
         "# with Kafka 4.4: set a dead-letter topic that has errors.deadletterqueue.group.enable=true",
-        f"kshare groups config set {look.group.group} {_DEAD_LETTERS}=dlq.{look.group.group}",
+        f"kshare groups config set {reading.group.group} {_DEAD_LETTERS}=dlq.{reading.group.group}",
     )
 
 
-def _well(look: _Look) -> CheckResult:
-    if not look.rows:
-        return ok(check_of(look.group.group), "health not checked: it has read nothing yet")
-    lag = look.lag
-    count = len(look.group.members)
+def _healthy(reading: _GroupReading) -> CheckResult:
+    if not reading.rows:
+        return ok(check_of(reading.group.group), "health not checked: it has read nothing yet")
+    lag = reading.lag
+    count = len(reading.group.members)
     return ok(
-        check_of(look.group.group),
+        check_of(reading.group.group),
         f"{counted(count, 'member')}, {counted(lag, 'record')} to settle, no stalled partitions",
     )
 
 
-def _members_of(look: _Look, one: PartitionProgress) -> list[str]:
+def _members_of(reading: _GroupReading, one: PartitionProgress) -> list[str]:
     return [
         f"{member.client_id} ({member.member_id}) on {member.host.removeprefix('/')}"
-        for member in look.group.members
+        for member in reading.group.members
         if (one.topic, one.partition) in member.assignment
     ]
 

@@ -20,7 +20,7 @@ async def group_settings(info: ClusterInfo) -> AsyncIterator[CheckResult]:
         settings = {one.name: one for one in await configs.group_config(info.router, group)}
         found = [
             *_outside(info, group, settings.values()),
-            *_impatient(info, group, settings),
+            *_short_session_timeout(info, group, settings),
             *await _at_the_end(info, group, settings),
             *await _missing_topics(info, group),
         ]
@@ -65,7 +65,9 @@ def _outside(info: ClusterInfo, group: str, settings: Iterable[ConfigEntry]) -> 
     ]
 
 
-def _impatient(info: ClusterInfo, group: str, settings: dict[str, ConfigEntry]) -> list[CheckResult]:
+def _short_session_timeout(
+    info: ClusterInfo, group: str, settings: dict[str, ConfigEntry]
+) -> list[CheckResult]:
     """One late heartbeat must not remove a member from the group."""
     if _HEARTBEAT not in settings or _SESSION not in settings:
         return []
@@ -88,12 +90,12 @@ async def _at_the_end(info: ClusterInfo, group: str, settings: dict[str, ConfigE
     if reset is None or reset.value != "latest" or reset.source == "group":
         return []
     try:
-        known = await offsets.share_group_offsets(info.router, group, None)
+        group_offsets = await offsets.share_group_offsets(info.router, group, None)
     except BrokerError as error:
         if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
             raise
-        known = []
-    if any(one.start_offset is not None for one in known):
+        group_offsets = []
+    if any(one.start_offset is not None for one in group_offsets):
         return []
     return [
         warning(
@@ -112,7 +114,7 @@ async def _missing_topics(info: ClusterInfo, group: str) -> list[CheckResult]:
         if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
             raise
         return []
-    there = {one.name for one in (await info.router.metadata(None)).topics}
+    existing = {one.name for one in (await info.router.metadata(None)).topics}
     return [
         problem(
             check_of(group),
@@ -122,5 +124,5 @@ async def _missing_topics(info: ClusterInfo, group: str) -> list[CheckResult]:
         )
         for one in members
         for topic in one.topics
-        if topic not in there
+        if topic not in existing
     ]

@@ -89,12 +89,12 @@ async def _not_made_yet(info: ClusterInfo, one: _Internal) -> list[CheckResult]:
 async def _as_it_is(info: ClusterInfo, one: _Internal, topic: MetadataResponseTopic) -> list[CheckResult]:
     least = await _least_in_sync(info, one.name)
     found = [*_without_leader(one, topic.partitions), *_not_writable(info, one, topic.partitions, least)]
-    lacking = [row for row in topic.partitions if len(row.isr_nodes) < len(row.replica_nodes)]
-    if not found and lacking:
+    degraded = [row for row in topic.partitions if len(row.isr_nodes) < len(row.replica_nodes)]
+    if not found and degraded:
         found.append(
             warning(
                 _CHECK,
-                f"{one.name}: {_count(lacking, topic.partitions)} lack replicas on {_brokers(_absent(lacking))}: "
+                f"{one.name}: {_count(degraded, topic.partitions)} lack replicas on {_brokers(_absent(degraded))}: "
                 "start or repair them",
             )
         )
@@ -135,12 +135,12 @@ def _not_writable(
     if not short:
         return []
     text = f"{one.name}: {_count(short, rows)} have fewer replicas in sync than {_MIN_ISR} asks for ({least})"
-    hopeless = max(len(row.replica_nodes) for row in short) < least
+    is_impossible = max(len(row.replica_nodes) for row in short) < least
     command = (
         f"kafka-configs.sh --bootstrap-server {info.server} --alter --entity-type topics --entity-name {one.name} "
         f"--add-config {_MIN_ISR}={max(1, min(len(row.replica_nodes) for row in short) - 1)}"
     )
-    if hopeless:
+    if is_impossible:
         return [
             problem(
                 _CHECK, f"{text}, and don't have so many replicas at all: nothing can be written", command

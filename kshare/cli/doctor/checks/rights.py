@@ -83,5 +83,5 @@ def _refused(code: int) -> int | None:
     return 0 if code == ErrorCode.GROUP_AUTHORIZATION_FAILED else None
 
 
-def _bits(said: int) -> int | None:
-    return None if said == _UNSAID else said
+def _bits(operations: int) -> int | None:
+    return None if operations == _UNSAID else operations

@@ -43,8 +43,8 @@ async def known(info: ClusterInfo) -> AsyncIterator[CheckResult]:
         )
     elif old:
         yield warning(_CHECK, f"{_brokers(old)} Kafka 4.1: {_DEADLOCK}")
-    if doubtful := [str(node) for node in versions if _runs_4_2(info.connections[node])]:
-        yield unknown(_CHECK, f"{_brokers(doubtful)} Kafka 4.2, exact release unknown: {_DEADLOCK}")
+    if unknown_releases := [str(node) for node in versions if _runs_4_2(info.connections[node])]:
+        yield unknown(_CHECK, f"{_brokers(unknown_releases)} Kafka 4.2, exact release unknown: {_DEADLOCK}")
 
 
 def _runs_4_2(connection: Connection) -> bool:

@@ -35,39 +35,37 @@ class _OffsetBase:
 
 def draw_tree(screen: Screen, span: ByteSpan, start: int) -> None:
     last = str(start + span.end)
-    for depth, one, place in _lines(span, 0, _OffsetBase(start, max(_RANGE_WIDTH, 2 * len(last) + 2))):
-        _draw(screen, one, depth, place)
+    for depth, one, base in _lines(span, 0, _OffsetBase(start, max(_RANGE_WIDTH, 2 * len(last) + 2))):
+        _draw(screen, one, depth, base)
 
 
-def _lines(span: ByteSpan, depth: int, place: _OffsetBase) -> Iterator[tuple[int, ByteSpan, _OffsetBase]]:
+def _lines(span: ByteSpan, depth: int, base: _OffsetBase) -> Iterator[tuple[int, ByteSpan, _OffsetBase]]:
     """Spans that get a line."""
     if span.kind == "tags" and span.is_complete and len(span.parts) == 1:
         return
     if span.path:
-        yield depth, span, place
+        yield depth, span, base
         depth += 1
     for part in span.parts:
         if part.kind in _FRAMING and not part.problem:
             continue
         if part.path == span.path and not part.parts:  # the content of a string, which already has a line
-            yield from _inner_lines(part, depth, place)
+            yield from _inner_lines(part, depth, base)
             continue
-        yield from _lines(part, depth, place)
+        yield from _lines(part, depth, base)
     if not span.parts:
-        yield from _inner_lines(span, depth, place)
+        yield from _inner_lines(span, depth, base)
 
 
 def _inner_lines(
-    span: ByteSpan, depth: int, place: _OffsetBase
+    span: ByteSpan, depth: int, base: _OffsetBase
 ) -> Iterator[tuple[int, ByteSpan, _OffsetBase]]:
     """Lines of unpacked records, or of a record's decoded key or value."""
     if span.inflated is None:
         return
     is_stored_plain = span.kind == "bytes"
     inner = (
-        replace(place, start=place.start + span.offset)
-        if is_stored_plain
-        else _OffsetBase(0, place.width, True)
+        replace(base, start=base.start + span.offset) if is_stored_plain else _OffsetBase(0, base.width, True)
     )
     for part in span.inflated.root.parts:
         is_body = part.path == span.path
@@ -75,10 +73,10 @@ def _inner_lines(
             yield from _lines(one, depth, inner)
 
 
-def _draw(screen: Screen, span: ByteSpan, depth: int, place: _OffsetBase) -> None:
+def _draw(screen: Screen, span: ByteSpan, depth: int, base: _OffsetBase) -> None:
     inner = _content(span)
     name = span.name or span.kind
-    parts = [(place.range(span).ljust(place.width), FAINT), ("  " * depth, ""), (name, NAME)]
+    parts = [(base.range(span).ljust(base.width), FAINT), ("  " * depth, ""), (name, NAME)]
     if _has_value(span):
         parts += [(" ", ""), (value_text(span), style_of(inner))]
     elif span.kind.startswith("[]") and span.is_complete:

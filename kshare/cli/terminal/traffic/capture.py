@@ -71,11 +71,11 @@ class CapturedTraffic:
         if self._ports and self._ports.isdisjoint((segment.source[1], segment.target[1])):
             return
         for event in self._streams.feed(segment, packet.time):
-            self._hear(event)
+            self._decode(event)
 
     def end(self, screen: Screen, *, is_json: bool) -> None:
         for event in self._streams.finish(self._now):
-            self._hear(event)
+            self._decode(event)
         self._view.findings(self._watch.finish(self._now))
         self._view.summary(self._watch.summary)
         if is_json:
@@ -85,7 +85,7 @@ class CapturedTraffic:
         self._view.unnamed()
         screen.done()
 
-    def _hear(self, event: TcpEvent) -> None:
+    def _decode(self, event: TcpEvent) -> None:
         number = event.link.number
         if isinstance(event, Closed):
             self._close(self._captured.pop(number, None), event)
@@ -103,11 +103,11 @@ class CapturedTraffic:
         if captured is None:
             return
         self._kinds[captured.kind] += 1
-        left = captured.end(event.time)
+        unfinished = captured.end(event.time)
         if event.is_cut:
-            self._unanswered += len(left)
+            self._unanswered += len(unfinished)
             return
-        self._show(left)
+        self._show(unfinished)
         if captured.connection:
             self._view.findings(self._watch.connection_closed(captured.connection, event.time))
 

@@ -51,26 +51,24 @@ class CapturedExchanges:
         self._servers = servers
         self._client = link.opener
         self._waiting: list[ReceivedBytes | MissingBytes] = []
-        self._conversation: ExchangeDecoder | None = None
+        self._decoder: ExchangeDecoder | None = None
 
     def hear(self, event: ReceivedBytes | MissingBytes) -> list[Exchange]:
         """Process an event. Returns the exchanges that it completes."""
         if self.kind in (ConnectionKind.ENCRYPTED, ConnectionKind.FOREIGN):
             return []
-        if self._conversation is not None:
-            return self._say(event)
+        if self._decoder is not None:
+            return self._decode(event)
         self._waiting.append(event)
         if not self._is_client_clear(event):
             return []
-        self._begin()
+        self._start_decoding()
         events, self._waiting = self._waiting, []
-        return [done for one in events for done in self._say(one)]
+        return [done for one in events for done in self._decode(one)]
 
     def end(self, time: float) -> list[Exchange]:
         """Exchanges without a response."""
-        return (
-            self._conversation.end(time) if self._conversation and self.kind is ConnectionKind.KAFKA else []
-        )
+        return self._decoder.end(time) if self._decoder and self.kind is ConnectionKind.KAFKA else []
 
     def _is_client_clear(self, event: ReceivedBytes | MissingBytes) -> bool:
         if self._client is None and isinstance(event, ReceivedBytes) and begins_with_request(event.data):
@@ -87,31 +85,31 @@ class CapturedExchanges:
             return int(ports[1] >= _FIRST_FREE_PORT)
         return int(ports[1] > ports[0])
 
-    def _begin(self) -> None:
+    def _start_decoding(self) -> None:
         assert self._client is not None, "the client is known"
         names = self._link.name(self._client), self._link.name(1 - self._client)
-        self._conversation = ExchangeDecoder(
+        self._decoder = ExchangeDecoder(
             Connection(self._link.number, *names), is_joined_late=self._link.opener is None
         )
         self._servers.learn(names[1])
 
-    def _say(self, event: ReceivedBytes | MissingBytes) -> list[Exchange]:
-        talk = self._conversation
-        assert talk is not None, "called after _begin"
+    def _decode(self, event: ReceivedBytes | MissingBytes) -> list[Exchange]:
+        decoder = self._decoder
+        assert decoder is not None, "called after _start_decoding"
         is_client = event.side == self._client
         if isinstance(event, MissingBytes):
-            (talk.client_lost if is_client else talk.server_lost)(event.time)
+            (decoder.client_lost if is_client else decoder.server_lost)(event.time)
             return []
         if self.kind is ConnectionKind.UNCLEAR and is_tls(event.data):
             self.kind = ConnectionKind.ENCRYPTED
             return []
-        done = (talk.client_sends if is_client else talk.server_sends)(event.data, event.time)
-        if talk.is_kafka is False:
+        done = (decoder.client_sends if is_client else decoder.server_sends)(event.data, event.time)
+        if decoder.is_kafka is False:
             self.kind = ConnectionKind.FOREIGN
             return []
-        if talk.is_kafka:
+        if decoder.is_kafka:
             self.kind = ConnectionKind.KAFKA
-            self.connection = talk.connection
+            self.connection = decoder.connection
         return done
 
 

@@ -68,9 +68,9 @@ def _show_member(screen: Screen, member: MemberTotals) -> None:
     screen.line(
         (member.client_id or "client without an id", NAME), (f" of {member.group} ({member.member})", "")
     )
-    again = f", {member.redelivered:,} of them redelivered" if member.redelivered else ""
+    redelivered = f", {member.redelivered:,} of them redelivered" if member.redelivered else ""
     fetches, records = counted_large(member.fetches, "fetch", "es"), counted_large(member.acquired, "record")
-    lines = [f"{fetches} acquired {records}{again}"]
+    lines = [f"{fetches} acquired {records}{redelivered}"]
     renewals = TYPE_NAMES[RENEW]
     types = [f"{name} {count:,}" for name, count in member.acknowledged.items() if name != renewals]
     settled = sum(count for name, count in member.acknowledged.items() if name != renewals)
@@ -122,9 +122,9 @@ def _show_findings(screen: Screen, findings: list[Finding]) -> None:
         count = sum(one.count for one in found)
         style = PROBLEM if level is Severity.PROTOCOL_ERROR else "bold yellow"
         screen.line((f"{rule}", style), (f"  {level.value}, {counted_large(count, 'time')}", FAINT))
-        for who in dict.fromkeys(f"{one.client_id or '?'} of {one.group}" for one in found):
-            first = next(one for one in found if f"{one.client_id or '?'} of {one.group}" == who)
-            _paragraph(screen, f"{who}: {first.text}", "  ")
+        for member_name in dict.fromkeys(f"{one.client_id or '?'} of {one.group}" for one in found):
+            first = next(one for one in found if f"{one.client_id or '?'} of {one.group}" == member_name)
+            _paragraph(screen, f"{member_name}: {first.text}", "  ")
         _paragraph(screen, _ABOUT[rule], "    ", FAINT)
 
 

@@ -188,16 +188,16 @@ def _prepared(reading: Dissection, copy: bytearray) -> Dissection:
 
 
 def _finding_parts(finding: Finding) -> list[Part]:
-    often = f" (the {finding.count}th time)" if finding.count > 1 else ""
+    repeat_text = f" (the {finding.count}th time)" if finding.count > 1 else ""
     style = _LEVELS[finding.level]
-    who = f"{finding.client_id or finding.group} {finding.member[:_SHORT_ID]}"
+    member_name = f"{finding.client_id or finding.group} {finding.member[:_SHORT_ID]}"
     return [
         (f"{_clock(finding.time)} ", FAINT),
         (f"! {finding.rule}", style),
         _BETWEEN,
-        (who, ""),
+        (member_name, ""),
         _BETWEEN,
-        (f"{finding.text}{often}", style.removeprefix("bold ")),
+        (f"{finding.text}{repeat_text}", style.removeprefix("bold ")),
     ]
 
 
