@@ -81,13 +81,14 @@ class ConsumerConfig:
     ) -> ConsumerConfig:
         """Build a configuration from the user's options, in our names or Kafka's; raise ConfigError if invalid."""
         values: dict[str, Any] = {}
+        names: dict[str, str] = {}
         if bootstrap_servers is not None:
             values["bootstrap_servers"] = bootstrap_servers
         for name, value in options.items():
             for known, turned in parse_option(name, value, options, OPTIONS).items():
                 if known in values:
-                    raise ConfigError(f"{name}: {known} is given twice")
-                values[known] = turned
+                    raise ConfigError(f"{names.get(known, known)} and {name} both set {known}: give only one")
+                values[known], names[known] = turned, name
         missing = [name for name in _EXAMPLES if not values.get(name)]
         if missing:
             raise ConfigError(f"{missing[0]} is missing: write {_EXAMPLES[missing[0]]}")
@@ -149,7 +150,7 @@ class ConsumerConfig:
             value = getattr(self, name)
             if not _is_number(value) or not 0 < value <= 86_400:
                 raise ConfigError(
-                    f"{name} must be a number of seconds above 0 (at most a day), not {value!r}"
+                    f"{name} must be a positive number of seconds, at most 86,400, not {value!r}"
                 )
         for name in ("key_deserializer", "value_deserializer", "on_settled", "observer"):
             if getattr(self, name) is not None and not callable(getattr(self, name)):
@@ -184,7 +185,9 @@ def topic_names(value: object) -> tuple[str, ...]:
 
 
 def check_max_records(value: object) -> None:
-    if type(value) is not int or not 1 <= value <= 1_000_000:
+    if type(value) is not int:
+        raise ConfigError(f"max_records must be an integer, not {value!r}")
+    if not 1 <= value <= 1_000_000:
         raise ConfigError(f"max_records must be between 1 and 1000000, not {value!r}")
 
 
