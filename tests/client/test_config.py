@@ -65,7 +65,10 @@ def test_kafkas_dotted_names_are_accepted() -> None:
         ({"value_deserializer": "json"}, "value_deserializer must be a function, not 'json'"),
         ({"observer": 1}, "observer must be a function, not 1"),
         ({"security": {"tls": True}}, "there is no option 'security'; did you mean security.protocol"),
-        ({"auto.offset.reset": "earliest"}, "auto.offset.reset: belongs to the share group; set share.auto.offset.reset with"),
+        (
+            {"auto.offset.reset": "earliest"},
+            "auto.offset.reset: belongs to the share group; set share.auto.offset.reset with",
+        ),
         ({"enable_auto_commit": True}, "enable_auto_commit: share groups have no offsets to commit"),
     ],
 )
