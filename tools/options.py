@@ -26,7 +26,7 @@ from kshare.testing.config import BrokerConfig
 ROOT = Path(__file__).resolve().parents[1]
 _WIDTH = 120
 
-_CLIENT_HEAD = '''"""Options of consumers and administrators, as type checkers and editors see them.
+_CLIENT_HEAD = '''"""Generated: options of consumers and administrators, as type checkers and editors see them.
 
 Written by `python -m tools.options` from the dataclasses in net/settings.py and client/config.py: change them there.
 """
@@ -42,7 +42,7 @@ from kshare.engine.events import Observer, OnSettled
 from kshare.net.settings import Mechanism, TokenProvider
 '''
 
-_BROKER_HEAD = '''"""Options of the embedded broker, as type checkers and editors see them.
+_BROKER_HEAD = '''"""Generated: options of the embedded broker, as type checkers and editors see them.
 
 Written by `python -m tools.options` from the dataclass in testing/config.py: change them there.
 """
@@ -159,8 +159,15 @@ def broker_module() -> str:
 
 
 def _typed_dict(name: str, docs: str, options: Iterable[Option], base: str = "TypedDict") -> list[str]:
-    lines = [f"class {name}({base}, total=False):", f'    """{docs}"""', ""]
-    for option in options:
+    chosen = list(options)
+    names = ", ".join(option.name for option in chosen) + (
+        "" if base == "TypedDict" else f"; and those of {base}"
+    )
+    listed = textwrap.wrap(f"Options: {names}.", _WIDTH - 4)
+    # `help` shows only this text, not the texts of the keys.
+    lines = [f"class {name}({base}, total=False):", f'    """{docs}', ""]
+    lines += [*(f"    {line}" for line in listed), '    """', ""]
+    for option in chosen:
         lines += _key(option)
     return [*lines, "", ""]
 

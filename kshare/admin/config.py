@@ -19,6 +19,7 @@ OPTIONS = ("bootstrap_servers", *CLIENT_OPTIONS)
 def admin_settings(bootstrap_servers: str | Iterable[str] | None, options: Mapping[str, Any]) -> NetSettings:
     """Build the settings from the user's options, in our names or Kafka's; raise ConfigError if invalid."""
     values: dict[str, Any] = {}
+    names: dict[str, str] = {}
     if bootstrap_servers is not None:
         values["bootstrap_servers"] = bootstrap_servers
     for name, value in options.items():
@@ -26,8 +27,8 @@ def admin_settings(bootstrap_servers: str | Iterable[str] | None, options: Mappi
             if option not in OPTIONS:
                 raise ConfigError(f"{name} is an option of consumers, not of AdminClient: leave it out")
             if option in values:
-                raise ConfigError(f"{name}: {option} is given twice")
-            values[option] = translated
+                raise ConfigError(f"{names.get(option, option)} and {name} both set {option}: give only one")
+            values[option], names[option] = translated, name
     servers = values.pop("bootstrap_servers", None)
     if not servers:
         raise ConfigError('bootstrap_servers is missing: write "localhost:9092"')

@@ -30,9 +30,14 @@ async def partitions_of(router: Router, topics: Mapping[str, Iterable[int] | Non
         wanted = existing if requested is None else sorted(set(requested))
         missing = [number for number in wanted if number not in existing]
         if missing:
-            raise ConfigError(f"topic {name} has partitions 0 to {len(existing) - 1}, but no {missing[0]}")
+            raise ConfigError(no_partition(name, missing[0], len(existing)))
         found += [(name, number) for number in wanted]
     return found
+
+
+def no_partition(topic: str, number: int, count: int) -> str:
+    """The message of an error: the topic has `count` partitions, but not this one."""
+    return f"topic {topic} has no partition {number} (it has {count} partition{'' if count == 1 else 's'})"
 
 
 async def log_offsets(

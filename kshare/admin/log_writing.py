@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import anyio
 
+from kshare.admin.log_offsets import no_partition
 from kshare.admin.partitioner import partition_for
 from kshare.admin.routing import ErrorsOf, ResponseError, Router, response_error
 from kshare.errors import BrokerError, ConnectionLost, KshareError, RequestTimedOut
@@ -138,7 +139,7 @@ class LogWriter:
             metadata = await self._topic_metadata(topic)
             leader = metadata.leaders.get(partition)
             if leader is None:
-                raise KshareError(f"topic {topic} has {len(metadata.leaders)} partitions, but no {partition}")
+                raise KshareError(no_partition(topic, partition, len(metadata.leaders)))
             rows = [PartitionProduceData(partition, batch)]
             request = ProduceRequest(
                 None, _ALL_REPLICAS, _REPLICAS_MS, [TopicProduceData(topic, metadata.topic_id, rows)]

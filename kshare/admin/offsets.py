@@ -106,7 +106,7 @@ async def alter_offsets(router: Router, group: str, offsets: Mapping[TopicPartit
     if not answer.responses:
         # Kafka 4.1 accepts the request, and responds with neither an error nor a topic.
         raise Unsupported(
-            "the broker accepted AlterShareGroupOffsets but did nothing: this needs Kafka 4.2, upgrade it"
+            "the broker accepted AlterShareGroupOffsets but ignored it: setting offsets needs Kafka 4.2 or later"
         )
 
 
@@ -117,9 +117,7 @@ async def reset_offsets(
     if topics is None:
         current = await share_group_offsets(router, group, None)
         if not current:
-            raise ConfigError(
-                f"group {group} has read no topic yet: name the topics whose offsets should be set"
-            )
+            raise ConfigError(f"group {group} has read no topic yet: name the topics (topics=… or --topic)")
     else:
         current = await share_group_offsets(router, group, topics)
     before = {(one.topic, one.partition): one.start_offset for one in current}

@@ -81,13 +81,16 @@ class ConsumerConfig:
     ) -> ConsumerConfig:
         """Build a configuration from the user's options, in our names or Kafka's; raise ConfigError if invalid."""
         values: dict[str, Any] = {}
+        names: dict[str, str] = {}
         if bootstrap_servers is not None:
             values["bootstrap_servers"] = bootstrap_servers
         for name, value in options.items():
             for option, translated in parse_option(name, value, options, OPTIONS).items():
                 if option in values:
-                    raise ConfigError(f"{name}: {option} is given twice")
-                values[option] = translated
+                    raise ConfigError(
+                        f"{names.get(option, option)} and {name} both set {option}: give only one"
+                    )
+                values[option], names[option] = translated, name
         missing = [name for name in _EXAMPLES if not values.get(name)]
         if missing:
             raise ConfigError(f"{missing[0]} is missing: write {_EXAMPLES[missing[0]]}")
@@ -149,7 +152,7 @@ class ConsumerConfig:
             value = getattr(self, name)
             if not _is_number(value) or not 0 < value <= 86_400:
                 raise ConfigError(
-                    f"{name} must be a number of seconds above 0 (at most a day), not {value!r}"
+                    f"{name} must be a positive number of seconds, at most 86,400, not {value!r}"
                 )
         for name in ("key_deserializer", "value_deserializer", "on_settled", "observer"):
             if getattr(self, name) is not None and not callable(getattr(self, name)):
@@ -184,7 +187,9 @@ def topic_names(value: object) -> tuple[str, ...]:
 
 
 def check_max_records(value: object) -> None:
-    if type(value) is not int or not 1 <= value <= 1_000_000:
+    if type(value) is not int:
+        raise ConfigError(f"max_records must be an integer, not {value!r}")
+    if not 1 <= value <= 1_000_000:
         raise ConfigError(f"max_records must be between 1 and 1000000, not {value!r}")
 
 

@@ -298,7 +298,8 @@ class AsyncConsumer(Generic[RecordT_co]):
 class ShareConsumer(AsyncConsumer[RecordT_co]):
     """A consumer in a share group, for asyncio and trio: use it with `async with` and `async for`.
 
-    docs/consumer.md lists the options. Kafka's own option names are understood too.
+    Options are those of `kshare.ConsumerOptions`, and key_deserializer and value_deserializer. Kafka's own option names
+    are understood too.
     """
 
     # The record type for each combination of deserializers. These are overloads of `__new__`, in a separate class:

@@ -207,17 +207,24 @@ KAFKA_NAMES: dict[str, Translate] = {
     "enable.ssl.certificate.verification": _verification,
 }
 
-_OF_THE_GROUP = "it is a setting of the share group, set with an admin client: "
+
+def _of_the_group(setting: str) -> str:
+    return (
+        f"belongs to the share group; set {setting} with `kshare groups config set` or "
+        "AdminClient.alter_group_config"
+    )
+
+
 _NO_OFFSETS = 'share groups have no offsets to commit: choose acknowledgement="implicit" or "explicit"'
 _ADAPTS = "leave it out: fetches adapt to how fast your code is, within max_records and max_bytes"
 _OURS_TO_DO = "leave it out: kshare doesn't need this setting"
 _TOKEN = "leave it out and write token=<a function that returns a fresh token>"
 
 NOT_OURS: dict[str, str] = {
-    "auto.offset.reset": f"{_OF_THE_GROUP}share.auto.offset.reset",
-    "isolation.level": f"{_OF_THE_GROUP}share.isolation.level",
-    "session.timeout.ms": f"{_OF_THE_GROUP}share.session.timeout.ms",
-    "heartbeat.interval.ms": f"{_OF_THE_GROUP}share.heartbeat.interval.ms",
+    "auto.offset.reset": _of_the_group("share.auto.offset.reset"),
+    "isolation.level": _of_the_group("share.isolation.level"),
+    "session.timeout.ms": _of_the_group("share.session.timeout.ms"),
+    "heartbeat.interval.ms": _of_the_group("share.heartbeat.interval.ms"),
     "enable.auto.commit": _NO_OFFSETS,
     "auto.commit.interval.ms": _NO_OFFSETS,
     "enable.auto.offset.store": _NO_OFFSETS,

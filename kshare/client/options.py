@@ -1,4 +1,4 @@
-"""Options of consumers and administrators, as type checkers and editors see them.
+"""Generated: options of consumers and administrators, as type checkers and editors see them.
 
 Written by `python -m tools.options` from the dataclasses in net/settings.py and client/config.py: change them there.
 """
@@ -15,7 +15,12 @@ from kshare.net.settings import Mechanism, TokenProvider
 
 
 class ClientOptions(TypedDict, total=False):
-    """Options of every client. Durations are seconds."""
+    """Options of every client. Durations are seconds.
+
+    Options: client_id, connect_timeout, request_timeout, backoff_min, backoff_max, max_response_bytes, tls, ca_file,
+    cert_file, key_file, key_password, check_hostname, sasl_mechanism, username, password, token, kerberos_service_name,
+    kerberos_domain_name.
+    """
 
     client_id: str
     """A name for this client, which appears in the brokers' logs, metrics and quotas. Default: "kshare"."""
@@ -60,7 +65,11 @@ class ClientOptions(TypedDict, total=False):
 
 
 class ConsumerOptions(ClientOptions, total=False):
-    """Options of a share consumer."""
+    """Options of a share consumer.
+
+    Options: group, topics, acknowledgement, acquire, max_records, max_bytes, renew_leases, max_lease_seconds,
+    on_poison, on_settled, observer, rack, close_timeout; and those of ClientOptions.
+    """
 
     group: Required[str]
     """The name of the share group to join."""
@@ -126,7 +135,10 @@ class BytesOptions(ConsumerOptions, total=False):
 
 
 class AnyOptions(ConsumerOptions, total=False):
-    """Options of any consumer."""
+    """Options of any consumer.
+
+    Options: key_deserializer, value_deserializer; and those of ConsumerOptions.
+    """
 
     key_deserializer: Callable[[bytes], Any] | None
     """A function that converts the bytes of a key. It isn't called for a null key, which stays None."""

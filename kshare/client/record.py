@@ -94,7 +94,9 @@ class ShareRecord(Record):
 
     def __reduce__(self) -> NoReturn:
         refuse_copy(
-            self, "take what you need of it (value, key, headers, offset) and settle it where it was consumed"
+            self,
+            "copy the fields you need (value, key, headers, offset), and acknowledge the record in the process that "
+            "consumed it",
         )
 
     def __repr__(self) -> str:
@@ -248,11 +250,11 @@ class ShareBatch:
     def _lock_lost_error(self, lost: list[tuple[int, int]]) -> AcknowledgeError:
         offsets = ", ".join(str(first) if first == last else f"{first}..{last}" for first, last in lost)
         reason = self._lease.loss_reason or (
-            "it expired, or the broker refused an acknowledgement; what wasn't accepted will be redelivered"
+            "lock expired, or the broker refused an acknowledgement; what wasn't accepted will be redelivered"
         )
         self._lease.is_loss_reported = True
         return AcknowledgeError(
-            f"{self.topic}[{self.partition}]@{offsets} can't be acknowledged any more: its lock was lost ({reason})"
+            f"{self.topic}[{self.partition}]@{offsets} can't be acknowledged any more: {reason}"
         )
 
     def _rest_behind(self, offset: int) -> ShareBatch | None:

@@ -308,8 +308,8 @@ class RecordStream(RecordIterator):
 
 def shared(reason: str) -> KshareError:
     return KshareError(
-        f"this iterator is shared by several tasks: {reason}. Continuing would accept what isn't processed yet. Write "
-        "`async for record in consumer` in each task instead: the loops share the consumer's records"
+        f"this iterator is shared by several tasks: {reason}. Continuing would accept records that are still being "
+        "processed. Write `async for record in consumer` in each task instead: the loops share the consumer's records"
     )
 
 

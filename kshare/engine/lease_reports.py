@@ -15,9 +15,9 @@ from kshare.state.lease import ACCEPT, HELD, LOST, RENEW, SENT, SETTLED, Lease, 
 from kshare.state.lease_timers import LeaseTimers
 
 _LOST_BECAUSE = {
-    "expired": "it ran out; they will be redelivered",
-    "session": "the session with the broker ended; they will be redelivered",
-    "moved": "the leader of the partition moved; they will be redelivered",
+    "expired": "lock expired; will be redelivered",
+    "session": "the session with the broker ended; will be redelivered",
+    "moved": "the leader of the partition moved; will be redelivered",
     "topic": "the topic was deleted",
 }
 """As users are told it."""
@@ -84,7 +84,7 @@ class LeaseReports:
         records_text = (
             f"offset {first}" if first == last else f"{records} records between offsets {first} and {last}"
         )
-        reason = f"{topic}[{partition}]: the lock of {records_text} is lost: {lease.loss_reason}"
+        reason = f"{topic}[{partition}], {records_text}: {lease.loss_reason}"
         self._commits.on_loss(lease, AcknowledgeError(reason))
 
     # --- renewals
@@ -98,9 +98,9 @@ class LeaseReports:
 
     def not_renewable(self, lease: Lease) -> None:
         """It will be renewed no more."""
-        can_renew = self._lease_timers.can_renew
-        reason = "held for too long" if can_renew else "renew_leases is off, or Kafka is older than 4.2"
-        cause = f"lock is not renewed ({reason}); will be redelivered unless settled before it expires"
+        timers = self._lease_timers
+        reason = "held for max_lease_seconds" if timers.can_renew else timers.no_renewal_because
+        cause = f"lock is not renewed ({reason}); will be redelivered unless acknowledged before it expires"
         self._log_lease(cause, lease, lease.undecided)
 
     # --- outcomes

@@ -25,7 +25,11 @@ class ReachedCluster(NamedTuple):
 
     def lease_timers(self, *, renews: bool = True, max_lease_s: float = math.inf) -> LeaseTimers:
         """The lease timers of a member. `renews`: whether it wants its locks renewed; `max_lease_s`: for how long."""
-        return LeaseTimers(can_renew=renews and self.renews, max_lease_s=max_lease_s)
+        return LeaseTimers(
+            can_renew=renews and self.renews,
+            max_lease_s=max_lease_s,
+            no_renewal_because="renew_leases is off" if self.renews else "Kafka is older than 4.2",
+        )
 
 
 @asynccontextmanager

@@ -51,9 +51,9 @@ def _parse(piece: str) -> Address:
         if ":" in host:
             raise ConfigError(f"{piece!r} is ambiguous: put an IPv6 address in brackets, [::1]:9092")
         if not host:
-            raise ConfigError(
-                f"{piece!r} is not an address: write host:port, such as {piece.strip(':') or 'localhost'}:9092"
-            )
+            if ":" in piece:
+                raise ConfigError(f"{piece!r} has no host: write localhost:{port or 9092}")
+            raise ConfigError(f"{piece!r} has no port: write {piece}:9092")
     if any(letter.isspace() or letter in "[]/@" for letter in host):
         raise ConfigError(f"{piece!r}: {host!r} is not a host name")
     if not (port.isascii() and port.isdigit()) or not 1 <= int(port[:6]) <= _LAST_PORT:

@@ -9,19 +9,20 @@ from kshare.net.settings import Security
 
 FIRST_BYTES = 4
 """How many of the first bytes received to keep."""
+_CLI = " (on the command line: configure it with --command-config)"
 _TLS_ALERT, _HTTP = b"\x15\x03", b"HTTP"
 
 
 def connect_hint(opening: bytes, security: Security, *, answers: int, is_waiting: bool) -> str:
     """A hint to append to the reason of the disconnect; empty if nothing seems wrong."""
     if opening.startswith(_TLS_ALERT):
-        return "; it looks like TLS: add tls=True"
+        return f"; it looks like TLS: add tls=True{_CLI}"
     if opening.startswith(_HTTP):
         return "; it looks like HTTP: this isn't a Kafka listener"
     if answers == 0 and security.tls is True and security.cert_file is None:
-        return "; if its listener requires a client certificate, set cert_file"
+        return f"; if its listener requires a client certificate, set cert_file{_CLI}"
     if answers == 0 and is_waiting and security.tls is False:
-        return "; if its listener requires TLS or SASL, set tls or sasl_mechanism"
+        return f"; if its listener requires TLS or SASL, set tls or sasl_mechanism{_CLI}"
     if answers <= 1 and is_waiting and security.sasl_mechanism is None:
-        return "; if its listener requires SASL, set sasl_mechanism"
+        return f"; if its listener requires SASL, set sasl_mechanism{_CLI}"
     return ""

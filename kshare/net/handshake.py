@@ -105,9 +105,10 @@ class Dialer:
             if not isinstance(error, Exception):
                 raise
             if stream is not None and not isinstance(error, ssl.SSLError | UnicodeError):
+                broken = f"the connection broke ({reason(error)})"
+                what = "closed the connection" if isinstance(error, anyio.EndOfStream) else broken
                 raise ConnectionLost(
-                    f"{attempt.peer} broke off the TLS handshake: does its listener use TLS? "
-                    f"({reason(error)})"
+                    f"{attempt.peer}: {what} during the TLS handshake; does its listener use TLS?"
                 ) from error
             raise connect_error(error, attempt.peer) from error
 

@@ -79,7 +79,7 @@ class Security:
             )
         for name in ("key_file", "key_password"):
             if getattr(self, name) is not None and self.cert_file is None:
-                raise ConfigError(f"{name} belongs to a certificate: add cert_file")
+                raise ConfigError(f"{name} needs cert_file")
 
     def _check_sasl(self) -> None:
         mechanism = self.sasl_mechanism
@@ -165,7 +165,7 @@ class NetSettings:
             value = getattr(self, name)
             if not _is_number(value) or not 0 < value <= _LONGEST_S:
                 raise ConfigError(
-                    f"{name} must be a number of seconds above 0 (at most a day), not {value!r}"
+                    f"{name} must be a positive number of seconds, at most 86,400, not {value!r}"
                 )
         if self.backoff_max < self.backoff_min:
             raise ConfigError(

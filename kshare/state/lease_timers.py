@@ -52,8 +52,10 @@ class Due:
 class LeaseTimers:
     """The deadlines of all leases of a consumer."""
 
-    def __init__(self, *, can_renew: bool, max_lease_s: float) -> None:
+    def __init__(self, *, can_renew: bool, max_lease_s: float, no_renewal_because: str = "") -> None:
+        """`no_renewal_because` is the reason for users, if locks can't be renewed."""
         self.can_renew = can_renew
+        self.no_renewal_because = no_renewal_because
         self.max_lease_s = max_lease_s
         self._timers: dict[int, _LeaseTimer] = {}
         self._size = 0

@@ -330,6 +330,6 @@ def _checked_topics(topics: Iterable[str]) -> list[str]:
     chosen = sorted(set(topics))
     if not chosen:
         raise ConfigError(
-            "a member of a share group subscribes to at least one topic; to stop, leave the group"
+            "a member of a share group subscribes to at least one topic; to stop, close the consumer"
         )
     return chosen

@@ -7,7 +7,7 @@ and return when they are done.
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sized
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
@@ -57,7 +57,7 @@ assignments at once."""
 class Broker:
     """An embedded Kafka cluster for tests: use it with `with` or `async with`.
 
-    docs/testing.md lists the options.
+    Options are those of `kshare.testing.BrokerOptions`.
     """
 
     def __init__(self, **options: Unpack[BrokerOptions]) -> None:
@@ -241,7 +241,7 @@ class Broker:
 
     @property
     def faults(self) -> Faults:
-        """Faults to inject: see docs/testing.md."""
+        """Faults to inject: see `kshare.testing.Faults`."""
         return self.state.faults
 
     def hang_up(self, client_id: str | None = None) -> None:
@@ -279,15 +279,19 @@ class Broker:
         partitions = self._topic(topic).partitions
         if type(number) is not int or not 0 <= number < len(partitions):
             raise ConfigError(
-                f"partition must be between 0 and {len(partitions) - 1} for topic {topic!r}, not {number!r}"
+                f"topic {topic!r} has no partition {number!r} (it has {_counted(partitions, 'partition')})"
             )
         return partitions[number]
 
     def _node(self, number: int) -> Node:
         nodes = self.state.cluster.nodes
         if number not in nodes:
-            raise ConfigError(f"node must be between 1 and {len(nodes)}, not {number!r}")
+            raise ConfigError(f"there is no node {number!r}: the cluster has {_counted(nodes, 'node')}")
         return nodes[number]
+
+
+def _counted(things: Sized, name: str) -> str:
+    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
 
 
 def _checked_values(values: Iterable[bytes | None]) -> list[bytes | None]:

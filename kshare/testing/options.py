@@ -1,4 +1,4 @@
-"""Options of the embedded broker, as type checkers and editors see them.
+"""Generated: options of the embedded broker, as type checkers and editors see them.
 
 Written by `python -m tools.options` from the dataclass in testing/config.py: change them there.
 """
@@ -13,7 +13,10 @@ from kshare.broker.profiles import Release
 
 
 class BrokerOptions(TypedDict, total=False):
-    """Options of `kshare.testing.Broker`."""
+    """Options of `kshare.testing.Broker`.
+
+    Options: topics, nodes, release, settings, min_lock_ms, auto_create_topics, clock, data_dir, users, tls.
+    """
 
     topics: Mapping[str, int] | None
     """Topics to create, with the number of partitions of each: {"orders": 3}."""

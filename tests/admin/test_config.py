@@ -18,11 +18,15 @@ pytestmark = pytest.mark.anyio
     [
         (None, {}, 'bootstrap_servers is missing: write "localhost:9092"'),
         ("localhost:port", {}, "port"),
-        ("localhost:9092", {"bootstrap.servers": "other:9092"}, "given twice"),
+        (
+            "localhost:9092",
+            {"bootstrap.servers": "other:9092"},
+            "bootstrap_servers and bootstrap.servers both set bootstrap_servers",
+        ),
         ("localhost:9092", {"request_timeot": 1}, "did you mean request_timeout"),
         ("localhost:9092", {"group.id": "orders"}, "group.id is an option of consumers"),
         ("localhost:9092", {"max_records": 5}, "max_records is an option of consumers"),
-        ("localhost:9092", {"request_timeout": 0}, "request_timeout must be a number of seconds"),
+        ("localhost:9092", {"request_timeout": 0}, "request_timeout must be a positive number of seconds"),
         ("localhost:9092", {"sasl.mechanism": "PLAIN"}, "PLAIN needs username"),
     ],
 )

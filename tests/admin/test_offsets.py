@@ -75,7 +75,7 @@ async def test_refused_resets_say_why(kshare_broker: Broker, admin: AdminClient)
     for to, topics, message in (
         ("earliest", None, "group g has read no topic yet: name the topics"),
         ("earliest", {}, "no topics are given"),
-        ("earliest", {"orders": [1]}, r"topic orders has partitions 0 to 0, but no 1"),
+        ("earliest", {"orders": [1]}, r"topic orders has no partition 1 \(it has 1 partition\)"),
         (7, {"orders": None}, r"orders\[0\] has offsets 0 to 0: 7 is out of range"),
         (datetime(2026, 1, 1), {"orders": None}, "has no time zone"),
         ("yesterday", {"orders": None}, 'reset to "earliest"'),

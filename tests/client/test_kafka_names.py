@@ -101,7 +101,7 @@ JAAS = "com.sun.security.auth.module.Krb5LoginModule required;"
             {"security.protocol": "SSL", "sasl.mechanism": "PLAIN"},
             "SSL doesn't use SASL, but sasl.mechanism is given: write SASL_SSL",
         ),
-        ({"security.protocol": "SSL", "tls": True}, "tls: tls is given twice"),
+        ({"security.protocol": "SSL", "tls": True}, "security.protocol and tls both set tls: give only one"),
         ({"sasl.jaas.config": JAAS}, "sasl.jaas.config: only PlainLoginModule and Scram.* kinit"),
         ({"sasl.jaas.config": "PlainLoginModule required username=u;"}, "there is no password in it"),
         ({"ssl.truststore.location": "/t.jks"}, "convert it to PEM and write ca_file=<that file>"),

@@ -223,7 +223,9 @@ async def test_changed_max_records_applies_to_later_fetches() -> None:
     async with filled(0).running() as cluster, consumer(cluster, "t", max_records=100) as source:
         refused: list[Any] = [0, 1_000_001, "3", True]
         for wrong in refused:
-            with pytest.raises(ConfigError, match="max_records must be between 1 and 1000000, not"):
+            with pytest.raises(
+                ConfigError, match=r"max_records must be (between 1 and 1000000|an integer), not"
+            ):
                 source.set_max_records(wrong)
         await until(lambda: bool(cluster.asked(ShareFetchRequest)))
         source.set_max_records(3)

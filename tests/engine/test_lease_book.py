@@ -97,6 +97,6 @@ def test_only_losses_of_handed_out_records_are_returned_by_the_next_commit(is_ha
     rig.book.lose(rig.acks, "moved")
     with rig.book.commits.confirmation([]) as confirmation:
         assert [str(error) for _, error in confirmation.losses] == [
-            "orders[3]: the lock of 10 records between offsets 0 and 9 is lost: the leader of the partition moved; "
-            "they will be redelivered"
+            "orders[3], 10 records between offsets 0 and 9: the leader of the partition moved; "
+            "will be redelivered"
         ][: int(is_handed_out)]

@@ -280,7 +280,7 @@ def test_subscription_does_not_shorten_a_pause_after_errors() -> None:
 def test_at_least_one_topic_is_required(topics: list[str]) -> None:
     with pytest.raises(ConfigError, match="at least one topic"):
         Membership("group", MEMBER, topics)
-    with pytest.raises(ConfigError, match="leave"):
+    with pytest.raises(ConfigError, match="close the consumer"):
         joined().member.subscribe(topics, 0.0)
 
 

@@ -67,7 +67,7 @@ def test_optional_options_may_be_none() -> None:
         ),
         (
             lambda broker: broker.produce("orders", [b"1"], partition=2),
-            "partition must be between 0 and 1 for topic 'orders', not 2",
+            "topic 'orders' has no partition 2 (it has 2 partitions)",
         ),
         (lambda broker: broker.produce("orders", []), "values is empty: give at least one record to produce"),
         (
@@ -86,10 +86,10 @@ def test_optional_options_may_be_none() -> None:
             lambda broker: broker.create_topic("orders", "3"),
             "partitions must be a whole number above 0, not '3'",
         ),
-        (lambda broker: broker.stop_node(2), "node must be between 1 and 1, not 2"),
-        (lambda broker: broker.start_node("1"), "node must be between 1 and 1, not '1'"),
-        (lambda broker: broker.move_leader("orders", 0, 5), "node must be between 1 and 1, not 5"),
-        (lambda broker: broker.move_leader("orders", 9, 1), "partition must be between 0 and 1 for topic"),
+        (lambda broker: broker.stop_node(2), "there is no node 2: the cluster has 1 node"),
+        (lambda broker: broker.start_node("1"), "there is no node '1': the cluster has 1 node"),
+        (lambda broker: broker.move_leader("orders", 0, 5), "there is no node 5: the cluster has 1 node"),
+        (lambda broker: broker.move_leader("orders", 9, 1), "topic 'orders' has no partition 9"),
         (lambda broker: broker.move_leader("ordres", 0, 1), "topic 'ordres' doesn't exist"),
     ],
 )

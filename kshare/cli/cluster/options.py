@@ -25,4 +25,4 @@ Properties: TypeAlias = Annotated[
         help="A Kafka client properties file, for example with TLS and SASL settings.",
     ),
 ]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]

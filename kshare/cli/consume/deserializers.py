@@ -27,9 +27,8 @@ def deserializer(name: str) -> Deserializer | None:
     short = name.removeprefix(_JAVAS).removesuffix("Deserializer").lower()
     if short in _KINDS:
         return _KINDS[short]
-    raise typer.BadParameter(
-        f"there is no deserializer {name!r}{did_you_mean(short, KINDS)} There are: {', '.join(KINDS)}"
-    )
+    hint = did_you_mean(short, KINDS) or f"; choose one of {', '.join(KINDS)}"
+    raise typer.BadParameter(f"there is no deserializer {name!r}{hint}")
 
 
 def _packed(form: str, what: str, write: Callable[[Any], Any] = lambda number: number) -> Deserializer:

@@ -61,7 +61,7 @@ def decode(
         ),
     ] = None,
     only_guesses: Annotated[
-        bool, typer.Option("--guesses", help="Only list what the input could be, best match first.")
+        bool, typer.Option("--guesses", help="List possible interpretations, best match first, and exit.")
     ] = False,
 ) -> None:
     """Decode bytes of the Kafka protocol.

@@ -11,6 +11,7 @@ import binascii
 import mmap
 import re
 from pathlib import Path
+from textwrap import shorten
 
 from kshare.cli.decode.hex_dump import from_dump
 from kshare.cli.terminal.failure import Failure
@@ -22,6 +23,8 @@ _HEX = re.compile(r"(?:0x)?[0-9a-f]+(?:[\s:,]+(?:0x)?[0-9a-f]+)*", re.IGNORECASE
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 _NOT_TEXT = re.compile(rb"[^\t\n\r\x20-\x7e]")
 _LOOK = 4096
+_FORMS = "hex, base64 or an escaped string"
+_SHOWN = 80
 _LET_GO_EVERY = 16 * 1024 * 1024
 """A multiple of the page size of every system."""
 
@@ -34,6 +37,8 @@ def read_input(source: str | None, coding: str | None) -> Buffer:
         data: Buffer = piped.buffer.read()
     elif _exists(source):
         data = _map(Path(source))
+    elif coding is None and _coding_of(source.strip()) is None:
+        raise Failure(f"{shorten(source, _SHOWN)!r}: no such file, and it isn't {_FORMS}")
     else:
         return _whole(from_text(source, coding), source)
     _whole(data, source)
@@ -66,7 +71,7 @@ def from_text(text: str, coding: str | None) -> bytes:
             return _from_escaped(text)
         case "binary":
             raise Failure("binary input must be in a file or on standard input")
-    raise Failure("this is not a file name, hex, base64 or an escaped string")
+    raise Failure(f"this isn't {_FORMS}")
 
 
 def _exists(source: str) -> bool:

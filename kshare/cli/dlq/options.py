@@ -48,6 +48,8 @@ Most: TypeAlias = Annotated[
 Group: TypeAlias = Annotated[
     str | None,
     typer.Option(
+        "--group",
+        "-g",
         metavar="GROUP",
         help="The share group that keeps track of redriven dead letters. Default: kshare-dlq-TOPIC.",
     ),
@@ -123,8 +125,8 @@ def redrive(
 ) -> None:
     """Write the records of dead letters again, and settle each dead letter once its copy is confirmed.
 
-    Can be interrupted, or killed, and run again: nothing is lost. Records written just before may then be written
-    twice.
+    Can be interrupted, or killed, and run again: nothing is lost. Records written just before the interruption
+    may be written twice.
     """
     from kshare.cli.cluster.connection import Cluster
     from kshare.cli.dlq import view

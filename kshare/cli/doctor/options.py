@@ -14,7 +14,7 @@ def doctor(
     properties: Properties = None,
     group: Annotated[
         list[str] | None,
-        typer.Option(metavar="GROUP", help="Check only this group; may be repeated."),
+        typer.Option("--group", "-g", metavar="GROUP", help="Check only this group; may be repeated."),
     ] = None,
     topic: Annotated[
         list[str] | None,

@@ -29,7 +29,7 @@ def list_(
         typer.Option("--state", metavar="STATE", help="Only groups in this state: Stable or Empty."),
     ] = None,
     every_type: Annotated[
-        bool, typer.Option("--all-types", help="Also consumer and streams groups.")
+        bool, typer.Option("--all-types", help="Also list consumer and streams groups.")
     ] = False,
     is_json: Json = False,
 ) -> None:
@@ -51,7 +51,8 @@ def describe(
     members: Annotated[bool, typer.Option("--members", help="Members and their assignments.")] = False,
     state: Annotated[bool, typer.Option("--state", help="Group state, coordinator and epochs.")] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", help="Also leader epochs, racks, subscriptions and addresses.")
+        bool,
+        typer.Option("--verbose", "-v", help="Also show leader epochs, racks, subscriptions and addresses."),
     ] = False,
     is_json: Json = False,
 ) -> None:
@@ -143,12 +144,12 @@ def show_config(
 @config.command("set")
 def set_config(
     group: Group,
-    settings: Annotated[list[str], typer.Argument(metavar="NAME=VALUE", help="Configs to set.")],
+    settings: Annotated[list[str], typer.Argument(metavar="NAME=VALUE", help="Settings to change.")],
     server: Server = None,
     properties: Properties = None,
     is_json: Json = False,
 ) -> None:
-    """Set configs of a group, for example share.auto.offset.reset=earliest."""
+    """Change settings of a group, for example share.auto.offset.reset=earliest."""
     from kshare.cli.cluster.connection import Cluster
     from kshare.cli.groups import change
     from kshare.cli.terminal import arguments
@@ -160,12 +161,12 @@ def set_config(
 @config.command("unset")
 def unset_config(
     group: Group,
-    names: Annotated[list[str], typer.Argument(metavar="NAME", help="Configs to unset.")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME", help="Settings to remove.")],
     server: Server = None,
     properties: Properties = None,
     is_json: Json = False,
 ) -> None:
-    """Unset configs of a group: the broker defaults apply again."""
+    """Remove settings of a group: the broker defaults apply again."""
     from kshare.cli.cluster.connection import Cluster
     from kshare.cli.groups import change
 

@@ -48,7 +48,7 @@ def lag(
             min=_SHORTEST_INTERVAL_S,
             max=_LONGEST_INTERVAL_S,
             metavar="[SECONDS]",
-            help=f"Update every so many seconds (default {_USUAL_INTERVAL}), until Ctrl-C.",
+            help=f"Update every SECONDS (default: {_USUAL_INTERVAL}), until Ctrl-C.",
         ),
     ] = None,
     is_json: Json = False,

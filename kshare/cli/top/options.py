@@ -25,7 +25,7 @@ def top(
     properties: Properties = None,
     group: Annotated[
         list[str] | None,
-        typer.Option(metavar="GROUP", help="Only this group; may be repeated."),
+        typer.Option("--group", "-g", metavar="GROUP", help="Only this group; may be repeated."),
     ] = None,
     view: Annotated[TopView, typer.Option(help="View to start with.")] = TopView.GROUPS,
     sort: Annotated[

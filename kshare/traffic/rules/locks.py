@@ -105,8 +105,8 @@ class RedeliveryLoop(LinterRule):
     name = "redelivery-loop"
     level = Severity.HARMFUL
     about = (
-        "The same records are delivered to the same member again. Something releases them each time, or lets their "
-        "lock expire: reject records that can't be processed. After share.delivery.count.limit deliveries they are "
+        "The same records were delivered three times or more. Something releases them each time, or lets their lock "
+        "expire: reject records that can't be processed. After share.delivery.count.limit deliveries they are "
         "archived."
     )
 

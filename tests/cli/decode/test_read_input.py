@@ -56,7 +56,7 @@ def test_named_codings_are_decoded(data: bytes) -> None:
     ("text", "coding", "reason"),
     [
         ("abc", None, "even number of digits, not 3"),
-        ("no such file.bin", None, "this is not a file name, hex"),
+        ("no such file.bin", None, "this isn't hex, base64 or"),
         ("zz", "hex", "not hex"),
         ("\\xzz", None, "not a string of"),
         ("A", "base64", "not base64"),

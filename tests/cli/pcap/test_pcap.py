@@ -66,7 +66,7 @@ def test_loopback_capture(run: Kshare, loopback: Path) -> None:
     assert "truck-7#" in done.out
     assert "ShareGroupHeartbeat v1  shippers  joins" in done.out
     assert "acquired 10 records" in done.out
-    assert "settled 10: accept 10" in done.out
+    assert "acknowledged 10: accept 10" in done.out
     assert done.out.endswith(f"{CLEAN}\n")
 
 
@@ -76,7 +76,7 @@ def test_tcpdump_captures(run: Kshare, name: str) -> None:
     assert (done.code, done.err) == (0, "")
     assert "till#" in done.out
     assert "acquired 20 records" in done.out
-    assert "settled 20: accept 20" in done.out
+    assert "acknowledged 20: accept 20" in done.out
     assert "could not be" not in done.out
     assert CLEAN in done.out
 

@@ -139,7 +139,11 @@ def test_invalid_input_is_reported_after_writing_what_precedes_it(
     [
         ([], 2, "--topic"),
         (["-t", "bad name"], 1, "INVALID_TOPIC_EXCEPTION"),
-        (["-t", "plain", "-p", "7", "--count", "1"], 1, "topic plain has 1 partitions, but no 7"),
+        (
+            ["-t", "plain", "-p", "7", "--count", "1"],
+            1,
+            "topic plain has no partition 7 (it has 1 partition)",
+        ),
         (["-t", "plain", "-H", "x"], 2, "should be NAME=VALUE"),
         (["-t", "plain", "-K", ""], 2, "must not be empty"),
         (["-t", "plain", "-K", ":", "-k", "x"], 2, "which is the key?"),

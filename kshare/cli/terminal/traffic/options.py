@@ -34,7 +34,8 @@ Topics: TypeAlias = Annotated[
     typer.Option("--topic", metavar="TOPIC", help="Only exchanges that mention this topic, by name or id."),
 ]
 Groups: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--group", metavar="GROUP", help="Only exchanges that mention this group.")
+    list[str] | None,
+    typer.Option("--group", "-g", metavar="GROUP", help="Only exchanges that mention this group."),
 ]
 Errors: TypeAlias = Annotated[
     list[str] | None,

@@ -73,8 +73,8 @@ def _show_member(screen: Screen, member: MemberTotals) -> None:
     lines = [f"{fetches} acquired {records}{redelivered}"]
     renewals = TYPE_NAMES[RENEW]
     types = [f"{name} {count:,}" for name, count in member.acknowledged.items() if name != renewals]
-    settled = sum(count for name, count in member.acknowledged.items() if name != renewals)
-    lines.append(f"settled {settled:,}" + (f": {', '.join(types)}" if types else ""))
+    acknowledged = sum(count for name, count in member.acknowledged.items() if name != renewals)
+    lines.append(f"acknowledged {acknowledged:,}" + (f": {', '.join(types)}" if types else ""))
     if member.latency_median_s is not None:
         lines[-1] += (
             f", after {duration_text(member.latency_median_s)} (median), "
