@@ -22,9 +22,8 @@ _LOST_BECAUSE = {
 }
 """As users are told it."""
 
-
 _SESSION_ENDED = "the session with the broker ended before the acknowledgement arrived; redelivered unless settled"
-_REFUSED_BECAUSE = {
+_REFUSED_BECAUSE: dict[int, str] = {
     ErrorCode.INVALID_RECORD_STATE: "the lock expired, or the record was settled before; redelivered unless settled",
     ErrorCode.SHARE_SESSION_NOT_FOUND: _SESSION_ENDED,
     ErrorCode.INVALID_SHARE_SESSION_EPOCH: _SESSION_ENDED,
