@@ -156,7 +156,9 @@ def client_module() -> str:
             "    value_deserializer: None",
             "",
             "",
-            *_typed_dict("AnyOptions", "Options of any consumer.", [key, value], base="SubscriberOptions")[:-2],
+            *_typed_dict("AnyOptions", "Options of any consumer.", [key, value], base="SubscriberOptions")[
+                :-2
+            ],
             "",
         ]
     )

@@ -30,7 +30,9 @@ from kshare.protocol.messages import (
 def check_error_response(api: type[Request[Any]]) -> None:
     """Raises ConfigError if we can't create error responses of this API."""
     if api.__name__ not in _MAKERS and not hasattr(api.RESPONSE(), "error_code"):
-        raise ConfigError(f"{api.RESPONSE.__name__} has no single error field: use `change` to set the errors")
+        raise ConfigError(
+            f"{api.RESPONSE.__name__} has no single error field: use `change` to set the errors"
+        )
 
 
 def error_response(request: Any, error: ErrorCode) -> Message:

@@ -22,7 +22,9 @@ _LOST_BECAUSE = {
 }
 """As users are told it."""
 
-_SESSION_ENDED = "the session with the broker ended before the acknowledgement arrived; redelivered unless settled"
+_SESSION_ENDED = (
+    "the session with the broker ended before the acknowledgement arrived; redelivered unless settled"
+)
 _REFUSED_BECAUSE: dict[int, str] = {
     ErrorCode.INVALID_RECORD_STATE: "the lock expired, or the record was settled before; redelivered unless settled",
     ErrorCode.SHARE_SESSION_NOT_FOUND: _SESSION_ENDED,

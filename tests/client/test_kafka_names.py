@@ -86,7 +86,9 @@ def test_kafka_python_configuration_is_accepted() -> None:
     assert (sasl.tls, sasl.username) == (context, "u")
     assert security(security_protocol="SSL", ssl_context=None).tls is True
     assert security(security_protocol="PLAINTEXT", ssl_context=None).tls is False
-    with pytest.raises(ConfigError, match="PLAINTEXT doesn't use TLS, but ssl_context is given: write SSL or"):
+    with pytest.raises(
+        ConfigError, match="PLAINTEXT doesn't use TLS, but ssl_context is given: write SSL or"
+    ):
         security(security_protocol="PLAINTEXT", ssl_context=context)
     assert not security(security_protocol="SSL", ssl_check_hostname=False).check_hostname
 

@@ -82,7 +82,10 @@ def test_optional_options_may_be_none() -> None:
         ),
         (lambda broker: broker.produce("orders", [b"1"], key="k"), "key must be bytes or None, not 'k'"),
         (lambda broker: broker.records("ordres"), "topic 'ordres' doesn't exist"),
-        (lambda broker: broker.records(["orders"]), "topic must be a string that is not empty, not ['orders']"),
+        (
+            lambda broker: broker.records(["orders"]),
+            "topic must be a string that is not empty, not ['orders']",
+        ),
         (
             lambda broker: broker.produce("orders", [b"1"], headers={"trace": b"7"}),
             "headers must be a list of names and bytes, such as",
@@ -108,7 +111,10 @@ def test_optional_options_may_be_none() -> None:
         ),
         (lambda broker: broker.set_group_config("g", {"foo": 1}), "settings must map names to strings, such"),
         (lambda broker: broker.set_group_config("g", "foo=1"), "settings must map names to strings, such as"),
-        (lambda broker: broker.set_group_config(None, {}), "group must be a string that is not empty, not None"),
+        (
+            lambda broker: broker.set_group_config(None, {}),
+            "group must be a string that is not empty, not None",
+        ),
         (
             lambda broker: broker.set_topic_config("orders", {"retention.ms": "soon"}),
             "settings of topic 'orders': Invalid value soon",
@@ -124,7 +130,10 @@ def test_optional_options_may_be_none() -> None:
         (lambda broker: broker.faults.add(error="nope"), "error must be a kshare.protocol.error_codes.Error"),
         (lambda broker: broker.faults.add(times=0), "times must be a whole number, 1 or more, not 0"),
         (lambda broker: broker.faults.add(skip=None), "skip must be a whole number, 0 or more, not None"),
-        (lambda broker: broker.faults.add(after_ms=0.5), "after_ms must be a whole number, 0 or more, not 0.5"),
+        (
+            lambda broker: broker.faults.add(after_ms=0.5),
+            "after_ms must be a whole number, 0 or more, not 0.5",
+        ),
         (lambda broker: broker.faults.add(client=b"x"), "client must be a client id, not b'x'"),
         (lambda broker: broker.faults.add(when=True), "when must be a function, not True"),
         (lambda broker: broker.faults.add(mute=1), "mute must be True or False, not 1"),

@@ -234,7 +234,7 @@ def test_unstarted_broker_raises_an_error() -> None:
 def test_calls_after_stop_raise_an_error(call: Callable[[Broker], object]) -> None:
     with Broker(topics={"orders": 1}) as broker:
         pass
-    with pytest.raises(KshareError, match="^the broker was stopped$"):
+    with pytest.raises(KshareError, match=r"^the broker was stopped$"):
         call(broker)
 
 

@@ -125,7 +125,7 @@ def _number(text: str, allowed: range) -> int:
 def _pair(text: str) -> tuple[str, str]:
     name, is_there, value = text.partition("=")
     if not is_there:
-        raise NotUnderstood(f"argument --setting: {text!r} has no =")
+        raise NotUnderstood(f"--setting {text}: write NAME=VALUE")
     return name, value
 
 

@@ -21,7 +21,7 @@ from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
 from kshare.cli.produce.formats import Codec, InputFormat
 from kshare.cli.produce.input_records import Draft, Template
-from kshare.cli.terminal.failure import Failure
+from kshare.cli.terminal.failure import Failure, Misuse
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.standard_input import standard_input
 from kshare.cli.terminal.table import show_json
@@ -58,12 +58,12 @@ def source(
     """The source that the options ask for."""
     if count is not None:
         if files:
-            raise Failure("--count generates records: leave the files out")
+            raise Misuse("--count generates records: leave the files out")
         return lambda: _made_up(count, size, template)
     if size is not None:
-        raise Failure("--size is for generated records: add --count")
+        raise Misuse("--size is for generated records: add --count")
     if form is not InputFormat.LINES and template.separator is not None:
-        raise Failure(f"--key-separator is for lines, not for --input {form}")
+        raise Misuse(f"--key-separator is for lines, not for --input {form}")
     if form is InputFormat.WHOLE:
         return lambda: _whole(files, template)
     read = template.from_json if form is InputFormat.JSON else template.from_line

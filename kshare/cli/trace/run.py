@@ -16,11 +16,11 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from kshare.cli.cluster.connection import Cluster
-from kshare.cli.terminal.failure import Failure
+from kshare.cli.terminal.failure import Misuse
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.traffic.view import TrafficOptions, TrafficView
 from kshare.cli.trace.capture_writer import TrafficCapture
-from kshare.errors import ConnectionLost, KshareError
+from kshare.errors import ConfigError, ConnectionLost, KshareError
 from kshare.net.addresses import Address, format_address, parse_addresses
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
@@ -41,9 +41,12 @@ def _parse_listen(text: str) -> Address:
     """Parse HOST:PORT. Port 0 means any free port."""
     host, _, port = text.rpartition(":")
     is_any = port == "0"
-    addresses = parse_addresses(f"{host}:1" if is_any else text)
+    try:
+        addresses = parse_addresses(f"{host}:1" if is_any else text)
+    except ConfigError as error:
+        raise Misuse(f"--listen: {error}") from error
     if len(addresses) != 1:
-        raise Failure("--listen takes one address")
+        raise Misuse("--listen takes one address")
     return (addresses[0][0], 0) if is_any else addresses[0]
 
 
