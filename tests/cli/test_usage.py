@@ -29,7 +29,10 @@ from tests.cli.running import Kshare
         ("produce -t o --count x", "Invalid value for '--count': 'x' is not a whole number"),
         ("produce -t o --rate x", "Invalid value for '--rate': 'x' is not a number"),
         ("lag --watch 90000", "Invalid value for '--watch': must be 86400 or less"),
-        ("top --view foo", "Invalid value for '--view': 'foo' is not one of 'groups', 'partitions', 'members'"),
+        (
+            "top --view foo",
+            "Invalid value for '--view': 'foo' is not one of 'groups', 'partitions', 'members'",
+        ),
         ("groups reset-offsets g --to-offset -1", "Invalid value for '--to-offset': must be 0 or more"),
         ("groups list --state Sleeping", "--state Sleeping: the states are Stable, Empty, Dead, "),
         ("broker --setting foo", "--setting foo: write NAME=VALUE"),
