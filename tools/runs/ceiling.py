@@ -28,8 +28,7 @@ def run(
         try:
             return process.wait(timeout=limit)
         except subprocess.TimeoutExpired:
-            said = f"the run didn't end within {limit / 60:g} minutes and is ended"
-            print(f"tools/test: {said}", file=sys.stderr, flush=True)
+            pass
         except KeyboardInterrupt:
             # The terminal has sent the signal to the command, too.
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -39,4 +38,7 @@ def run(
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=patience)
                 break
+    # Last, behind everything that the command has printed, which may not end with a newline.
+    said = f"tools/test: the run didn't end within {limit / 60:g} minutes and was ended"
+    print(f"\n{said}", file=sys.stderr, flush=True)
     return EXIT_CODE
