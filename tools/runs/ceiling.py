@@ -28,17 +28,17 @@ def run(
         try:
             return process.wait(timeout=limit)
         except subprocess.TimeoutExpired:
-            pass
+            said = f"tools/test: the run didn't end within {limit / 60:g} minutes and was ended"
         except KeyboardInterrupt:
             # The terminal has sent the signal to the command, too.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return process.wait(timeout=steps[0][1])
+            said = "tools/test: the run didn't end after Ctrl-C and was ended"
         for number, patience in steps:
             process.send_signal(number)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=patience)
                 break
     # Last, behind everything that the command has printed, which may not end with a newline.
-    said = f"tools/test: the run didn't end within {limit / 60:g} minutes and was ended"
     print(f"\n{said}", file=sys.stderr, flush=True)
     return EXIT_CODE
