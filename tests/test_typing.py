@@ -93,13 +93,17 @@ def sync_loops() -> None:
 
 security: ClientOptions = {"tls": ssl.create_default_context(), "sasl_mechanism": "PLAIN", "username": "u"}
 mutual: ClientOptions = {**security, "cert_file": "me.pem"}
-options: ConsumerOptions = {"group": "g", "topics": "t", "max_records": 10}
+options: ConsumerOptions = {"max_records": 10}
+more: ConsumerOptions = {**options, "acknowledgement": "explicit"}
+patient: ClientOptions = {**security, "request_timeout": 5}
 pasted: dict[str, Any] = {"group.id": "g"}
 ShareConsumer(["a:1", "b:1"], group="g", topics={"t"}, acknowledgement="explicit", request_timeout=5)
-ShareConsumer("a:1", **options, value_deserializer=int)
+ShareConsumer("a:1", group="g", topics="t", **options, value_deserializer=int)
+ShareConsumer("a:1", group="g", topics="t", **options, **security)
+ShareConsumer("a:1", group="g", topics="t", rack="r", client_id="c", **pasted)
 ShareConsumer("a:1", group="g", topics=["t"], key_deserializer=None)
 ShareConsumer("a:1", topics=["t"], **pasted)
-kshare.sync.ShareConsumer("a:1", **options, value_deserializer=int)
+kshare.sync.ShareConsumer("a:1", group="g", topics="t", **options, **security, value_deserializer=int)
 AdminClient("a:1", **security)
 AdminClient("a:1", request_timeout=1.5)
 ShareConsumer("a:1", group="g", topics=["t"], on_settled=print, **security)
@@ -122,7 +126,10 @@ AdminClient("a:1", max_records=10)  # error
 Broker(relase="4.1")  # error
 Broker(release="4.2")  # error
 Broker(topics=["t"])  # error
-mistyped: ConsumerOptions = {"group": "g", "topics": "t", "max_recrods": 10}  # error
+mistyped: ConsumerOptions = {"max_recrods": 10}  # error
+ShareConsumer("a:1", **options)  # error
+ShareConsumer("a:1", group="g", **options, **security)  # error
+kshare.sync.ShareConsumer("a:1", topics="t", **options)  # error
 plain.stretch()  # error
 plain.hold_at_most(3)  # error
 plain.set_max_records("3")  # error

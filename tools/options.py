@@ -132,21 +132,33 @@ def client_module() -> str:
             _CLIENT_HEAD,
             "",
             *_typed_dict("ClientOptions", "Options of every client. Durations are seconds.", CLIENT),
-            *_typed_dict("ConsumerOptions", "Options of a share consumer.", own, base="ClientOptions"),
+            *_typed_dict(
+                "ConsumerOptions",
+                "Options of a share consumer that it doesn't need, without those of every client.",
+                [option for option in own if not option.is_required],
+            ),
+            *_typed_dict(
+                "SubscriberOptions",
+                "Options of a share consumer, but for the deserializers.",
+                [option for option in own if option.is_required],
+                base="ClientOptions, ConsumerOptions",
+            ),
             *_with_deserializer("KeyOptions", key, "KeyT"),
             *_with_deserializer("ValueOptions", value, "ValueT"),
             "class KeyAndValueOptions(KeyOptions[KeyT], ValueOptions[ValueT], Generic[KeyT, ValueT]):",
             '    """Options of a consumer that deserializes keys and values."""',
             "",
             "",
-            "class BytesOptions(ConsumerOptions, total=False):",
+            "class BytesOptions(SubscriberOptions, total=False):",
             '    """Options of a consumer that leaves keys and values as bytes."""',
             "",
             "    key_deserializer: None",
             "    value_deserializer: None",
             "",
             "",
-            *_typed_dict("AnyOptions", "Options of any consumer.", [key, value], base="ConsumerOptions")[:-2],
+            *_typed_dict("AnyOptions", "Options of any consumer.", [key, value], base="SubscriberOptions")[
+                :-2
+            ],
             "",
         ]
     )
@@ -176,7 +188,7 @@ def _with_deserializer(name: str, option: Option, variable: str) -> list[str]:
     """A TypedDict in which a deserializer is required, since it distinguishes this kind of consumer from the others."""
     part = option.name.partition("_")[0]
     return [
-        f"class {name}(ConsumerOptions, Generic[{variable}]):",
+        f"class {name}(SubscriberOptions, Generic[{variable}]):",
         f'    """Options of a consumer that deserializes {part}s."""',
         "",
         *_key(dataclasses.replace(option, type=f"Callable[[bytes], {variable}]")),

@@ -88,9 +88,10 @@ class AdminClient:
     async def share_group_offsets(
         self, group: str, topics: TopicSelection | None = None
     ) -> list[PartitionOffset]:
-        """The start offset and lag of each partition that the group has read.
+        """The start offset and lag of each partition that the group has read, as its coordinator reports them.
 
-        `topics` selects partitions: {"orders": None, "returns": [0, 1]}.
+        The coordinator learns of a new start offset late: `share_group_progress` knows which records are settled behind
+        it. `topics` selects partitions: {"orders": None, "returns": [0, 1]}.
         """
         return await offsets.share_group_offsets(self._router(), _named(group), topics)
 

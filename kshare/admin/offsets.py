@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import Literal
 
 from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets, partitions_of
+from kshare.admin.progress import ProgressReader
 from kshare.admin.results import OffsetReset, PartitionOffset, TopicPartition
 from kshare.admin.routing import ResponseError, Router, response_error
 from kshare.errors import ConfigError, Unsupported
@@ -120,7 +121,9 @@ async def reset_offsets(
             raise ConfigError(f"group {group} has read no topic yet: name the topics (topics=… or --topic)")
     else:
         current = await share_group_offsets(router, group, topics)
-    before = {(one.topic, one.partition): one.start_offset for one in current}
+    # As in every other result: what the coordinator reports may leave out records settled after its start offset.
+    progress = (await ProgressReader(router).read({group: current}))[group]
+    before = {(one.topic, one.partition): one.start_offset for one in progress}
     after = await _offsets_at(router, to, before)
     if not is_dry_run:
         await alter_offsets(router, group, after)

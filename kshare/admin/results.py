@@ -70,7 +70,8 @@ class PartitionOffset:
     topic: str
     partition: int
     start_offset: int | None
-    """The start offset: everything before it is settled. None until a member has fetched from the partition."""
+    """The start offset: everything before it is settled, and possibly more behind it. None until a member has fetched
+    from the partition."""
     leader_epoch: int
     lag: int | None
     """The number of records that aren't settled. None if the broker doesn't return it: Kafka 4.1 never does."""

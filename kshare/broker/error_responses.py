@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kshare.errors import ConfigError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.message import Message, Request
 from kshare.protocol.messages import (
@@ -27,9 +28,11 @@ from kshare.protocol.messages import (
 
 
 def check_error_response(api: type[Request[Any]]) -> None:
-    """Raises ValueError if we can't create error responses of this API."""
+    """Raises ConfigError if we can't create error responses of this API."""
     if api.__name__ not in _MAKERS and not hasattr(api.RESPONSE(), "error_code"):
-        raise ValueError(f"{api.RESPONSE.__name__} has no single error field: use `change` to set the errors")
+        raise ConfigError(
+            f"{api.RESPONSE.__name__} has no single error field: use `change` to set the errors"
+        )
 
 
 def error_response(request: Any, error: ErrorCode) -> Message:

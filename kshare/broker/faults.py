@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kshare.errors import ConfigError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.message import Message, Request
 
@@ -71,6 +72,17 @@ class Fault:
         self.times = 0
 
 
+_MAY_BE_NONE = ("times", "node", "cut_after")
+
+
+def _suggested(error: object) -> str:
+    """An error code may have been given as its number or its name."""
+    for code in ErrorCode:
+        if error in (code.value, code.name):
+            return f": write ErrorCode.{code.name}"
+    return ""
+
+
 class Faults:
     """All faults of a cluster, in the order in which they were added."""
 
@@ -98,8 +110,34 @@ class Faults:
     ) -> Fault:
         """Inject a fault, until it is used up or stopped. `Fault` describes the arguments.
 
-        Raises ValueError if responses of this API can't contain `error`.
+        Raises ConfigError if an argument is invalid, or if responses of this API can't contain `error`.
         """
+        if api is not None and not (isinstance(api, type) and issubclass(api, Request)):
+            raise ConfigError(
+                f"api must be a request class, such as kshare.protocol.messages.ShareFetchRequest, not {api!r}"
+            )
+        for name, number, least in (
+            ("times", times, 1),
+            ("skip", skip, 0),
+            ("node", node, 0),
+            ("before_ms", before_ms, 0),
+            ("after_ms", after_ms, 0),
+            ("cut_after", cut_after, 0),
+        ):
+            if (type(number) is not int or number < least) and not (number is None and name in _MAY_BE_NONE):
+                raise ConfigError(f"{name} must be a whole number, {least} or more, not {number!r}")
+        if client is not None and not isinstance(client, str):
+            raise ConfigError(f"client must be a client id, not {client!r}")
+        for name, function in (("when", when), ("do", do), ("change", change)):
+            if function is not None and not callable(function):
+                raise ConfigError(f"{name} must be a function, not {function!r}")
+        for name, flag in (("hang_up", hang_up), ("swallow", swallow), ("mute", mute)):
+            if not isinstance(flag, bool):
+                raise ConfigError(f"{name} must be True or False, not {flag!r}")
+        if error is not None and not isinstance(error, ErrorCode):
+            raise ConfigError(
+                f"error must be a kshare.protocol.error_codes.ErrorCode, not {error!r}{_suggested(error)}"
+            )
         if api is not None and error is not None:
             # Rarely needed, and it imports a dozen messages.
             from kshare.broker.error_responses import check_error_response

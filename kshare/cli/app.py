@@ -24,7 +24,8 @@ from kshare.cli.lag.options import LagCommand, lag
 from kshare.cli.pcap.options import pcap
 from kshare.cli.produce.options import produce
 from kshare.cli.state.options import state
-from kshare.cli.terminal.failure import ClosedPipe, Failure
+from kshare.cli.terminal.failure import ClosedPipe, Failure, Misuse
+from kshare.cli.terminal.usage_text import usage_text
 from kshare.cli.top.options import top
 from kshare.cli.topics.options import topics
 from kshare.cli.trace.options import trace
@@ -104,7 +105,9 @@ def run(arguments: list[str]) -> int:
     except ClosedPipe:
         raise BrokenPipeError from None
     except _UsageError as problem:
-        return _say(getattr(problem, "format_message", problem.__str__)(), _USAGE)
+        return _say(usage_text(problem), _USAGE)
+    except Misuse as problem:
+        return _say(str(problem), _USAGE)
     except (Failure, KshareError) as problem:
         return _say(str(problem), 1)
     except OSError as problem:

@@ -96,7 +96,18 @@ def _protocol(value: Any, given: Given) -> dict[str, Any]:
         raise ConfigError(
             f"{protocol} doesn't use SASL, but {mechanism[0]} is given: write {right} or leave it out"
         )
-    return {"tls": True} if protocol.endswith("SSL") else {}
+    # aiokafka needs both a protocol and a context, which says more than True.
+    context = [name for name in ("ssl.context", "ssl_context") if given.get(name) is not None]
+    if context and not protocol.endswith("SSL"):
+        right = "SASL_SSL" if protocol.startswith("SASL_") else "SSL"
+        raise ConfigError(
+            f"{protocol} doesn't use TLS, but {context[0]} is given: write {right} or leave it out"
+        )
+    return {"tls": True} if protocol.endswith("SSL") and not context else {}
+
+
+def _context(value: Any, _: Given) -> dict[str, Any]:
+    return {} if value is None else {"tls": value}
 
 
 def _login(value: Any, _: Given) -> dict[str, Any]:
@@ -191,7 +202,7 @@ KAFKA_NAMES: dict[str, Translate] = {
     "ssl.keyfile": _same("key_file"),
     "ssl.key.password": _same("key_password"),
     "ssl.password": _same("key_password"),
-    "ssl.context": _same("tls"),
+    "ssl.context": _context,
     "ssl.truststore.location": _store("ca_file", "truststore"),
     "ssl.keystore.location": _store("cert_file", "keystore"),
     "ssl.truststore.type": _store_type,

@@ -64,17 +64,13 @@ class ClientOptions(TypedDict, total=False):
     """The host name in the broker's Kerberos principal, for GSSAPI, if it isn't the one that the client connects to."""
 
 
-class ConsumerOptions(ClientOptions, total=False):
-    """Options of a share consumer.
+class ConsumerOptions(TypedDict, total=False):
+    """Options of a share consumer that it doesn't need, without those of every client.
 
-    Options: group, topics, acknowledgement, acquire, max_records, max_bytes, renew_leases, max_lease_seconds,
-    on_poison, on_settled, observer, rack, close_timeout; and those of ClientOptions.
+    Options: acknowledgement, acquire, max_records, max_bytes, renew_leases, max_lease_seconds, on_poison, on_settled,
+    observer, rack, close_timeout.
     """
 
-    group: Required[str]
-    """The name of the share group to join."""
-    topics: Required[str | Iterable[str]]
-    """The topics to subscribe to: one name or several."""
     acknowledgement: Acknowledgement
     """Who acknowledges. "implicit": a record is accepted when your loop asks for the next one. "explicit": you
     acknowledge each record yourself. Default: "implicit"."""
@@ -109,14 +105,26 @@ class ConsumerOptions(ClientOptions, total=False):
     10.0."""
 
 
-class KeyOptions(ConsumerOptions, Generic[KeyT]):
+class SubscriberOptions(ClientOptions, ConsumerOptions, total=False):
+    """Options of a share consumer, but for the deserializers.
+
+    Options: group, topics; and those of ClientOptions, ConsumerOptions.
+    """
+
+    group: Required[str]
+    """The name of the share group to join."""
+    topics: Required[str | Iterable[str]]
+    """The topics to subscribe to: one name or several."""
+
+
+class KeyOptions(SubscriberOptions, Generic[KeyT]):
     """Options of a consumer that deserializes keys."""
 
     key_deserializer: Callable[[bytes], KeyT]
     """A function that converts the bytes of a key. It isn't called for a null key, which stays None."""
 
 
-class ValueOptions(ConsumerOptions, Generic[ValueT]):
+class ValueOptions(SubscriberOptions, Generic[ValueT]):
     """Options of a consumer that deserializes values."""
 
     value_deserializer: Callable[[bytes], ValueT]
@@ -127,17 +135,17 @@ class KeyAndValueOptions(KeyOptions[KeyT], ValueOptions[ValueT], Generic[KeyT, V
     """Options of a consumer that deserializes keys and values."""
 
 
-class BytesOptions(ConsumerOptions, total=False):
+class BytesOptions(SubscriberOptions, total=False):
     """Options of a consumer that leaves keys and values as bytes."""
 
     key_deserializer: None
     value_deserializer: None
 
 
-class AnyOptions(ConsumerOptions, total=False):
+class AnyOptions(SubscriberOptions, total=False):
     """Options of any consumer.
 
-    Options: key_deserializer, value_deserializer; and those of ConsumerOptions.
+    Options: key_deserializer, value_deserializer; and those of SubscriberOptions.
     """
 
     key_deserializer: Callable[[bytes], Any] | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from kshare.engine.confirmation import Confirmation, Loss, Results, note
+from kshare.engine.confirmation import Confirmation, Loss, Results
 from kshare.engine.signals import Signal
 from kshare.errors import KshareError
 from kshare.state.acks import AckOutcome
@@ -21,8 +21,8 @@ class Commits:
     def __init__(self, changed: Signal) -> None:
         self.has_committed = False
         """Whether `commit` was ever called: then it may be called again at any moment."""
-        self.results: Results = {}
-        """Since the last commit, by partition: None if everything was confirmed, or the last error."""
+        self.results = Results()
+        """Since the last commit."""
         self.losses: list[Loss] = []
         """Since the last commit: lost leases with records that were handed out and not acknowledged."""
         self._changed = changed
@@ -47,7 +47,7 @@ class Commits:
     def confirmation(self, leases: Iterable[Lease]) -> Iterator[Confirmation]:
         """Wait for acknowledgements decided so far in these leases. After an error, the next commit has the results."""
         confirmation = Confirmation(leases)
-        confirmation.results, self.results = self.results, {}
+        confirmation.results, self.results = self.results, Results()
         confirmation.losses, self.losses = self.losses, []
         self._confirmations.append(confirmation)
         self.has_committed = True
@@ -55,8 +55,7 @@ class Commits:
             with self.confirming():
                 yield confirmation
         except BaseException:
-            for partition, error in confirmation.results.items():
-                note(self.results, partition, error)
+            self.results.add(confirmation.results)
             self.losses += confirmation.losses
             raise
         finally:
@@ -71,7 +70,7 @@ class Commits:
             self._changed.send()
             if any(is_affected):
                 return
-        note(self.results, outcome.partition, error)
+        self.results.note_outcome(outcome.partition, outcome.ranges, error)
 
     def on_loss(self, lease: Lease, error: KshareError) -> None:
         """Handed-out records were lost before they were acknowledged: for pending commits, or for the next one."""
@@ -82,4 +81,4 @@ class Commits:
             if oldest.is_loss_reported:
                 self.results.setdefault(oldest.partition, error)
             else:
-                note(self.results, oldest.partition, error)
+                self.results.note_error(oldest.partition, error)

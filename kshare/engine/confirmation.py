@@ -11,19 +11,63 @@ from typing import TypeVar
 
 from kshare.errors import KshareError
 from kshare.state.lease import GAP, RENEW, SENT, Lease, TopicIdPartition
+from kshare.state.session import AckRange
 
 Loss = tuple[Lease, KshareError]
-Results = dict[TopicIdPartition, KshareError | None]
 NameT = TypeVar("NameT")
 """How a partition is named in results."""
 _Range = tuple[int, int]
+_MAX_REFUSED = 1000
+"""How many refused ranges of a partition to remember. With more, its error stays until the next commit."""
+
+
+class Results(dict[TopicIdPartition, KshareError | None]):
+    """For each partition None if everything was confirmed, or the last error.
+
+    A refusal is dropped once the same records have been delivered again and their new acknowledgements are confirmed.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._refused: dict[TopicIdPartition, list[_Range]] = {}
+        """Of partitions whose error later confirmations may supersede."""
+
+    def note_outcome(
+        self, partition: TopicIdPartition, ranges: Iterable[_Range | AckRange], error: KshareError | None
+    ) -> None:
+        """`ranges` are the offsets that were confirmed or refused, sorted."""
+        if error is not None:
+            if self.get(partition) is None:
+                self._refused[partition] = []
+            self[partition] = error
+            if partition in self._refused:
+                spans = sorted({*self._refused[partition], *((one[0], one[1]) for one in ranges)})
+                self._refused[partition] = spans
+                if len(spans) > _MAX_REFUSED:
+                    del self._refused[partition]
+        elif self.setdefault(partition, None) is not None and partition in self._refused:
+            spans = _without(self._refused[partition], [(one[0], one[1]) for one in ranges])
+            self._refused[partition] = spans
+            if not spans:
+                del self._refused[partition]
+                self[partition] = None
+
+    def note_error(self, partition: TopicIdPartition, error: KshareError) -> None:
+        """This stays until the next commit."""
+        self[partition] = error
+        self._refused.pop(partition, None)
+
+    def add(self, others: Results) -> None:
+        for partition, error in others.items():
+            if error is not None and partition not in others._refused:
+                self.note_error(partition, error)
+            else:
+                self.note_outcome(partition, others._refused.get(partition, []), error)
 
 
 class Confirmation:
-    """`results` has for each partition None if everything was confirmed, or the last error."""
-
     def __init__(self, leases: Iterable[Lease]) -> None:
-        self.results: Results = {}
+        self.results = Results()
         self.losses: list[Loss] = []
         """Of records that weren't acknowledged, since the last commit."""
         self._open: list[tuple[Lease, list[_Range]]] = []
@@ -58,7 +102,7 @@ class Confirmation:
                 remaining.append((lease, spans))
         self._open = remaining
         if is_ours:
-            note(self.results, partition, error)
+            self.results.note_outcome(partition, ranges, error)
         return is_ours
 
     def all_results(

@@ -9,7 +9,7 @@ from kshare.engine.commits import Commits
 from kshare.engine.events import Finished, LeaseLost, LeaseRenewed, LossReason, Settled
 from kshare.engine.reporter import Reporter
 from kshare.errors import AcknowledgeError, BrokerError, ConnectionLost, KshareError
-from kshare.protocol.error_codes import error_name
+from kshare.protocol.error_codes import ErrorCode, error_name
 from kshare.state.acks import AckOutcome
 from kshare.state.lease import ACCEPT, HELD, LOST, RENEW, SENT, SETTLED, Lease, TopicIdPartition
 from kshare.state.lease_timers import LeaseTimers
@@ -21,6 +21,16 @@ _LOST_BECAUSE = {
     "topic": "the topic was deleted",
 }
 """As users are told it."""
+
+_SESSION_ENDED = (
+    "the session with the broker ended before the acknowledgement arrived; redelivered unless settled"
+)
+_REFUSED_BECAUSE: dict[int, str] = {
+    ErrorCode.INVALID_RECORD_STATE: "the lock expired, or the record was settled before; redelivered unless settled",
+    ErrorCode.SHARE_SESSION_NOT_FOUND: _SESSION_ENDED,
+    ErrorCode.INVALID_SHARE_SESSION_EPOCH: _SESSION_ENDED,
+}
+"""For users: the descriptions of error codes are for authors of clients."""
 
 
 class LeaseReports:
@@ -129,4 +139,6 @@ def outcome_error(outcome: AckOutcome) -> KshareError | None:
     """As users are told it."""
     if outcome.is_open:
         return ConnectionLost("the connection broke before the answer came: the outcome is open")
-    return BrokerError(outcome.error, "acknowledgement refused") if outcome.error else None
+    if not outcome.error:
+        return None
+    return BrokerError(outcome.error, "acknowledgement refused", _REFUSED_BECAUSE.get(outcome.error))

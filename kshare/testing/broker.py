@@ -28,7 +28,7 @@ from kshare.broker.settings import (
     Resource,
     common_settings,
 )
-from kshare.errors import ConfigError
+from kshare.errors import ConfigError, KshareError
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.protocol.records import Record
 from kshare.testing.config import BrokerConfig
@@ -140,34 +140,55 @@ class Broker:
 
     def call(self, function: Callable[[], T]) -> T:
         """Call a function in the broker's thread, while nothing else runs there."""
-        if self._portal is None:
-            raise RuntimeError("the broker isn't running: use it as a context manager")
 
         def do() -> T:
             result = function()
             self.state.flush()
             return result
 
-        return self._portal.call(do)
+        return self._running_portal().call(do)
+
+    def _change(self, what: str, function: Callable[[], T]) -> T:
+        """`call`, for functions that refuse invalid arguments as a request would be refused."""
+        try:
+            return self.call(function)
+        except RequestError as error:
+            raise ConfigError(f"{what}: {error.message or error.code.name}") from error
+
+    def _running_portal(self) -> BlockingPortal:
+        if self._portal is None:
+            raise KshareError("the broker isn't running: use it as a context manager")
+        if self._exit_stack is None:
+            raise KshareError("the broker was stopped")
+        return self._portal
 
     @property
     def bootstrap(self) -> str:
         """The addresses of all brokers, for a client's bootstrap_servers."""
+        return self._server().bootstrap
+
+    def _server(self) -> ClusterServer:
         if self._running is None:
-            raise RuntimeError("the broker isn't running: use it as a context manager")
-        return self._running.bootstrap
+            raise KshareError("the broker isn't running: use it as a context manager")
+        return self._running
 
     # --- topics and groups
 
     def create_topic(self, name: str, partitions: int = 1, settings: Mapping[str, str] | None = None) -> None:
         """Create a topic. `settings` are topic configurations, such as {"retention.ms": "60000"}."""
+        _check_name("name", name)
         if type(partitions) is not int or partitions < 1:
             raise ConfigError(f"partitions must be a whole number above 0, not {partitions!r}")
-        self.call(lambda: self.state.cluster.create_topic(name, partitions, configs=settings))
+        if settings is not None:
+            _check_settings(settings)
+        self._change(
+            f"topic {name!r}",
+            lambda: self.state.cluster.create_topic(name, partitions, configs=settings),
+        )
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic."""
-        self.call(lambda: self.state.cluster.delete_topic(self._topic(name)))
+        self.call(lambda: self.state.cluster.delete_topic(self._topic(name, advice="")))
 
     def set_group_config(self, group: str, settings: Mapping[str, str]) -> None:
         """Change the configuration of a group: {"share.auto.offset.reset": "earliest"}.
@@ -175,6 +196,8 @@ class Broker:
         Raises ConfigError if the name of a dead-letter topic doesn't begin with the broker's prefix (`dlq.` by
         default). Clients may set such a name, as on Kafka, but then no dead letters are written.
         """
+        _check_name("group", group)
+        _check_settings(settings)
         topic = settings.get(DEAD_LETTER_TOPIC)
         prefix = self.call(lambda: self.state.configs.broker(DEAD_LETTER_PREFIX))
         if topic and not topic.startswith(prefix):
@@ -186,6 +209,7 @@ class Broker:
 
     def set_topic_config(self, topic: str, settings: Mapping[str, str]) -> None:
         """Change the configuration of a topic: {"max.message.bytes": "2000"}."""
+        _check_settings(settings)
         self.call(lambda: self._topic(topic))
         self._configure(Resource.TOPIC, topic, settings)
 
@@ -194,7 +218,7 @@ class Broker:
             configs = self.state.configs
             configs.replace(resource, name, {**configs.of(resource, name), **settings})
 
-        self.call(change)
+        self._change(f"settings of {resource.name.lower()} {name!r}", change)
 
     # --- records
 
@@ -211,7 +235,7 @@ class Broker:
         records = _checked_values(values)
         if key is not None and not isinstance(key, bytes):
             raise ConfigError(f"key must be bytes or None, not {key!r}")
-        headers = list(headers)
+        headers = _checked_headers(headers)
 
         def write() -> None:
             now = self.state.clock.now()
@@ -221,7 +245,7 @@ class Broker:
                 batch.append(value, key=key, headers=headers, timestamp=now)
             found.log.append(batch.build(), now=now, leader_epoch=found.leader_epoch)
 
-        self.call(write)
+        self._change(f"records for topic {topic!r}", write)
 
     def records(self, topic: str) -> list[Record]:
         """All records of a topic, which must exist, partition by partition, without a client."""
@@ -246,20 +270,23 @@ class Broker:
 
     def hang_up(self, client_id: str | None = None) -> None:
         """Close the connections of all clients, or of one. Their share sessions end."""
-        if self._running is not None and self._portal is not None:
-            self._portal.call(self._running.hang_up, client_id)
+        if client_id is not None and not isinstance(client_id, str):
+            raise ConfigError(f"client_id must be a string or None, not {client_id!r}")
+        self._running_portal().call(self._server().hang_up, client_id)
 
     def stop_node(self, number: int) -> None:
         """Stop a broker (1, 2, ...) as if it had been killed. Other brokers take over."""
-        running, node = self._running, self._node(number)
-        if running is not None and self._portal is not None:
-            self._portal.call(running.stop_node, node)
+        portal, node = self._running_portal(), self._node(number)
+        if not node.is_up:
+            raise ConfigError(f"node {number} is already stopped")
+        portal.call(self._server().stop_node, node)
 
     def start_node(self, number: int) -> None:
         """Start a stopped broker again, at its old address."""
-        running, node = self._running, self._node(number)
-        if running is not None and self._portal is not None:
-            self._portal.call(running.start_node, node)
+        portal, node = self._running_portal(), self._node(number)
+        if node.is_up:
+            raise ConfigError(f"node {number} is already running")
+        portal.call(self._server().start_node, node)
 
     def move_leader(self, topic: str, partition: int, node: int) -> None:
         """Move the leadership of a partition to another broker. If it is the same, only the leader epoch changes."""
@@ -268,11 +295,12 @@ class Broker:
 
     # --- validation of arguments
 
-    def _topic(self, name: str) -> Topic:
+    def _topic(self, name: str, *, advice: str = ". Create it with create_topic") -> Topic:
+        _check_name("topic", name)
         topics = self.state.cluster.topics
         if name not in topics:
             have = f"the broker has {', '.join(sorted(topics))}" if topics else "the broker has none"
-            raise ConfigError(f"topic {name!r} doesn't exist: {have}. Create it with create_topic")
+            raise ConfigError(f"topic {name!r} doesn't exist: {have}{advice}")
         return topics[name]
 
     def _partition(self, topic: str, number: int) -> Partition:
@@ -285,7 +313,7 @@ class Broker:
 
     def _node(self, number: int) -> Node:
         nodes = self.state.cluster.nodes
-        if number not in nodes:
+        if type(number) is not int or number not in nodes:
             raise ConfigError(f"there is no node {number!r}: the cluster has {_counted(nodes, 'node')}")
         return nodes[number]
 
@@ -303,6 +331,34 @@ def _checked_values(values: Iterable[bytes | None]) -> list[bytes | None]:
     for value in found:
         if not isinstance(value, bytes | bytearray | memoryview | None):
             raise ConfigError(f"values must be bytes, or None for a tombstone, not {value!r}")
+    return found
+
+
+def _check_name(what: str, name: object) -> None:
+    if not isinstance(name, str) or not name:
+        raise ConfigError(f"{what} must be a string that is not empty, not {name!r}")
+
+
+def _check_settings(settings: object) -> None:
+    if not isinstance(settings, Mapping) or not all(
+        isinstance(name, str) and isinstance(value, str) for name, value in settings.items()
+    ):
+        raise ConfigError(
+            f'settings must map names to strings, such as {{"retention.ms": "60000"}}, not {settings!r}'
+        )
+
+
+def _checked_headers(headers: object) -> list[tuple[str, bytes | None]]:
+    wanted = f'headers must be a list of names and bytes, such as [("trace", b"7")], not {headers!r}'
+    if isinstance(headers, str | bytes | Mapping) or not isinstance(headers, Iterable):
+        raise ConfigError(wanted)
+    found = list(headers)
+    for header in found:
+        match header:
+            case (str(), bytes() | bytearray() | memoryview() | None):
+                pass
+            case _:
+                raise ConfigError(wanted)
     return found
 
 

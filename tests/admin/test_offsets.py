@@ -61,6 +61,31 @@ async def test_offsets_are_reset(kshare_broker: Broker, admin: AdminClient) -> N
     assert await standing() == [3, 0]
 
 
+async def test_resets_start_from_the_offset_that_progress_shows(
+    kshare_broker: Broker, admin: AdminClient
+) -> None:
+    """The coordinator's start offset stays behind until the next state is stored."""
+    kshare_broker.create_topic("orders")
+    kshare_broker.produce("orders", [b"a", b"b", b"c"])
+    kshare_broker.produce("orders", [b"d"])
+    await admin.alter_group_config("shippers", {"share.auto.offset.reset": "earliest"})
+    with anyio.fail_after(20):
+        async with ShareConsumer(
+            kshare_broker.bootstrap, group="shippers", topics=["orders"], acknowledgement="explicit"
+        ) as consumer:
+            async for record in consumer:
+                record.reject()
+                await consumer.commit()
+                if record.offset == 3:
+                    break
+    (reported,) = await admin.share_group_offsets("shippers")
+    assert reported.start_offset is not None
+    assert reported.start_offset < 4
+    (progress,) = await admin.share_group_progress("shippers")
+    (change,) = await admin.reset_share_group_offsets("shippers", "earliest")
+    assert progress.start_offset == change.before == 4
+
+
 async def test_offsets_of_a_new_group_can_be_reset(kshare_broker: Broker, admin: AdminClient) -> None:
     kshare_broker.create_topic("orders")
     kshare_broker.produce("orders", [b"a"])

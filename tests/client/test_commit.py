@@ -197,6 +197,31 @@ async def test_late_record_loop_gets_an_outcome_instead_of_an_exception() -> Non
 
 
 @pytest.mark.anyio
+async def test_confirmed_redeliveries_supersede_refusals() -> None:
+    events: list[Event] = []
+    outcomes: list[Settled] = []
+    async with filled(2).running() as cluster:
+        with anyio.fail_after(DEADLINE_S):
+            async with consumer(cluster, "t", on_settled=outcomes.append, observer=events.append) as source:
+                records = aiter(source)
+                late = await anext(records)
+                await cluster.hang_up()
+                await until(lambda: any(isinstance(event, LeaseLost) for event in events))
+                with pytest.raises(AcknowledgeError):
+                    late.accept()
+                for offset in range(2):
+                    again = await anext(records)
+                    assert again.offset == offset
+                    again.accept()
+                # The loop has reported the lost record, in words for users.
+                assert [str(one.error) for one in outcomes if one.error] == [
+                    "acknowledgement refused: INVALID_RECORD_STATE "
+                    "(the lock expired, or the record was settled before; redelivered unless settled)"
+                ]
+                assert await source.commit() == {("t", 0): None}
+
+
+@pytest.mark.anyio
 async def test_late_batch_loop_gets_an_outcome_instead_of_an_exception() -> None:
     events: list[Event] = []
     outcomes: list[Settled] = []

@@ -74,6 +74,22 @@ def test_kafka_python_configuration_is_accepted() -> None:
     )
     assert (said.tls, said.username, said.password) == (False, "u", "p")
     assert security(ssl_context=context).tls is context
+    assert security(security_protocol="SSL", ssl_context=context).tls is context
+    assert security(ssl_context=context, security_protocol="SSL").tls is context
+    sasl = security(
+        security_protocol="SASL_SSL",
+        ssl_context=context,
+        sasl_mechanism="PLAIN",
+        sasl_plain_username="u",
+        sasl_plain_password="p",
+    )
+    assert (sasl.tls, sasl.username) == (context, "u")
+    assert security(security_protocol="SSL", ssl_context=None).tls is True
+    assert security(security_protocol="PLAINTEXT", ssl_context=None).tls is False
+    with pytest.raises(
+        ConfigError, match="PLAINTEXT doesn't use TLS, but ssl_context is given: write SSL or"
+    ):
+        security(security_protocol="PLAINTEXT", ssl_context=context)
     assert not security(security_protocol="SSL", ssl_check_hostname=False).check_hostname
 
 

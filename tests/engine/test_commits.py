@@ -7,6 +7,7 @@ from contextlib import suppress
 import pytest
 
 from kshare.engine.commits import Commits
+from kshare.engine.confirmation import Results
 from kshare.engine.signals import Signal
 from kshare.errors import KshareError
 from kshare.state.lease import Lease
@@ -27,7 +28,7 @@ def test_is_confirming_while_a_commit_waits() -> None:
 def test_results_of_a_failed_commit_are_returned_by_the_next() -> None:
     commits = Commits(Signal())
     error = KshareError("refused")
-    commits.results = {(TOPIC, 0): error}
+    commits.results.note_error((TOPIC, 0), error)
     with suppress(TimeoutError), commits.confirmation([]) as first:
         assert first.results == {(TOPIC, 0): error}
         assert commits.results == {}
@@ -53,3 +54,33 @@ def test_losses_without_commits_are_bounded() -> None:
         (TOPIC, 0): "loss 4998",
         (TOPIC, 1): "loss 4999",
     }
+
+
+def test_refusals_are_superseded_by_confirmations_of_the_same_records() -> None:
+    place = (TOPIC, 0)
+    results = Results()
+    refusal = KshareError("refused")
+    results.note_outcome(place, [(0, 4), (8, 9)], refusal)
+    results.note_outcome(place, [(0, 8)], None)
+    assert results == {place: refusal}
+    failed, results = results, Results()
+    results.add(failed)
+    results.note_outcome(place, [(9, 20)], None)
+    assert results == {place: None}
+    results.note_outcome(place, [(30, 30)], refusal)
+    assert results == {place: refusal}
+
+
+def test_losses_and_very_many_refusals_are_not_superseded() -> None:
+    place = (TOPIC, 0)
+    refusal, loss = KshareError("refused"), KshareError("lost")
+    results = Results()
+    for offset in range(0, 2002, 2):
+        results.note_outcome(place, [(offset, offset)], refusal)
+    results.note_outcome(place, [(0, 5000)], None)
+    assert results == {place: refusal}
+    results = Results()
+    results.note_outcome(place, [(0, 0)], refusal)
+    results.note_error(place, loss)
+    results.note_outcome(place, [(0, 0)], None)
+    assert results == {place: loss}

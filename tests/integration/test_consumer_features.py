@@ -105,13 +105,11 @@ async def test_outcomes_and_metrics_agree_with_what_was_done(
         errors.add(outcome.error)
 
     options: ConsumerOptions = {
-        "group": group,
-        "topics": [topic],
         "acknowledgement": "explicit",
         "on_settled": settled,
         "observer": PrometheusObserver(registry),
     }
-    async with ShareConsumer(kafka.bootstrap, **options) as source:
+    async with ShareConsumer(kafka.bootstrap, group=group, topics=[topic], **options) as source:
         seen = 0
         with anyio.fail_after(DEADLINE_S):
             async for record in source:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from kshare import ConfigError
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import CreateTopicsRequest, ShareFetchRequest
 from kshare.testing import Broker
 
 
@@ -80,7 +82,69 @@ def test_optional_options_may_be_none() -> None:
         ),
         (lambda broker: broker.produce("orders", [b"1"], key="k"), "key must be bytes or None, not 'k'"),
         (lambda broker: broker.records("ordres"), "topic 'ordres' doesn't exist"),
-        (lambda broker: broker.delete_topic("ordres"), "topic 'ordres' doesn't exist"),
+        (
+            lambda broker: broker.records(["orders"]),
+            "topic must be a string that is not empty, not ['orders']",
+        ),
+        (
+            lambda broker: broker.produce("orders", [b"1"], headers={"trace": b"7"}),
+            "headers must be a list of names and bytes, such as",
+        ),
+        (
+            lambda broker: broker.produce("orders", [b"1"], headers=[("trace", "7")]),
+            "headers must be a list of names and bytes, such as",
+        ),
+        (
+            lambda broker: broker.produce("orders", [b"x" * 2_000_000]),
+            "records for topic 'orders': ",
+        ),
+        (lambda broker: broker.create_topic("orders"), "topic 'orders': Topic 'orders' already exists."),
+        (lambda broker: broker.create_topic("or ders"), "topic 'or ders': Topic name is invalid: 'or ders'"),
+        (lambda broker: broker.create_topic(5), "name must be a string that is not empty, not 5"),
+        (
+            lambda broker: broker.create_topic("o", settings={"retention": "1"}),
+            "topic 'o': Unknown topic config name: retention",
+        ),
+        (
+            lambda broker: broker.set_group_config("g", {"foo": "1"}),
+            "settings of group 'g': Unknown group config name: foo",
+        ),
+        (lambda broker: broker.set_group_config("g", {"foo": 1}), "settings must map names to strings, such"),
+        (lambda broker: broker.set_group_config("g", "foo=1"), "settings must map names to strings, such as"),
+        (
+            lambda broker: broker.set_group_config(None, {}),
+            "group must be a string that is not empty, not None",
+        ),
+        (
+            lambda broker: broker.set_topic_config("orders", {"retention.ms": "soon"}),
+            "settings of topic 'orders': Invalid value soon",
+        ),
+        (lambda broker: broker.hang_up(5), "client_id must be a string or None, not 5"),
+        (lambda broker: broker.start_node(1), "node 1 is already running"),
+        (lambda broker: broker.faults.add("ShareFetch"), "api must be a request class, such as kshare.proto"),
+        (
+            lambda broker: broker.faults.add(ShareFetchRequest, error=3),
+            "error must be a kshare.protocol.error_codes.ErrorCode, not 3: write "
+            "ErrorCode.UNKNOWN_TOPIC_OR_PARTITION",
+        ),
+        (lambda broker: broker.faults.add(error="nope"), "error must be a kshare.protocol.error_codes.Error"),
+        (lambda broker: broker.faults.add(times=0), "times must be a whole number, 1 or more, not 0"),
+        (lambda broker: broker.faults.add(skip=None), "skip must be a whole number, 0 or more, not None"),
+        (
+            lambda broker: broker.faults.add(after_ms=0.5),
+            "after_ms must be a whole number, 0 or more, not 0.5",
+        ),
+        (lambda broker: broker.faults.add(client=b"x"), "client must be a client id, not b'x'"),
+        (lambda broker: broker.faults.add(when=True), "when must be a function, not True"),
+        (lambda broker: broker.faults.add(mute=1), "mute must be True or False, not 1"),
+        (
+            lambda broker: broker.faults.add(CreateTopicsRequest, error=ErrorCode.NOT_CONTROLLER),
+            "CreateTopicsResponse has no single error field",
+        ),
+        (
+            lambda broker: broker.delete_topic("ordres"),
+            "topic 'ordres' doesn't exist: the broker has orders, returns",
+        ),
         (lambda broker: broker.set_topic_config("ordres", {}), "topic 'ordres' doesn't exist"),
         (
             lambda broker: broker.create_topic("orders", "3"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import anyio
 import pytest
@@ -18,8 +18,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from kshare import ShareConsumer
 from kshare.broker.profiles import RELEASES, Release
-from kshare.broker.request_error import RequestError
-from kshare.errors import ConfigError
+from kshare.errors import ConfigError, KshareError
 from kshare.protocol.messages import AlterShareGroupOffsetsRequest, MetadataRequest
 from kshare.protocol.messages import alter_share_group_offsets_request as alter_request
 from kshare.protocol.messages.metadata_request import MetadataRequestTopic
@@ -215,8 +214,28 @@ def test_internal_errors_are_raised() -> None:
 
 
 def test_unstarted_broker_raises_an_error() -> None:
-    with pytest.raises(RuntimeError, match="context manager"):
+    with pytest.raises(KshareError, match="context manager"):
         Broker().bootstrap  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda broker: broker.produce("orders", [b"x"]),
+        lambda broker: broker.records("orders"),
+        lambda broker: broker.create_topic("more"),
+        lambda broker: broker.set_group_config("g", {}),
+        lambda broker: broker.metrics(),
+        lambda broker: broker.hang_up(),
+        lambda broker: broker.stop_node(1),
+        lambda broker: broker.call(lambda: None),
+    ],
+)
+def test_calls_after_stop_raise_an_error(call: Callable[[Broker], object]) -> None:
+    with Broker(topics={"orders": 1}) as broker:
+        pass
+    with pytest.raises(KshareError, match=r"^the broker was stopped$"):
+        call(broker)
 
 
 def test_many_starts_are_fast_enough() -> None:
@@ -239,5 +258,5 @@ def test_topics_are_created_for_clients_unless_switched_off(auto_create_topics: 
 def test_minimum_lock_duration_can_be_set() -> None:
     with Broker(min_lock_ms=200) as broker:
         broker.set_group_config("workers", {"share.record.lock.duration.ms": "200"})
-        with pytest.raises(RequestError, match="200"):
+        with pytest.raises(ConfigError, match="200"):
             broker.set_group_config("workers", {"share.record.lock.duration.ms": "199"})

@@ -24,7 +24,9 @@ def test_options_at_run_time_equal_those_for_type_checkers() -> None:
     assert {"bootstrap_servers", *get_type_hints(ClientOptions)} == set(ADMIN_OPTIONS)
     assert set(get_type_hints(ClientOptions)) == set(CLIENT_OPTIONS)
     assert set(get_type_hints(BrokerOptions)) == set(options_of(BrokerConfig))
-    assert ConsumerOptions.__required_keys__ == {"group", "topics"}
+    assert AnyOptions.__required_keys__ == {"group", "topics"}
+    assert not ConsumerOptions.__required_keys__
+    assert not set(get_type_hints(ConsumerOptions)) & set(get_type_hints(ClientOptions))
 
 
 @pytest.mark.parametrize("option", [*CONSUMER, *CLIENT, *BROKER], ids=lambda option: str(option.name))

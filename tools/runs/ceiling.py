@@ -28,15 +28,17 @@ def run(
         try:
             return process.wait(timeout=limit)
         except subprocess.TimeoutExpired:
-            message = f"the run didn't end within {limit / 60:g} minutes and is ended"
-            print(f"tools/test: {message}", file=sys.stderr, flush=True)
+            message = f"tools/test: the run didn't end within {limit / 60:g} minutes and was ended"
         except KeyboardInterrupt:
             # The terminal has sent the signal to the command, too.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return process.wait(timeout=steps[0][1])
+            message = "tools/test: the run didn't end after Ctrl-C and was ended"
         for number, patience in steps:
             process.send_signal(number)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=patience)
                 break
+    # Last, behind everything that the command has printed, which may not end with a newline.
+    print(f"\n{message}", file=sys.stderr, flush=True)
     return EXIT_CODE

@@ -76,7 +76,8 @@ def pytest_testnodedown(node: Any, error: object) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     counts = config.stash[_COUNTS]
     if config.getoption("--quick"):
-        terminalreporter.write_line(f"--quick left out {counts.total():,} tests; tools/test runs them:")
+        if counts.total():
+            terminalreporter.write_line(f"--quick left out {counts.total():,} tests; tools/test runs them:")
         for marker, reason in LEFT_OUT.items():
             if counts[marker]:
                 terminalreporter.write_line(f"{counts[marker]:>8,} {marker}: {reason}")

@@ -82,14 +82,13 @@ def _member(bootstrap: str) -> Iterator[None]:
 
 def _work(bootstrap: str, holds: threading.Event, is_over: threading.Event) -> None:
     options: ConsumerOptions = {
-        "group": GROUP,
-        "topics": [TOPIC],
         "acknowledgement": "explicit",
-        "client_id": "truck-7",
         "max_records": 10,
         "acquire": "records",
     }
-    with sync.ShareConsumer(bootstrap, **options) as consumer:
+    with sync.ShareConsumer(
+        bootstrap, group=GROUP, topics=[TOPIC], client_id="truck-7", **options
+    ) as consumer:
         for settled, record in enumerate(consumer):
             if settled == _ORDERS // 2:
                 break

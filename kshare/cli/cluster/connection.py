@@ -12,7 +12,8 @@ import anyio
 from kshare.admin.client import AdminClient
 from kshare.admin.config import admin_settings
 from kshare.admin.routing import Router
-from kshare.cli.terminal.failure import Failure
+from kshare.cli.terminal.failure import Failure, Misuse
+from kshare.errors import ConfigError
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 
@@ -29,11 +30,16 @@ class Cluster:
 
     @property
     def settings(self) -> NetSettings:
-        """For code that opens its own connections."""
-        return admin_settings(None, self.options)
+        """For code that opens its own connections. Raises Misuse if an option is invalid."""
+        try:
+            return admin_settings(None, self.options)
+        except ConfigError as error:
+            raise Misuse(str(error)) from error
 
     def run(self, work: Callable[[AdminClient], Awaitable[T]]) -> T:
         """Run a function with an admin client, in a new event loop. Ctrl-C cancels it."""
+
+        _ = self.settings  # which checks the options
 
         async def live() -> T:
             async with AdminClient(**self.options) as admin:
@@ -44,10 +50,12 @@ class Cluster:
     def run_routed(self, work: Callable[[Router], Awaitable[T]]) -> T:
         """Likewise with a router, for code that sends its own requests."""
 
+        settings = self.settings
+
         async def live() -> T:
-            async with Pool(self.settings) as pool:
+            async with Pool(settings) as pool:
                 await pool.bootstrap()
-                return await work(Router(pool, self.settings.request_timeout))
+                return await work(Router(pool, settings.request_timeout))
 
         return anyio.run(live)
 
@@ -59,7 +67,7 @@ def _options(server: str | None, properties: Path | None, overrides: Iterable[st
     if server:
         options[_SERVERS] = server
     if not options.get(_SERVERS):
-        raise Failure("no cluster given: use --bootstrap-server host:9092, or set KSHARE_BOOTSTRAP_SERVER")
+        raise Misuse("no cluster given: use --bootstrap-server host:9092, or set KSHARE_BOOTSTRAP_SERVER")
     return options
 
 
@@ -68,7 +76,7 @@ def _named(overrides: Iterable[str]) -> dict[str, str]:
     for one in overrides:
         name, equals, value = one.partition("=")
         if not equals or not name:
-            raise Failure(f"{one!r} should be name=value")
+            raise Misuse(f"{one!r} should be name=value")
         properties[name] = value
     return properties
 

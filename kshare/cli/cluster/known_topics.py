@@ -19,18 +19,25 @@ _LOOKS, _PAUSE_S = 3, 0.3
 """A topic that was created a moment ago isn't known to every broker yet."""
 
 
-async def require_topics(settings: NetSettings, names: Iterable[str]) -> None:
+async def require_topics(
+    settings: NetSettings, names: Iterable[str], *, suggest_creation: bool = True
+) -> None:
     """Raises Failure for topics that don't exist. Other errors are reported when the topics are read."""
     async with Pool(settings) as pool:
         await pool.bootstrap()
         router = Router(pool, settings.request_timeout)
-        missing = [name for name in dict.fromkeys(names) if not await _exists(router, name)]
+        missing = [name for name in dict.fromkeys(names) if not await topic_exists(router, name)]
         if missing:
-            known = [one.topic for one in await list_topics(router, with_internal=True)]
-            raise Failure("; ".join(_complaint(name, known) for name in missing))
+            known = await topic_names(router)
+            raise Failure("; ".join(_complaint(name, known, suggest_creation) for name in missing))
 
 
-async def _exists(router: Router, name: str) -> bool:
+async def topic_names(router: Router) -> list[str]:
+    return [one.topic for one in await list_topics(router, with_internal=True)]
+
+
+async def topic_exists(router: Router, name: str) -> bool:
+    """Doesn't create it. Raises Failure for an invalid name; any other error counts as existing."""
     for look in range(_LOOKS):
         if look:
             await anyio.sleep(_PAUSE_S)
@@ -47,9 +54,11 @@ async def _exists(router: Router, name: str) -> bool:
     return False
 
 
-def _complaint(name: str, known: list[str]) -> str:
+def _complaint(name: str, known: list[str], suggest_creation: bool) -> str:
     create = f"kshare topics create {name}"
-    suggestion = did_you_mean(name, known)
+    suggestion = did_you_mean(name, known, 1)
+    if not suggest_creation:
+        return f"there is no topic {name}{suggestion}"
     if suggestion:
-        return f"there is no topic {name}{suggestion} Otherwise create it: {create}"
+        return f"there is no topic {name}{suggestion} To create it: {create}"
     return f"there is no topic {name}: create it with {create}"

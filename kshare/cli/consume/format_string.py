@@ -34,6 +34,12 @@ _PIECE = re.compile(r"%(?:\{([^}]*)\}|(.?))", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|.)", re.DOTALL)
 
 
+FIELDS = ", ".join(
+    [*(f"%{letter} {meaning}" for letter, meaning in _LETTERS.items()), "%{header:NAME}", "%{NAME}", "%%"]
+)
+"""All fields, for users."""
+
+
 class FormatString:
     def __init__(self, text: str, readers: Readers, null: str = "null") -> None:
         self._fields = _Fields(readers, null.encode())
@@ -69,10 +75,7 @@ class _Fields(NamedTuple):
             return lambda record: self._header(record, detail)
         found = getattr(self, f"_{name}", None) if name in _LETTERS.values() else None
         if found is None:
-            letters = ", ".join(f"%{letter} {meaning}" for letter, meaning in _LETTERS.items())
-            raise typer.BadParameter(
-                f"--format: unknown field {written}; the fields are {letters}, %{{header:NAME}}, %{{NAME}} and %%"
-            )
+            raise typer.BadParameter(f"--format: unknown field {written}; the fields are {FIELDS}")
         piece: FormatPart = found
         return piece
 

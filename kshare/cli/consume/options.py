@@ -24,6 +24,16 @@ def formatter_properties(incomplete: str) -> list[str]:
     return [f"{name}=" for name in PROPERTIES if name.startswith(incomplete)]
 
 
+def list_fields(text: str | None) -> str | None:
+    """`--format '%?'` lists the fields and exits, whatever else is given."""
+    if text == "%?":
+        from kshare.cli.consume.format_string import FIELDS
+
+        typer.echo("\n".join(FIELDS.split(", ")))
+        raise typer.Exit
+    return text
+
+
 def consume(
     topics: Annotated[
         list[str], typer.Option("--topic", "-t", metavar="TOPIC", help="Topic to consume; may be repeated.")
@@ -85,7 +95,9 @@ def consume(
             "--format",
             "-f",
             metavar="TEXT",
-            help=r"Output format such as '%t[%p]@%o %k %s\n'; %? lists the fields.",
+            help=r"Output format such as '%t[%p]@%o %k %s\n'; '%?' alone lists the fields.",
+            is_eager=True,
+            callback=list_fields,
         ),
     ] = None,
     is_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,

@@ -22,9 +22,10 @@ from kshare.cli.consume.no_records import explain_no_records
 from kshare.cli.consume.output import RecordOutput
 from kshare.cli.consume.prompt import prompt
 from kshare.cli.consume.record_text import RecordFormat, Unreadable
-from kshare.cli.terminal.failure import ClosedPipe, Failure
+from kshare.cli.terminal.failure import ClosedPipe, Failure, Misuse
 from kshare.client.consumer import ShareConsumer
 from kshare.client.record import ShareBatch, ShareRecord
+from kshare.errors import ConfigError
 
 _KAFKAS_GROUP = "console-share-consumer"
 _LOOK_S = 0.2
@@ -66,7 +67,10 @@ def consume(
     options |= {"acknowledgement": "explicit", "on_settled": report.on_outcome}
 
     async def work() -> None:
-        consumer = ShareConsumer(**options)
+        try:
+            consumer = ShareConsumer(**options)
+        except ConfigError as error:
+            raise Misuse(str(error)) from error
         await require_topics(consumer.config.net_settings(), topics)
         async with consumer:
             report.is_open = True

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kshare.cli.decode.batch_boundaries import begins_with_batch, size_of_batch
 from kshare.cli.terminal.dissection.names import nearest
-from kshare.cli.terminal.failure import Failure
+from kshare.cli.terminal.failure import Misuse
 from kshare.dissect import (
     ByteSpan,
     Dissection,
@@ -83,7 +83,7 @@ class Ranked:
 
 
 def rank(data: memoryview, hints: Hints) -> list[Ranked]:
-    """Guesses, best first. Raises Failure if there are none."""
+    """Guesses, best first. Raises Misuse if there are none."""
     ranked = []
     announced = 4 + int.from_bytes(data[:4], "big")
     is_cut, is_exact = announced > len(data), announced == len(data)
@@ -95,14 +95,14 @@ def rank(data: memoryview, hints: Hints) -> list[Ranked]:
         score += 0.1 * guess.name.startswith("Share") - 0.5 * (not guess.is_sized)
         ranked.append(Ranked(_named(guess, reading), score, is_accepted))
     if not ranked:
-        raise Failure("no known message fits this kind, API and version")
+        raise Misuse("no known message fits this kind, API and version")
     return sorted(ranked, key=lambda one: -one.score)
 
 
 def check_kind(kind: str) -> str:
     if kind in ("request", "response", "records", "state") or kind in index.MODULES:
         return kind
-    raise Failure(f"no message is called {kind!r}{nearest(kind, [*index.MODULES], '')}")
+    raise Misuse(f"no message is called {kind!r}{nearest(kind, [*index.MODULES], '')}")
 
 
 def _named(guess: Guess, reading: Dissection) -> Guess:
@@ -148,7 +148,7 @@ def _versions(table: Message, hints: Hints) -> list[int]:
     if hints.version is None:
         return list(range(first, last + 1))
     if table.name == hints.kind and not table.has(hints.version):
-        raise Failure(f"{table.name} has no version {hints.version}: {first} to {last} are known")
+        raise Misuse(f"{table.name} has no version {hints.version}: {first} to {last} are known")
     return [hints.version] if table.has(hints.version) else []
 
 

@@ -14,6 +14,7 @@ from kshare.cli.doctor.checks.clocks import clocks
 from kshare.cli.doctor.checks.cluster_info import ClusterInfo
 from kshare.cli.doctor.checks.dead_letter_topics import dead_letter_topics
 from kshare.cli.doctor.checks.group_health import group_health
+from kshare.cli.doctor.checks.group_names import group_names
 from kshare.cli.doctor.checks.group_settings import group_settings
 from kshare.cli.doctor.checks.installation import installation
 from kshare.cli.doctor.checks.internal_topics import internal_topics
@@ -35,6 +36,7 @@ _CHECKS: dict[str, Check] = {
     "share.version": switched_on,
     "internal topics": internal_topics,
     "clock": clocks,
+    "groups": group_names,
     "rights": rights,
     "settings": group_settings,
     "dead letters": dead_letter_topics,

@@ -9,6 +9,7 @@ import typer
 from kshare.admin.client import AdminClient
 from kshare.admin.offsets import ResetPoint
 from kshare.cli.cluster.connection import Cluster
+from kshare.cli.cluster.known_groups import explained
 from kshare.cli.groups.dead_letter_topic import SETTING, require_dead_letter_name
 from kshare.cli.terminal.arguments import Topics
 from kshare.cli.terminal.failure import Failure
@@ -72,7 +73,7 @@ def delete(cluster: Cluster, names: Sequence[str], is_json: bool) -> None:
             try:
                 await admin.delete_share_group(name)
             except KshareError as error:
-                problems.append(str(error))
+                problems.append(str(await explained(error, name, lambda: admin.list_groups(types=()))))
             else:
                 deleted.append(name)
 

@@ -19,6 +19,18 @@ Execute: TypeAlias = Annotated[
     typer.Option("--execute/--dry-run", help="Reset the offsets, or only show the result (default)."),
 ]
 
+_STATES = (
+    "Stable",
+    "Empty",
+    "Dead",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+    "PreparingRebalance",
+    "CompletingRebalance",
+)
+"""Share groups have the first three; with --all-types, the others occur, too."""
+
 
 @groups.command("list")
 def list_(
@@ -37,7 +49,16 @@ def list_(
     from kshare.cli.cluster.connection import Cluster
     from kshare.cli.groups import view
 
-    view.show_list(Cluster(server, properties), state or [], every_type, is_json)
+    states = [_state(one) for one in state or []]
+    view.show_list(Cluster(server, properties), states, every_type, is_json)
+
+
+def _state(text: str) -> str:
+    """The state with this name, as Kafka spells it."""
+    for name in _STATES:
+        if text.lower() == name.lower():
+            return name
+    raise typer.BadParameter(f"--state {text}: the states are {', '.join(_STATES)}")
 
 
 @groups.command("describe")
@@ -86,7 +107,7 @@ def reset_offsets(
         ),
     ] = None,
     to_offset: Annotated[
-        int | None, typer.Option(metavar="OFFSET", help="To this offset in each partition.")
+        int | None, typer.Option(min=0, metavar="OFFSET", help="To this offset in each partition.")
     ] = None,
     execute: Execute = None,
     is_json: Json = False,

@@ -9,9 +9,11 @@ from typing import Any
 from kshare.admin.client import AdminClient
 from kshare.admin.results import GroupDescription, PartitionProgress, TopicPartition
 from kshare.cli.cluster.connection import Cluster
+from kshare.cli.cluster.known_groups import explained
 from kshare.cli.terminal.progress_text import troubles
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.table import show, show_json
+from kshare.errors import KshareError
 
 
 def show_list(cluster: Cluster, states: Sequence[str], every_type: bool, is_json: bool) -> None:
@@ -61,13 +63,14 @@ GroupParts = list[tuple[GroupDescription, list[PartitionProgress]]]
 
 async def _collect(admin: AdminClient, names: Sequence[str], parts: Sequence[str]) -> GroupParts:
     chosen = names or [one.group for one in await admin.list_groups()]
-    return [
-        (
-            await admin.describe_share_group(name),
-            await admin.share_group_progress(name) if "offsets" in parts else [],
-        )
-        for name in dict.fromkeys(chosen)
-    ]
+    found = []
+    for name in dict.fromkeys(chosen):
+        try:
+            group = await admin.describe_share_group(name)
+        except KshareError as error:
+            raise await explained(error, name, lambda: admin.list_groups(types=())) from error
+        found.append((group, await admin.share_group_progress(name) if "offsets" in parts else []))
+    return found
 
 
 def _show_state(screen: Screen, found: GroupParts, verbose: bool) -> None:

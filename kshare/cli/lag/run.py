@@ -18,6 +18,7 @@ from kshare.admin.progress import ProgressReader
 from kshare.admin.results import GroupDescription, PartitionOffset, PartitionProgress
 from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
+from kshare.cli.cluster.known_groups import explained
 from kshare.cli.cluster.known_topics import require_topics
 from kshare.cli.terminal.arguments import Topics
 from kshare.cli.terminal.screen import Part, Screen
@@ -71,7 +72,7 @@ def run_lag(
 
     async def work(router: Router) -> None:
         if topics:
-            await require_topics(cluster.settings, topics)
+            await require_topics(cluster.settings, topics, suggest_creation=False)
         reader = _Reader(router, names, topics)
         screen = Screen()
         with screen.redrawn() if interval is not None and not is_json else nullcontext():
@@ -101,7 +102,11 @@ class _Reader:
                 group = await groups.describe_share_group(self._router, name)
                 rows = await offsets.share_group_offsets(self._router, name, None)
             except BrokerError as error:
-                if self._names or error.code != ErrorCode.GROUP_ID_NOT_FOUND:
+                if self._names:
+                    raise await explained(
+                        error, name, lambda: groups.list_groups(self._router, (), ())
+                    ) from error
+                if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
                     raise
                 continue
             rows = [one for one in rows if self._is_wanted(one)]

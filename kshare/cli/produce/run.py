@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,11 +20,13 @@ import anyio.lowlevel
 from kshare.admin.log_writing import LogWriter, NewRecord
 from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
+from kshare.cli.cluster.known_topics import topic_exists, topic_names
 from kshare.cli.produce.formats import Codec, InputFormat
 from kshare.cli.produce.input_records import Draft, Template
-from kshare.cli.terminal.failure import Failure
+from kshare.cli.terminal.failure import Failure, Misuse
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.standard_input import standard_input
+from kshare.cli.terminal.suggestion import did_you_mean
 from kshare.cli.terminal.table import show_json
 from kshare.cli.terminal.wording import counted, span
 from kshare.protocol.compression import Compression
@@ -58,12 +61,12 @@ def source(
     """The source that the options ask for."""
     if count is not None:
         if files:
-            raise Failure("--count generates records: leave the files out")
+            raise Misuse("--count generates records: leave the files out")
         return lambda: _made_up(count, size, template)
     if size is not None:
-        raise Failure("--size is for generated records: add --count")
+        raise Misuse("--size is for generated records: add --count")
     if form is not InputFormat.LINES and template.separator is not None:
-        raise Failure(f"--key-separator is for lines, not for --input {form}")
+        raise Misuse(f"--key-separator is for lines, not for --input {form}")
     if form is InputFormat.WHOLE:
         return lambda: _whole(files, template)
     read = template.from_json if form is InputFormat.JSON else template.from_line
@@ -76,8 +79,12 @@ def produce(
     written = _Written()
 
     async def work(router: Router) -> None:
+        is_there = await topic_exists(router, topic)
         writer = LogWriter(router, Compression[codec.name])
+        known = [] if is_there else await topic_names(router)
         await writer.partition_count(topic)
+        if not is_there:
+            _say(f"there was no topic {topic}, so the broker has created it{did_you_mean(topic, known, 1)}")
         await _write_all(writer, topic, source, rate, written)
 
     try:
@@ -121,6 +128,11 @@ async def _write(writer: LogWriter, topic: str, drafts: Sequence[Draft], written
             raise
         written.unconfirmed = 0
         written.add(partition, first, len(records))
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"kshare: {text}\n")
+    sys.stderr.flush()
 
 
 def _report(topic: str, written: _Written, is_json: bool) -> None:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
+from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.keyboard import key_by_key, keys
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.top.collect import Collector
@@ -54,7 +55,8 @@ async def _once(collector: Collector, board: TopScreen, interval: float, is_json
     """Show one update. It needs two readings, for the rates."""
     before = await collector.read()
     await anyio.sleep(interval)
-    found = figures(await collector.read(), before)
+    now = await collector.read()
+    found = figures(now, before)
     screen = Screen()
     if is_json:
         screen.text(json.dumps(_form(found), indent=2) + "\n")
@@ -67,6 +69,8 @@ async def _once(collector: Collector, board: TopScreen, interval: float, is_json
             if text:
                 screen.line((" ".join(text.split()) if line is head else text, ""))
     screen.done()
+    if now.missing:
+        raise Failure("; ".join(now.missing))
 
 
 async def _stream(collector: Collector, interval: float) -> None:

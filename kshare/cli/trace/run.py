@@ -6,6 +6,7 @@ Ctrl-C ends it with a summary, a closed pipe without one.
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -16,11 +17,11 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from kshare.cli.cluster.connection import Cluster
-from kshare.cli.terminal.failure import Failure
+from kshare.cli.terminal.failure import Misuse
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.traffic.view import TrafficOptions, TrafficView
 from kshare.cli.trace.capture_writer import TrafficCapture
-from kshare.errors import ConnectionLost, KshareError
+from kshare.errors import ConfigError, ConnectionLost, KshareError, RequestTimedOut
 from kshare.net.addresses import Address, format_address, parse_addresses
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
@@ -41,9 +42,12 @@ def _parse_listen(text: str) -> Address:
     """Parse HOST:PORT. Port 0 means any free port."""
     host, _, port = text.rpartition(":")
     is_any = port == "0"
-    addresses = parse_addresses(f"{host}:1" if is_any else text)
+    try:
+        addresses = parse_addresses(f"{host}:1" if is_any else text)
+    except ConfigError as error:
+        raise Misuse(f"--listen: {error}") from error
     if len(addresses) != 1:
-        raise Failure("--listen takes one address")
+        raise Misuse("--listen takes one address")
     return (addresses[0][0], 0) if is_any else addresses[0]
 
 
@@ -79,12 +83,13 @@ class Tracer:
             self.attempt(self._end)
 
     async def _check_access(self, settings: NetSettings) -> None:
-        """Report a refused login now, not at the first client. Ignore an unreachable cluster: it may start later."""
+        """Report a refused login at once, not at the first client. A cluster that can't be reached may start later."""
         try:
             async with Pool(settings) as pool:
-                await pool.connection(None)
-        except ConnectionLost:
-            return
+                await pool.connection(None, timeout=settings.connect_timeout)
+        except (ConnectionLost, RequestTimedOut) as failure:
+            sys.stderr.write(f"kshare: {failure}; waiting for clients nevertheless\n")
+            sys.stderr.flush()
         except KshareError as failure:
             self.failure = failure
             self._scope.cancel()

@@ -76,6 +76,6 @@ def test_misspelt_kind_gets_a_suggestion() -> None:
 
 def test_impossible_versions_and_kinds_are_refused(run: Kshare) -> None:
     done = run("decode", "--as", "ShareFetchRequest", "--version", "9", "00")
-    assert (done.code, done.err) == (1, "kshare: ShareFetchRequest has no version 9: 1 to 2 are known\n")
+    assert (done.code, done.err) == (2, "kshare: ShareFetchRequest has no version 9: 1 to 2 are known\n")
     done = run("decode", "--as", "response", "--api", "ShareFetch", "--version", "9", "00000000")
-    assert (done.code, done.err) == (1, "kshare: no known message fits this kind, API and version\n")
+    assert (done.code, done.err) == (2, "kshare: no known message fits this kind, API and version\n")

@@ -7,6 +7,7 @@ from pathlib import Path
 from time import monotonic, sleep
 
 import pytest
+from kafka import KafkaConsumer
 
 from kshare import sync
 from kshare.testing import Broker
@@ -141,8 +142,22 @@ def test_offsets_and_groups_are_deleted(group: str, run: Kshare) -> None:
     done = run("groups", "delete", "nobody", group, "--json")
     assert done.code == 1
     assert json.loads(done.out) == {"deleted": [group]}
-    assert "group nobody: GROUP_ID_NOT_FOUND" in done.err
+    assert done.err == "kshare: no group 'nobody'\n"
     assert run("groups", "list", "--json").out == "[]\n"
+
+
+def test_nearest_name_of_an_unknown_group_is_suggested(group: str, run: Kshare) -> None:
+    for command in ("describe", "delete"):
+        assert_refused(run("groups", command, "shipers"), 1, "no group 'shipers'; did you mean 'shippers'?")
+
+
+def test_group_of_another_type_is_not_called_unknown(broker: Broker, run: Kshare) -> None:
+    consumer = KafkaConsumer("orders", bootstrap_servers=broker.bootstrap, group_id="old")
+    consumer.poll(500)
+    consumer.close()
+    done = run("groups", "describe", "old")
+    assert (done.code, done.out) == (1, "")
+    assert "group old: GROUP_ID_NOT_FOUND" in done.err
 
 
 def test_dead_letter_topic_without_the_brokers_prefix_is_refused(broker: Broker, run: Kshare) -> None:

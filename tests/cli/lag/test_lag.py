@@ -132,7 +132,9 @@ def test_unknown_lag_is_shown_as_a_dash(broker: Broker, run: Kshare) -> None:
 
 
 def test_nonexistent_group_or_topic_is_an_error(broker: Broker, run: Kshare) -> None:
-    assert_refused(run("lag", "-g", "shippers", "-g", "nobody"), 1, "group nobody: GROUP_ID_NOT_FOUND")
+    assert_refused(run("lag", "-g", "shippers", "-g", "nobody"), 1, "no group 'nobody'\n")
+    assert_refused(run("lag", "-g", "shipers"), 1, "no group 'shipers'; did you mean 'shippers'?\n")
+    assert_refused(run("lag", "-t", "xyzzy"), 1, "there is no topic xyzzy\n")
     assert_refused(run("lag", "-t", "order"), 1, "there is no topic order; did you mean 'orders")
 
 

@@ -20,7 +20,8 @@ from tests.cli.terminals import Terminal
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    with Broker(settings={"num.partitions": "1"}) as broker:
+    topics = dict.fromkeys(("plain", "keyed", "files", "slowly", "broken", "closed"), 1)
+    with Broker(topics=topics, settings={"num.partitions": "1"}) as broker:
         yield broker
 
 
@@ -37,6 +38,15 @@ def test_lines_become_records(broker: Broker) -> None:
     done = kshare("produce", "--topic", "plain", stdin=b"one\n\nthree\r\nfour")
     assert done == Done(0, "4 records written: plain[0]@0..3\n")
     assert written(broker, "plain") == [(None, value) for value in (b"one", b"", b"three", b"four")]
+
+
+def test_topic_that_the_broker_creates_is_reported(broker: Broker) -> None:
+    assert kshare("produce", "-t", "planes", stdin=b"one\n") == Done(
+        0,
+        "1 record written: planes[0]@0\n",
+        "kshare: there was no topic planes, so the broker has created it; did you mean 'plain'?\n",
+    )
+    assert kshare("produce", "-t", "planes", stdin=b"two\n") == Done(0, "1 record written: planes[0]@1\n")
 
 
 @pytest.mark.parametrize("words", [[], [os.devnull]])
@@ -138,7 +148,7 @@ def test_invalid_input_is_reported_after_writing_what_precedes_it(
     ("words", "code", "reason"),
     [
         ([], 2, "--topic"),
-        (["-t", "bad name"], 1, "INVALID_TOPIC_EXCEPTION"),
+        (["-t", "bad name"], 1, "'bad name' is not a valid topic name: use letters"),
         (
             ["-t", "plain", "-p", "7", "--count", "1"],
             1,
@@ -147,11 +157,11 @@ def test_invalid_input_is_reported_after_writing_what_precedes_it(
         (["-t", "plain", "-H", "x"], 2, "should be NAME=VALUE"),
         (["-t", "plain", "-K", ""], 2, "must not be empty"),
         (["-t", "plain", "-K", ":", "-k", "x"], 2, "which is the key?"),
-        (["-t", "plain", "--size", "3"], 1, "add --count"),
+        (["-t", "plain", "--size", "3"], 2, "add --count"),
         (["-t", "plain", "--count", "1", "--size", "99999999999"], 2, "holds at most 2147483647 bytes"),
         (["-t", "plain", "--count", "1", "--rate", "inf"], 2, "omit --rate"),
-        (["-t", "plain", "--count", "3", "file"], 1, "leave the files out"),
-        (["-t", "plain", "--input", "json", "-K", ":"], 1, "is for lines"),
+        (["-t", "plain", "--count", "3", "file"], 2, "leave the files out"),
+        (["-t", "plain", "--input", "json", "-K", ":"], 2, "is for lines"),
         (["-t", "plain", "no-such-file"], 1, "no-such-file: No such file"),
     ],
 )

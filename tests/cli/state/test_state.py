@@ -37,13 +37,11 @@ def _where(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
 def settle(broker: Broker, count: int = 4) -> None:
     words = {1: "release", 3: "reject"}
     options: ConsumerOptions = {
-        "group": GROUP,
-        "topics": ["orders"],
         "acknowledgement": "explicit",
         "max_records": 1,
         "acquire": "records",
     }
-    with sync.ShareConsumer(broker.bootstrap, **options) as consumer:
+    with sync.ShareConsumer(broker.bootstrap, group=GROUP, topics=["orders"], **options) as consumer:
         seen: set[int] = set()
         for record in consumer:
             if len(seen) == count:

@@ -74,8 +74,10 @@ def test_figures_of_a_group(group: str, run: Kshare) -> None:
 
 
 def test_group_filter(group: str, broker: Broker, run: Kshare) -> None:
-    assert [one["group"] for one in top(run, "--group", group, "--group", "nobody")["groups"]] == [group]
-    assert top(run, "--group", "nobody") | {"time": 0} == {
+    assert [one["group"] for one in top(run, "--group", group)["groups"]] == [group]
+    done = run("top", "--once", "--json", "--interval", "0.1", "--group", "nobody")
+    assert (done.code, done.err) == (1, "kshare: no group 'nobody'\n")
+    assert json.loads(done.out) | {"time": 0} == {
         "time": 0,
         "groups": [],
         "partitions": [],
@@ -85,7 +87,8 @@ def test_group_filter(group: str, broker: Broker, run: Kshare) -> None:
 
 def test_nonexistent_group_is_noted_with_a_suggestion(group: str, run: Kshare) -> None:
     done = run("top", "--once", "--interval", "0.1", "--group", "shipers", "--group", "nobody")
-    assert (done.code, done.err) == (0, "")
+    text = f"no group 'shipers'; did you mean '{group}'?; no group 'nobody'"
+    assert (done.code, done.err) == (1, f"kshare: {text}\n")
     assert f"! no group 'shipers'; did you mean '{group}'?\n! no group 'nobody'\n" in done.out
     assert "no visible share groups" not in done.out
 

@@ -249,6 +249,21 @@ def test_unreachable_cluster_is_noted_and_waited_for(tmp_path: Path) -> None:
     assert "can't reach" in trace.events[1]["text"]
 
 
+def test_unreachable_cluster_is_reported_without_any_client(tmp_path: Path) -> None:
+    with Broker() as broker:
+        gone = broker.bootstrap
+    properties = tmp_path / "client.properties"
+    properties.write_text("socket.connection.setup.timeout.ms=300\n")
+    with tracing(gone, tmp_path, "--command-config", str(properties)) as trace:
+        deadline = time.monotonic() + DEADLINE
+        while not trace.errors:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert trace.end() == 0
+    assert trace.errors.startswith(f"kshare: can't reach {gone}: ")
+    assert trace.errors.endswith("; waiting for clients nevertheless\n")
+
+
 def test_client_that_uses_tls_is_noted(broker: Broker, tmp_path: Path) -> None:
     with tracing(broker.bootstrap, tmp_path) as trace:
         with socket.create_connection(endpoint(trace), timeout=DEADLINE) as client:

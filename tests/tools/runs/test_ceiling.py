@@ -33,7 +33,8 @@ def test_exit_code_of_a_run_in_time() -> None:
 )
 def test_endless_run_is_terminated(deafness: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert _run(f"import signal, time; {deafness}\ntime.sleep(3600)", 1.5) == ceiling.EXIT_CODE
-    assert "the run didn't end within 0.025 minutes and is ended" in capfd.readouterr().err
+    said = "\ntools/test: the run didn't end within 0.025 minutes and was ended\n"
+    assert capfd.readouterr().err.endswith(said)
 
 
 def test_runner_has_a_time_limit() -> None:
@@ -54,4 +55,12 @@ def test_runner_has_a_time_limit() -> None:
         check=False,
     )
     assert done.returncode == ceiling.EXIT_CODE, done.stderr
-    assert "the run didn't end within 0.2 minutes" in done.stderr
+    assert done.stderr.endswith("\ntools/test: the run didn't end within 0.2 minutes and was ended\n")
+
+
+def test_explanation_stands_behind_what_the_run_prints(capfd: pytest.CaptureFixture[str]) -> None:
+    code = "import sys, time\ntry: time.sleep(3600)\nexcept KeyboardInterrupt: sys.stderr.write('...')"
+    assert _run(code, 1.5) == ceiling.EXIT_CODE
+    assert (
+        capfd.readouterr().err == "...\ntools/test: the run didn't end within 0.025 minutes and was ended\n"
+    )

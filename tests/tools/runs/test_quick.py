@@ -41,6 +41,12 @@ def test_omitted_tests_are_reported(tmp_path: Path, workers: tuple[str, ...]) ->
     ]
 
 
+def test_nothing_is_reported_if_nothing_was_omitted(tmp_path: Path) -> None:
+    done = small_run(tmp_path, "def test_plain(): pass", "--quick")
+    assert "1 passed" in done.stdout
+    assert "left out" not in done.stdout
+
+
 def test_lengthy_tests_run_without_quick(tmp_path: Path) -> None:
     done = small_run(tmp_path, "@pytest.mark.lengthy\ndef test_it(): pass")
     assert "1 passed" in done.stdout

@@ -25,6 +25,8 @@ class ClusterInfo:
     groups: tuple[str, ...] = ()
     """The groups to check; if empty, all visible groups."""
     topics: tuple[str, ...] = ()
+    misspelt: set[str] = field(default_factory=set)
+    """Those of `groups` that don't exist and resemble existing ones: they aren't checked."""
     nodes: dict[int, Address] = field(default_factory=dict)
     cluster_id: str | None = None
     connections: dict[int, Connection] = field(default_factory=dict)

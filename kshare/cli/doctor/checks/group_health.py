@@ -6,7 +6,7 @@ a full in-flight window whose start doesn't move        | problem: nothing new i
 records removed from the topic before they were settled | problem: they are lost
 lag, and no members, or none with the partition         | warning, with how fast it grows
 lag, members, and nothing settled for long              | warning
-a group that doesn't exist                              | ok, with the closest name if there is one
+a group that doesn't exist                              | ok (if its name resembles another: see `group_names`)
 records archived after their last delivery, or soon     | warning, unless there is a dead-letter topic
 """
 
@@ -24,11 +24,11 @@ from kshare.admin.results import GroupDescription, PartitionProgress
 from kshare.admin.window_limits import OF_BROKERS, OF_GROUP, USUAL_LIMIT
 from kshare.cli.doctor.checks.check_result import CheckResult, ok, problem, unknown, warning
 from kshare.cli.doctor.checks.cluster_info import ClusterInfo
-from kshare.cli.doctor.checks.group_settings import check_of, chosen_groups, set_command, visible_groups
+from kshare.cli.doctor.checks.group_names import NOT_THERE
+from kshare.cli.doctor.checks.group_settings import check_of, chosen_groups, set_command
 from kshare.cli.terminal.progress_text import duration, full_window, how_long, name_of, removed
-from kshare.cli.terminal.suggestion import did_you_mean
 from kshare.cli.terminal.wording import counted
-from kshare.errors import BrokerError, KshareError
+from kshare.errors import BrokerError
 from kshare.protocol.error_codes import ErrorCode
 
 _BETWEEN_LOOKS_S = 2.0
@@ -70,27 +70,14 @@ async def group_health(info: ClusterInfo) -> AsyncIterator[CheckResult]:
         await anyio.sleep(_BETWEEN_LOOKS_S)
     for name in names:
         if name not in first:
-            yield _missing(name, await _known(info))
+            # Before its first consumer joins, a group doesn't exist, which is no problem.
+            yield ok(check_of(name), f"health not checked: {NOT_THERE}")
             continue
         before = first[name]
         now = await _read_group(info, reader, name) if before.lag else before
         found = list(_findings(info, before, now or before, await _settings(info, name)))
         for finding in found or [_healthy(now or before)]:
             yield finding
-
-
-async def _known(info: ClusterInfo) -> tuple[str, ...]:
-    """Groups that a misspelt name may mean. Empty on an error, which another check reports."""
-    try:
-        return await visible_groups(info)
-    except KshareError:
-        return ()
-
-
-def _missing(group: str, known: Iterable[str]) -> CheckResult:
-    """Before its first consumer joins, a group doesn't exist, which is no problem. Or its name is misspelt."""
-    nearest = did_you_mean(group, known)
-    return ok(check_of(group), f"health not checked: the group doesn't exist yet{nearest}")
 
 
 async def _read_group(info: ClusterInfo, reader: ProgressReader, group: str) -> _GroupReading | None:

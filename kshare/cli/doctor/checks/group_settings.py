@@ -31,7 +31,7 @@ async def group_settings(info: ClusterInfo) -> AsyncIterator[CheckResult]:
 async def chosen_groups(info: ClusterInfo) -> tuple[str, ...]:
     """The groups that the user named, or all visible groups."""
     if info.groups:
-        return info.groups
+        return tuple(name for name in info.groups if name not in info.misspelt)
     return await visible_groups(info)
 
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 from kshare.cli.doctor.checks.check_result import CheckResult, ok, problem, unknown
 from kshare.cli.doctor.checks.cluster_info import ClusterInfo
+from kshare.cli.doctor.checks.group_settings import chosen_groups
 from kshare.cli.terminal.suggestion import did_you_mean
 from kshare.net.permissions import ResourceKind, Right, grant, principal
 from kshare.protocol.error_codes import ErrorCode
@@ -27,7 +28,7 @@ async def rights(info: ClusterInfo) -> AsyncIterator[CheckResult]:
             _CHECK, "not checked: name a group and its topics to see whether this user may consume them"
         )
         return
-    for group in info.groups:
+    for group in await chosen_groups(info) if info.groups else ():
         yield _judge(info, "group", group, await _on_group(info, group))
     for topic in info.topics:
         found = await _topic(info, topic)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kshare.cli.terminal.failure import Failure
+from kshare.cli.terminal.failure import Misuse
 from kshare.cli.terminal.suggestion import did_you_mean
 
 
@@ -23,7 +23,7 @@ def api_key(text: str) -> int:
     names = {name.removesuffix("Request").lower(): key for key, name in index.REQUESTS.items()}
     key = names.get(text.lower().removesuffix("request").removesuffix("response"))
     if key is None:
-        raise Failure(f"no API is called {text!r}{nearest(text, [*index.REQUESTS.values()], 'Request')}")
+        raise Misuse(f"no API is called {text!r}{nearest(text, [*index.REQUESTS.values()], 'Request')}")
     return key
 
 
