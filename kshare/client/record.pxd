@@ -31,6 +31,8 @@ cpdef list lost_spans_of(ShareBatch batch, int64_t first, int64_t last)
 
 cpdef settle_held(ShareBatch batch, int kind)
 
+cpdef decide_held(ShareBatch batch, int kind)
+
 cpdef settle_through(ShareBatch batch, object settlement_queue)
 
 cpdef set_can_renew(ShareBatch batch, bint can_renew)

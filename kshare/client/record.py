@@ -8,6 +8,7 @@ Compiled through `record.pxd`: the walk over a batch writes directly into the re
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
 import kshare.fast.recycling as recycling
@@ -36,7 +37,13 @@ class Settler(Protocol):
         """Returns False if it is too late: sent, settled or lost."""
         ...
 
-    def settle_all(self, lease: Lease, kind: int) -> None: ...
+    def settle_all(self, lease: Lease, kind: int) -> None:
+        """Settle all records of the lease that are still undecided."""
+        ...
+
+    def settle_spans(self, lease: Lease, spans: Sequence[tuple[int, int]], kind: int) -> None:
+        """The same within these offsets."""
+        ...
 
 
 class ShareRecord(Record):
@@ -210,16 +217,20 @@ class ShareBatch:
 
     def _settle_held(self, kind: int) -> None:
         """Settle all records that are still undecided. Lost ones are left out."""
-        if self._is_part:
-            if kind == RENEW:  # always applies to a whole lease
-                self._lease.decide_held(RENEW)
-            for first, last in self._spans if kind != RENEW else ():
-                for offset in range(first, last + 1):
-                    self._lease.decide_if_held(offset, kind)
-        elif self._settlement_queue is None:
+        if self._settlement_queue is None:
+            self._decide_held(kind)
+        elif not self._is_part or kind == RENEW:  # renewals always apply to a whole lease
+            self._settlement_queue.settle_all(self._lease, kind)
+        else:
+            self._settlement_queue.settle_spans(self._lease, self._spans, kind)
+
+    def _decide_held(self, kind: int) -> None:
+        """`_settle_held` in the thread that owns the lease."""
+        if not self._is_part or kind == RENEW:
             self._lease.decide_held(kind)
         else:
-            self._settlement_queue.settle_all(self._lease, kind)
+            for first, last in self._spans:
+                self._lease.decide_held_within(first, last, kind)
 
     @property
     def is_held(self) -> bool:
@@ -407,6 +418,11 @@ def lost_spans_of(batch: ShareBatch, first: int, last: int) -> list[tuple[int, i
 def settle_held(batch: ShareBatch, kind: int) -> None:
     """Settle all records that are still undecided. Lost ones are left out."""
     batch._settle_held(kind)
+
+
+def decide_held(batch: ShareBatch, kind: int) -> None:
+    """`settle_held` in the thread that owns the lease, without a queue."""
+    batch._decide_held(kind)
 
 
 def settle_through(batch: ShareBatch, settlement_queue: Settler) -> None:

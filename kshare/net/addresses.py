@@ -40,6 +40,10 @@ def _strings(given: Iterable[str]) -> list[str]:
 
 
 def _parse(piece: str) -> Address:
+    if "@" in piece:
+        raise ConfigError(
+            "a bootstrap address contains @: write host:port, and give username and password as options"
+        )
     if "://" in piece:
         raise ConfigError(f"{piece!r}: write host:port without the {piece.partition('://')[0]}://")
     if piece.startswith("["):

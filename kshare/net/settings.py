@@ -116,6 +116,8 @@ class Security:
                 raise ConfigError(f"{mechanism} needs {name}, a non-empty string")
             if "\0" in value:
                 raise ConfigError(f"{name} contains a NUL character, which {mechanism} can't transmit")
+            if any("\ud800" <= letter <= "\udfff" for letter in value):
+                raise ConfigError(f"{name} contains a surrogate, which can't be encoded as UTF-8")
 
     def secrets(self) -> tuple[str, ...]:
         """What must not appear in errors or logs."""

@@ -22,6 +22,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
+from threading import get_ident
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar, Unpack, cast, overload
 
@@ -74,6 +75,8 @@ class BlockingConsumer(Generic[RecordT_co]):
         self._iterating: dict[object, threading.Thread] = {}
         """The loops that haven't ended, and their thread."""
         self._handed: ShareBatch | None = None
+        self._fetching: object = None
+        """The call for which a batch is fetched."""
         self._left: deque[ShareRecord | ShareBatch] = deque()
         """What loops had in hand when they were left. Any thread may add to it, as the garbage collector runs."""
         self._turn = asyncio.Lock()
@@ -240,6 +243,7 @@ class BlockingConsumer(Generic[RecordT_co]):
     def _accepting(self) -> Iterator[ShareRecord]:
         with self._turn_to_iterate(), self._sharing_a_batch():
             progress: Passage | None = None
+            thread = get_ident()
             while True:
                 decisions, stretch = self._opened(), self._next_stretch()
                 record_away: ShareRecord | None = None
@@ -251,6 +255,8 @@ class BlockingConsumer(Generic[RecordT_co]):
                             progress = self._begin_passage(record, progress)
                         progress.at = record
                         yield record
+                        if get_ident() != thread:
+                            thread = self._hand_over(record)
                         record_away = None
                 finally:
                     if record_away is not None:
@@ -260,6 +266,21 @@ class BlockingConsumer(Generic[RecordT_co]):
                 self._go_on(stretch)
                 if not stretch.is_cut:
                     progress = None
+
+    def _hand_over(self, current: ShareRecord | ShareBatch) -> int:
+        """Called if another thread asks for what follows. Returns its id, or raises: it can't know what is finished."""
+        self._call(lambda: None)  # applies decisions that are queued
+        if isinstance(current, ShareBatch):
+            is_held = current.is_held
+        else:
+            is_held = lease_of(current.batch).is_held(current.offset)
+        if is_held:
+            raise KshareError(
+                f"this iterator is shared by several threads, and {current!r} isn't acknowledged: continuing would "
+                "accept a record that is still being processed. Let one thread iterate and hand records to the others, "
+                'with acknowledgement="explicit"'
+            )
+        return get_ident()
 
     def _begin_passage(self, first: ShareRecord, before: Passage | None) -> Passage:
         """`before` ended when another loop took a record."""
@@ -277,10 +298,12 @@ class BlockingConsumer(Generic[RecordT_co]):
     def _batches(self) -> Iterator[ShareBatch]:
         with self._turn_to_iterate():
             while True:
-                batch = self._next_batch()
+                batch, thread = self._next_batch(), get_ident()
                 is_away = True
                 try:
                     yield batch
+                    if get_ident() != thread and self.config.is_implicit:
+                        self._hand_over(batch)
                     is_away = False
                 finally:
                     if is_away and self.config.is_implicit:
@@ -353,11 +376,19 @@ class BlockingConsumer(Generic[RecordT_co]):
         self._require_turn()
         self._require_other_thread("this call", self._opened())
         if self._handed is None:
-            self._run(lambda: self._fetch(timeout))
+            call = self._fetching = object()
+            try:
+                self._run(lambda: self._fetch(call, timeout))
+            except BaseException:
+                self._fetching = None
+                if self._handed is not None:
+                    self._source.inbox.park(iter(self._handed))
+                    self._handed = None
+                raise
         batch, self._handed = self._handed, None
         return batch
 
-    async def _fetch(self, timeout: float | None) -> None:
+    async def _fetch(self, call: object, timeout: float | None) -> None:
         """One call at a time: an interrupt while a task is started leaves a task that nobody cancels."""
         with anyio.move_on_after(None if timeout is None else max(timeout, _LOOK_S)):
             async with self._turn:
@@ -366,7 +397,10 @@ class BlockingConsumer(Generic[RecordT_co]):
                     batch = await self._source.next_batch()
                     settle_through(batch, self._decisions)
                     self._burst_size = self._source.burst_size()
-                    self._handed = batch
+                    if self._fetching is call:
+                        self._handed = batch
+                    else:  # its caller was interrupted
+                        self._source.inbox.park(iter(batch))
 
     def _require_other_thread(self, what: str, decisions: DecisionQueue) -> None:
         if decisions.loop.is_run_here:

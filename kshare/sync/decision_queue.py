@@ -6,11 +6,12 @@ loop accepts implicitly aren't queued one by one: the loop's progress is checked
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 from kshare.client.consumer import AsyncConsumer, source_of
-from kshare.client.record import ShareBatch, ShareRecord, lease_of, lost_spans_of, spans_of
+from kshare.client.record import ShareBatch, ShareRecord, decide_held, lease_of, lost_spans_of, spans_of
 from kshare.state.lease import ACCEPT, Lease
 from kshare.sync.settlements import Decide, Settlements
 from kshare.sync.shared_loop import LoopClosed, SharedLoop
@@ -73,9 +74,15 @@ _accept: Decide = Passage.accept
 def _accept_batch(subject: tuple[AsyncConsumer[Any], ShareBatch], _offset: int, kind: int) -> None:
     consumer, batch = subject
     lost = [span for first, last in spans_of(batch) for span in lost_spans_of(batch, first, last)]
-    lease_of(batch).decide_held(kind)
+    decide_held(batch, kind)
     if lost:
         source_of(consumer).on_lock_lost(batch, lost)
+
+
+def _decide_spans(subject: tuple[Lease, Sequence[tuple[int, int]]], _offset: int, kind: int) -> None:
+    lease, spans = subject
+    for first, last in spans:
+        lease.decide_held_within(first, last, kind)
 
 
 def _decide_all(lease: Lease, _offset: int, kind: int) -> None:
@@ -108,6 +115,10 @@ class DecisionQueue(Settlements):
 
     def settle_all(self, lease: Lease, kind: int) -> None:
         self.queue.append((_decide_all, lease, 0, kind))
+        self.schedule()
+
+    def settle_spans(self, lease: Lease, spans: Sequence[tuple[int, int]], kind: int) -> None:
+        self.queue.append((_decide_spans, (lease, spans), 0, kind))
         self.schedule()
 
     def begin(self, first: ShareRecord) -> Passage:

@@ -158,7 +158,7 @@ class Broker:
     def _running_portal(self) -> BlockingPortal:
         if self._portal is None:
             raise KshareError("the broker isn't running: use it as a context manager")
-        if self._exit_stack is None:
+        if self._portal_context is None:
             raise KshareError("the broker was stopped")
         return self._portal
 

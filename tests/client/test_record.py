@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -105,7 +105,7 @@ def test_decisions_notify_the_counters_listener() -> None:
     assert len(told) == 3
 
 
-class Desk:
+class SettlementQueue:
     def __init__(self) -> None:
         self.settled: list[tuple[int, int]] = []
 
@@ -116,18 +116,36 @@ class Desk:
     def settle_all(self, lease: Lease, kind: int) -> None:
         self.settled.append((-1, kind))
 
+    def settle_spans(self, lease: Lease, spans: Sequence[tuple[int, int]], kind: int) -> None:
+        self.settled += [(offset, kind) for first, last in spans for offset in range(first, last + 1)]
+
 
 def test_settlement_queue_gets_decisions_instead_of_the_lease() -> None:
     made = share_batch(Lease(P, 0, 1, 1), batches([0, 1]))
-    desk = Desk()
-    settle_through(made, desk)
+    queue = SettlementQueue()
+    settle_through(made, queue)
     first, second = made
     first.accept()
     with pytest.raises(AcknowledgeError):
         second.reject()
     made.release()
-    assert desk.settled == [(0, 1), (1, 3), (-1, 2)]
+    assert queue.settled == [(0, 1), (1, 3), (-1, 2)]
     assert lease_of(made).count(HELD) == 2
+
+
+def test_settlement_queue_gets_decisions_on_a_part_of_a_batch_by_offset() -> None:
+    made = share_batch(Lease(P, 0, 3, 1), batches([0, 1, 2, 3]))
+    queue = SettlementQueue()
+    settle_through(made, queue)
+    records = iter(made)
+    next(records)
+    rest = records.rest()
+    assert rest is not None
+    rest.accept()
+    made.release()
+    rest.renew()
+    assert queue.settled == [(1, 1), (2, 1), (3, 1), (0, 2), (-1, 4)]
+    assert lease_of(made).count(HELD) == 4
 
 
 def test_settling_a_lost_record_raises_error_with_the_reason() -> None:

@@ -400,3 +400,99 @@ def members(broker: Broker) -> int:
             return len((await admin.describe_share_group("g")).members)
 
     return anyio.run(count)
+
+
+def test_rest_that_a_loop_over_batches_finishes_leaves_the_record_in_hand_alone(broker: Broker) -> None:
+    broker.create_topic("t")
+    values = [b"%d" % number for number in range(30)]
+    broker.produce("t", values)
+    finished: set[bytes | None] = set()
+    in_hand: bytes | None = None
+    with consume(broker) as consumer:
+        over_batches = consumer.batches()
+        for record in consumer:
+            in_hand = record.value
+            if in_hand == b"5":
+                break
+            finished.add(in_hand)
+        rest = next(over_batches)
+        next_batch = consumer.next_batch(timeout=0.2)
+        finished.update(rest.values())
+        over_batches.close()  # type: ignore[attr-defined]
+        rest.accept()
+        if next_batch is not None:
+            next_batch.release()
+    assert in_hand == b"5"
+    assert set(unaccepted(broker)) == set(values) - finished
+
+
+@pytest.mark.parametrize("over", ["records", "batches"])
+def test_thread_that_shares_an_iterator_accepts_nothing_of_another_thread(broker: Broker, over: str) -> None:
+    broker.create_topic("t")
+    broker.produce("t", [b"%d" % number for number in range(10)])
+    errors: list[Exception] = []
+
+    def go_on(iterator: Iterator[Any]) -> None:
+        try:
+            next(iterator)
+        except KshareError as error:
+            errors.append(error)
+
+    with consume(broker) as consumer:
+        iterator = iter(consumer) if over == "records" else iter(consumer.batches())
+        next(iterator)
+        thread = threading.Thread(target=go_on, args=(iterator,))
+        thread.start()
+        thread.join(DEADLINE_S)
+        assert "is shared by several threads" in str(errors[0])
+    assert unaccepted(broker) == [b"%d" % number for number in range(10)]
+
+
+def test_thread_may_continue_with_an_iterator_whose_record_is_acknowledged(broker: Broker) -> None:
+    broker.create_topic("t")
+    broker.produce("t", [b"%d" % number for number in range(10)])
+    seen: list[bytes | None] = []
+
+    def take(iterator: Iterator[kshare.ShareRecord]) -> None:
+        record = next(iterator)
+        record.accept()
+        seen.append(record.value)
+
+    with consume(broker) as consumer:
+        iterator = iter(consumer)
+        for _ in range(4):
+            thread = threading.Thread(target=take, args=(iterator,))
+            thread.start()
+            thread.join(DEADLINE_S)
+    assert seen == [b"0", b"1", b"2", b"3"]
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers on this system")
+def test_batch_that_arrives_as_its_caller_is_interrupted_is_released(broker: Broker) -> None:
+    broker.create_topic("t")
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise Interrupted
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    seen: set[bytes | None] = set()
+    try:
+        with consume(broker) as consumer, consume(broker) as other:
+            for delay in range(1, 20):
+                broker.produce("t", [b"%d" % delay])
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, delay / 5000)
+                    batch = consumer.next_batch(timeout=1.0)
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                except Interrupted:
+                    continue
+                if batch is not None:
+                    seen.update(batch.values())
+                    batch.accept()
+            while len(seen) < 19:
+                batch = other.next_batch(timeout=DEADLINE_S / 2)
+                assert batch is not None, "another consumer holds them all the time"
+                seen.update(batch.values())
+                batch.accept()
+    finally:
+        signal.signal(signal.SIGALRM, before)
