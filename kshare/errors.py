@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+_MAX_MESSAGE = 2000
+
 __all__ = [
     "AcknowledgeError",
     "AuthenticationFailed",
@@ -87,6 +89,13 @@ class CaptureError(KshareError, ValueError):
 
 class ConfigError(KshareError, ValueError):
     """An option or argument is unknown, missing, contradictory or out of range; the message says what to use."""
+
+    def __init__(self, message: str) -> None:
+        # A value that was given by mistake, such as the contents of a file, would hide what the message says.
+        is_long = len(message) > _MAX_MESSAGE
+        super().__init__(
+            f"{message[: _MAX_MESSAGE // 2]}…{message[-_MAX_MESSAGE // 2 :]}" if is_long else message
+        )
 
 
 class ConnectionLost(KshareError):

@@ -23,6 +23,7 @@ from tests.helpers.documents import BROKER, DOCUMENTS, ROOT, blocks
 CAPTURE = ROOT / "tests" / "cli" / "captures" / "ethernet.pcap"
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_python_blocks_run_from_top_to_bottom(document: Path) -> None:
     code = "\n".join(

@@ -57,6 +57,7 @@ def test_the_command_says_its_version_python_and_whether_it_is_compiled(module: 
     assert done.stdout.endswith(", compiled\n")
 
 
+@pytest.mark.lengthy
 def test_python_m_kshare_is_the_command() -> None:
     done = python("-m", "kshare", "groups", "--help")
     assert (done.returncode, done.stderr) == (0, "")
@@ -109,6 +110,7 @@ def test_the_version_reports_that_compiled_modules_are_switched_off() -> None:
     assert "compile" not in done.stdout
 
 
+@pytest.mark.lengthy
 def test_a_process_with_the_switch_off_logs_that_once() -> None:
     done = python("-c", TWICE.replace("import tests.helpers.source_only", ""), switch="0")
     assert done.returncode == 0, done.stderr
@@ -116,6 +118,7 @@ def test_a_process_with_the_switch_off_logs_that_once() -> None:
     assert line.startswith(f"WARNING kshare {installation.SWITCHED_OFF}; unless you are debugging")
 
 
+@pytest.mark.lengthy
 def test_a_process_without_compiled_modules_logs_that_once() -> None:
     done = python("-c", TWICE)
     assert done.returncode == 0, done.stderr
@@ -123,6 +126,7 @@ def test_a_process_without_compiled_modules_logs_that_once() -> None:
     assert line.startswith(f"WARNING kshare {installation.SLOW}; install a C compiler")
 
 
+@pytest.mark.lengthy
 def test_a_process_with_compiled_modules_logs_nothing() -> None:
     done = python("-c", TWICE.replace("import tests.helpers.source_only", ""))
     assert (done.returncode, done.stderr) == (0, "")

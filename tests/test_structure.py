@@ -116,6 +116,7 @@ def test_examples_of_placement(name: str, is_fine: bool) -> None:
     assert is_placed(TESTS / name) is is_fine
 
 
+@pytest.mark.lengthy
 def test_each_test_module_has_a_docstring() -> None:
     documents = {path: ast.get_docstring(trees()[path]) for path in MODULES}
     assert [path.name for path, document in documents.items() if not document] == []
@@ -135,6 +136,7 @@ def of_test_modules(names: Iterator[str]) -> list[str]:
     return [name for name in names if any(part.startswith("test_") for part in name.split(".")[:-1])]
 
 
+@pytest.mark.lengthy
 def test_no_test_module_is_imported() -> None:
     found = {str(path.relative_to(ROOT)): of_test_modules(imported(tree)) for path, tree in trees().items()}
     assert {path: names for path, names in found.items() if names} == {}
@@ -159,6 +161,7 @@ def private_names(tree: ast.Module) -> list[str]:
     ]
 
 
+@pytest.mark.lengthy
 def test_no_further_private_names_are_used() -> None:
     found = {path.relative_to(TESTS).as_posix(): len(private_names(tree)) for path, tree in trees().items()}
     assert {path: count for path, count in found.items() if count > PRIVATE.get(path, 0)} == {}

@@ -123,6 +123,7 @@ def watched() -> Iterator[set[tuple[Place, Place]]]:
         sys.setprofile(before)
 
 
+@pytest.mark.lengthy
 @pytest.mark.anyio
 async def test_a_consumer_makes_these_calls() -> None:
     async with TinyCluster("t").running() as cluster:

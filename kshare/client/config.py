@@ -14,6 +14,7 @@ from kshare.client.kafka_names import parse_option
 from kshare.engine.events import Observer, OnSettled
 from kshare.engine.settings import MemberSettings
 from kshare.errors import ConfigError
+from kshare.net.addresses import joined
 from kshare.net.settings import CLIENT_OPTIONS, NetSettings
 
 Acknowledgement = Literal["implicit", "explicit"]
@@ -94,8 +95,7 @@ class ConsumerConfig:
         missing = [name for name in _EXAMPLES if not values.get(name)]
         if missing:
             raise ConfigError(f"{missing[0]} is missing: write {_EXAMPLES[missing[0]]}")
-        if not isinstance(values["bootstrap_servers"], str):
-            values["bootstrap_servers"] = ",".join(values["bootstrap_servers"])
+        values["bootstrap_servers"] = joined(values["bootstrap_servers"])
         values["topics"] = topic_names(values["topics"])
         connection = {name: values.pop(name) for name in CONNECTION_OPTIONS if name in values}
         config = cls(**values, connection=connection)

@@ -22,6 +22,11 @@ def parse_addresses(text: str | Iterable[str]) -> tuple[Address, ...]:
     return found
 
 
+def joined(given: str | Iterable[str]) -> str:
+    """The same addresses in one text."""
+    return given if isinstance(given, str) else ",".join(_strings(given))
+
+
 def format_address(address: Address) -> str:
     """host:port, with IPv6 hosts in brackets."""
     host, port = address

@@ -94,6 +94,7 @@ class Security:
             near = get_close_matches(str(mechanism).upper(), MECHANISMS, 1, 0.5)
             hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(MECHANISMS)}"
             raise ConfigError(f"sasl_mechanism {mechanism!r} is unknown: {hint}")
+        self._check_kerberos()
         if find_spec("kafka") is None:
             raise ConfigError(NEEDS_EXTRA)
         if mechanism in PASSWORD_MECHANISMS:
@@ -108,6 +109,12 @@ class Security:
             raise ConfigError(
                 f'token is for OAUTHBEARER, not for {mechanism}: write sasl_mechanism="OAUTHBEARER"'
             )
+
+    def _check_kerberos(self) -> None:
+        for name in ("kerberos_service_name", "kerberos_domain_name"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, str):
+                raise ConfigError(f"{name} must be a string, not {value!r}")
 
     def _check_password(self, mechanism: str) -> None:
         for name in ("username", "password"):

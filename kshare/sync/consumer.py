@@ -20,7 +20,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from itertools import islice
 from threading import get_ident
 from types import TracebackType
@@ -97,23 +96,23 @@ class BlockingConsumer(Generic[RecordT_co]):
             raise KshareError("the consumer is open already: create one for each `with`")
         try:
             self._open()
+        except LoopClosed as error:  # another thread has closed it meanwhile
+            raise self._closed() from error
         except BaseException:
-            decisions = self._decisions
-            if decisions is not None:
-                _finish(partial(self._close, decisions))
+            _finish(self.close)
             raise
         return self
 
     def _open(self) -> None:
         with SignalsPutOff(lambda: None):  # an interrupt here would leave a thread that nobody knows of
-            self._decisions = DecisionQueue(self._consumer)
+            self._is_closed = False
+            decisions = self._decisions = DecisionQueue(self._consumer)
         self._handed, self._walk, self._ahead = None, None, 0
         self._left.clear()
         self._loops.clear()
-        self._is_closed = False
         self._iterating.clear()
         self._turn = asyncio.Lock()
-        self._decisions.loop.run(self._consumer.__aenter__)
+        decisions.loop.run(self._consumer.__aenter__)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -484,7 +483,7 @@ def _finish(close: Callable[[], None]) -> None:
         except KshareError:
             raise
         except BaseException as error:
-            interruption = error
+            interruption = interruption or error
         else:
             break
     if interruption is not None:

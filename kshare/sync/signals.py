@@ -10,6 +10,7 @@ import _signal  # type: ignore[import-not-found]
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any, Self
 
@@ -39,10 +40,14 @@ class SignalsPutOff:
     def __enter__(self) -> Self:
         # A handler may raise here, too: it is called as usual until it is replaced.
         if threading.current_thread() is threading.main_thread():
-            for number in _NUMBERS:
-                handler = _signal.getsignal(number)
-                if callable(handler):
-                    self._replace(number, handler)
+            try:
+                for number in _NUMBERS:
+                    handler = _signal.getsignal(number)
+                    if callable(handler):
+                        self._replace(number, handler)
+            except BaseException:
+                self._restore()
+                raise
             self.is_active = True
         return self
 
@@ -51,11 +56,14 @@ class SignalsPutOff:
     ) -> None:
         self.is_active = False
         try:
-            for number, handler in self._handlers:
-                if _signal.getsignal(number) is handler:
-                    _signal.signal(number, handler.function)
+            self._restore()
         finally:
             self._call_noted()
+
+    def _restore(self) -> None:
+        for number, handler in self._handlers:
+            if _signal.getsignal(number) is handler:
+                _signal.signal(number, handler.function)
 
     def note(self, function: _Function, number: int, frame: FrameType | None) -> None:
         """A signal that is pending already isn't noted again, as in the operating system."""
@@ -69,10 +77,10 @@ class SignalsPutOff:
             handler.put_off = self  # it was left behind when a handler raised at the end
         else:
             handler = _Handler(handler, self)
-            try:
+            self._handlers.append((number, handler))
+            with suppress(ValueError):  # in a subinterpreter, which receives no signals
                 _signal.signal(number, handler)
-            except ValueError:  # in a subinterpreter, which receives no signals
-                return
+            return
         self._handlers.append((number, handler))
 
     def _call_noted(self) -> None:

@@ -47,6 +47,7 @@ def saying(rows: str | None, error: ErrorCode) -> Callable[[Any], None]:
     return change
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("request_type", "rows", "error"),
     [
@@ -111,6 +112,7 @@ async def test_requests_that_are_not_idempotent_are_sent_once(
     assert "returns" in {one.topic for one in await admin.list_topics()}
 
 
+@pytest.mark.lengthy
 async def test_persistent_retriable_error_is_raised_after_the_timeout(kshare_broker: Broker) -> None:
     async with AdminClient(kshare_broker.bootstrap, request_timeout=2) as admin:
         kshare_broker.faults.add(
@@ -120,6 +122,7 @@ async def test_persistent_retriable_error_is_raised_after_the_timeout(kshare_bro
             await admin.describe_share_group("g")
 
 
+@pytest.mark.lengthy
 async def test_silent_broker_raises_request_timed_out(kshare_broker: Broker) -> None:
     async with AdminClient(kshare_broker.bootstrap, request_timeout=2) as admin:
         kshare_broker.faults.add(ListGroupsRequest, times=None, swallow=True)

@@ -222,6 +222,7 @@ def test_failed_append_changes_nothing(tmp_path: Path) -> None:
     again.end()
 
 
+@pytest.mark.lengthy
 def test_acknowledged_records_survive_a_kill(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "kshare.cli", "broker", "--port", "0", "--data-dir", str(tmp_path)]
     kept: list[bytes] = []

@@ -36,6 +36,7 @@ def test_help_imports_no_slow_modules() -> None:
     assert "Decode bytes of the Kafka protocol" in done.stdout
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("missing", ["typer", "rich", "construct"])
 def test_missing_extra_is_reported_on_one_line(missing: str) -> None:
     done = python(
@@ -108,6 +109,7 @@ def by_fish(words: str) -> list[str]:
     return [line.partition("\t")[0] for line in kshare(environment=environment).out.splitlines()]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("shell", [by_bash, by_zsh, by_fish])
 @pytest.mark.parametrize(
     ("words", "completed"),
@@ -124,6 +126,7 @@ def test_commands_options_and_values_are_completed(
     assert shell(words) == completed
 
 
+@pytest.mark.lengthy
 def test_completion_in_bash(tmp_path: Path) -> None:
     """Sources the script, and simulates the Tab key."""
     program = tmp_path / "kshare"

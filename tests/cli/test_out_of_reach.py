@@ -26,6 +26,7 @@ def _wall() -> Iterator[str]:
         yield wall.text
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("listener", [_mute, _wall], ids=["never answers", "accepts nothing"])
 @pytest.mark.parametrize(
     "command",

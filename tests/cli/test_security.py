@@ -169,12 +169,14 @@ def test_command_works_with_the_right_options(run: Kshare, door: Door, command: 
     assert PASSWORD not in done.out + done.err
 
 
+@pytest.mark.lengthy
 def test_consume_works_with_the_right_options(door: Door) -> None:
     """In its own process, because it writes to the descriptor of stdout."""
     done = kshare(*COMMANDS["consume"], "--command-config", door.file())
     assert (done.code, done.out) == (0, "a\n"), done.err
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("command", "mistake"),
     [(one, mistake) for one, mistake in product(COMMANDS, MISTAKES) if one != "trace" or mistake in REFUSALS],

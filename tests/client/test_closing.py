@@ -47,6 +47,7 @@ WAITERS = [loop, loop_over_batches, ask_for_a_batch, go_on_with_an_iterator]
 Waiter = Callable[[ShareConsumer], Awaitable[None]]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("wait", WAITERS)
 async def test_waiting_tasks_get_consumer_closed(wait: Waiter) -> None:
     told: list[BaseException] = []
@@ -212,6 +213,7 @@ async def test_background_error_is_raised_in_waiting_tasks_and_closing_still_wor
         assert has_left(cluster)
 
 
+@pytest.mark.lengthy
 async def test_group_is_left_although_a_broker_hangs() -> None:
     async with TinyCluster("t", "u", nodes=2).running() as cluster:
         cluster.topics["u"].leader = 2
@@ -244,6 +246,7 @@ async def test_one_stale_acknowledgement_does_not_affect_others_of_its_partition
         assert [offset for offset, state in enumerate(topic.states) if state != ACCEPTED] == [5]
 
 
+@pytest.mark.lengthy
 async def test_consumer_is_closed_even_if_closing_is_cancelled() -> None:
     async with TinyCluster("t").running() as cluster:
         cluster.topics["t"].append(*(b"%d" % number for number in range(20)))
@@ -267,6 +270,7 @@ async def test_consumer_is_closed_even_if_closing_is_cancelled() -> None:
         gc.collect()
 
 
+@pytest.mark.lengthy
 async def test_nothing_is_left_when_opening_is_cancelled() -> None:
     async with TinyCluster("t").running() as cluster:
         for turns in range(25):

@@ -87,6 +87,7 @@ async def test_concurrent_commits_each_return_their_own_outcomes() -> None:
                 assert await source.commit() == {}
 
 
+@pytest.mark.lengthy
 @pytest.mark.anyio
 async def test_outcomes_of_a_cancelled_commit_are_returned_by_the_next() -> None:
     async with filled(2).running() as cluster:

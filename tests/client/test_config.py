@@ -81,3 +81,15 @@ def test_repr_has_no_secrets() -> None:
     made = make(sasl_mechanism="PLAIN", username="u", password="hunter2")
     assert made.net_settings().security.password == "hunter2"
     assert "hunter2" not in repr(made) + repr(made.net_settings())
+
+
+@pytest.mark.parametrize("servers", [5, ["a:1", 5], [None]])
+def test_bootstrap_servers_that_are_no_text_raise_config_error(servers: Any) -> None:
+    with pytest.raises(ConfigError, match="is not a bootstrap address"):
+        ConsumerConfig.make(servers, {"group": "g", "topics": ["t"]})
+
+
+def test_long_value_is_shortened_in_the_error() -> None:
+    with pytest.raises(ConfigError, match="acknowledgement") as error:
+        ConsumerConfig.make("a:1", {"group": "g", "topics": ["t"], "acknowledgement": "x" * 40_000})
+    assert len(str(error.value)) < 2100

@@ -55,6 +55,7 @@ class Takers:
             batch.accept()
 
 
+@pytest.mark.lengthy
 async def test_four_looping_tasks_all_get_records() -> None:
     async with filled(200).running() as cluster, consumer(cluster, "t") as source:
         takers = Takers(source)
@@ -68,6 +69,7 @@ async def test_four_looping_tasks_all_get_records() -> None:
     assert min(len(got) for got in takers.got.values()) >= 20, takers.got
 
 
+@pytest.mark.lengthy
 async def test_tasks_get_records_in_each_of_the_three_ways() -> None:
     async with filled(400).running() as cluster, consumer(cluster, "t", max_records=40) as source:
         takers = Takers(source)
@@ -103,6 +105,7 @@ async def leave_cancelled(source: ShareConsumer) -> None:
 LEAVE = [leave_by_break, leave_by_an_error, leave_cancelled]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("leave", LEAVE)
 @pytest.mark.parametrize("way", ["records", "batches", "calls"])
 async def test_records_left_by_a_loop_go_to_waiting_loops(
@@ -122,6 +125,7 @@ async def test_records_left_by_a_loop_go_to_waiting_loops(
             tasks.cancel_scope.cancel()
 
 
+@pytest.mark.lengthy
 async def test_records_left_without_a_waiting_loop_are_released_and_not_renewed() -> None:
     cluster = filled(5)
     cluster.lock_ms = 300

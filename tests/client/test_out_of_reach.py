@@ -42,6 +42,7 @@ _KINDS = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.lengthy
 @_KINDS
 @pytest.mark.parametrize("client", [ShareConsumer, AdminClient])
 async def test_opening_raises_an_error(kind: str, step: str, client: Any) -> None:
@@ -75,6 +76,7 @@ def two() -> Iterator[TinyCluster]:
     cluster.frozen.clear()
 
 
+@pytest.mark.lengthy
 async def test_frozen_broker_does_not_delay_the_others_and_is_used_again(two: TinyCluster) -> None:
     events: list[Event] = []
     async with two.running(), consumer(two, "a", "b", observer=events.append, **SHORT) as source:
@@ -109,6 +111,7 @@ async def test_frozen_leader_is_replaced_by_the_new_one(two: TinyCluster) -> Non
         assert seen == {b"b0", b"b1"}
 
 
+@pytest.mark.lengthy
 async def test_reconnecting_to_a_frozen_broker_is_no_busy_loop(
     two: TinyCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -157,6 +160,7 @@ async def test_commit_with_a_frozen_broker_returns_an_error(two: TinyCluster) ->
         assert results[("b", 0)] is not None
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("timeout", [0.5, 20.0], ids=["short", "long"])
 async def test_frozen_broker_without_an_event_loop(two: TinyCluster, timeout: float) -> None:
     """Records of the other broker keep arriving, and closing takes at most `close_timeout`."""
@@ -178,6 +182,7 @@ async def test_frozen_broker_without_an_event_loop(two: TinyCluster, timeout: fl
             assert await anyio.to_thread.run_sync(work) == [b"a0", b"a1", b"a2"]
 
 
+@pytest.mark.lengthy
 async def test_admin_client_asks_another_broker(two: TinyCluster) -> None:
     """The broker it is connected to freezes; there is time left to ask the other."""
     async with two.running():

@@ -32,6 +32,7 @@ async def test_next_iteration_accepts_the_previous_record() -> None:
     assert source.states == [ACCEPT, ACCEPT, HELD, HELD]
 
 
+@pytest.mark.lengthy
 async def test_next_loop_gets_what_the_last_one_left_and_the_record_in_hand_is_released() -> None:
     source = Batches(batch(0, 5))
     await take(source.records(), 2)

@@ -39,6 +39,7 @@ def counted(lines: list[str]) -> int:
     return sum(int(found[1].replace(",", "")) for line in lines if (found := _COUNT.search(line)))
 
 
+@pytest.mark.lengthy
 def test_expired_locks_are_summarized(caplog: pytest.LogCaptureFixture) -> None:
     """As in a loop that holds single records too long: ten minutes, 20,000 records."""
     clock = Clock()

@@ -252,6 +252,7 @@ def test_records_stay_one_span_on_request() -> None:
     assert blob.value == batch(*_RECORDS)
 
 
+@pytest.mark.lengthy
 @settings(max_examples=200, database=None, derandomize=True)
 @given(st.data(), st.sampled_from(list(Compression)))
 def test_leaf_spans_cover_randomly_damaged_batches(data: st.DataObject, codec: Compression) -> None:

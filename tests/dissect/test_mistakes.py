@@ -142,6 +142,7 @@ def test_tagged_field_must_have_its_announced_size(size: int, path: str, reason:
     assert (error.path, error.reason) == (path, reason)
 
 
+@pytest.mark.lengthy
 @settings(max_examples=300, database=None, derandomize=True)
 @given(st.binary(max_size=200))
 def test_arbitrary_bytes_are_covered_by_every_function(data: bytes) -> None:

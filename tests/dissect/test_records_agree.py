@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import google_crc32c
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -63,6 +64,7 @@ def _one(parts: list[Any]) -> tuple[Any, ...]:
     return (*absolute, key.value, value.value, pairs)
 
 
+@pytest.mark.lengthy
 @settings(max_examples=150, database=None, derandomize=True)
 @given(st.lists(batches(), max_size=3).map(b"".join))
 def test_records_agree_with_the_reader(data: bytes) -> None:
@@ -72,6 +74,7 @@ def test_records_agree_with_the_reader(data: bytes) -> None:
     assert _shown(dissection) == _read(data)
 
 
+@pytest.mark.lengthy
 @settings(max_examples=400, database=None, derandomize=True)
 @given(batches(), st.integers(0, 2**32), st.integers(0, 255))
 def test_both_refuse_damaged_records(data: bytes, position: int, byte: int) -> None:

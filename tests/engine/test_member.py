@@ -120,6 +120,7 @@ async def test_new_leader_is_found_through_the_old_ones_response() -> None:
         assert len(cluster.asked(MetadataRequest)) == asked
 
 
+@pytest.mark.lengthy
 async def test_rule_4_leases_of_a_former_leader_are_lost_and_its_session_forgets_the_partition() -> None:
     events: list[Event] = []
     cluster = TinyCluster("a", "b", nodes=2)
@@ -186,6 +187,7 @@ async def test_events_of_a_consumer() -> None:
         assert not [one for one in events if isinstance(one, SessionEnded | LeaseLost)]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("reason", "patience"), [("ConnectionLost", 20.0), ("RequestTimedOut", 3.0)])
 async def test_end_of_a_session_is_reported_once(reason: str, patience: float) -> None:
     events: list[Event] = []
@@ -295,6 +297,7 @@ async def test_heartbeat_errors_are_raised_where_records_are_awaited() -> None:
             await next_of(source)
 
 
+@pytest.mark.lengthy
 async def test_renewed_and_lost_leases_are_reported() -> None:
     events: list[Event] = []
     for renews in (True, False):
@@ -319,6 +322,7 @@ async def test_renewed_and_lost_leases_are_reported() -> None:
                     record.accept()
 
 
+@pytest.mark.lengthy
 async def test_events_are_per_request_and_lease_not_per_record() -> None:
     events: list[Event] = []
     async with (

@@ -38,6 +38,7 @@ async def test_acknowledgements_are_sent_with_fetches() -> None:
     assert len(alone) < len(with_acks) / 2
 
 
+@pytest.mark.lengthy
 async def test_acknowledgements_are_sent_with_fetches_in_long_runs() -> None:
     """Some decision is always pending then, so the delay must count from the last one sent, not from the first ever."""
     broker = TinyBroker(60_000)
@@ -202,6 +203,7 @@ async def test_records_accepted_before_a_disconnect_are_not_handed_out_again() -
     assert broker.deliveries == [2] * 10
 
 
+@pytest.mark.lengthy
 @settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(
     st.dictionaries(st.integers(0, 40), st.sampled_from(["before", "after"]), max_size=12),

@@ -103,6 +103,7 @@ async def test_lock_counts_from_when_its_fetch_was_sent() -> None:
         batch.release()
 
 
+@pytest.mark.lengthy
 async def test_refused_sessions_are_retried_with_growing_pauses() -> None:
     broker = TinyBroker(10)
     times: list[float] = []
@@ -122,6 +123,7 @@ async def test_refused_sessions_are_retried_with_growing_pauses() -> None:
         assert pause >= least
 
 
+@pytest.mark.lengthy
 async def test_refused_session_does_not_close_the_connection() -> None:
     """No lock depends on the connection, and reconnecting would cost an overloaded broker more than a request."""
     cluster = TinyCluster("a")
@@ -221,6 +223,7 @@ async def test_closing_does_not_acknowledge_expired_records() -> None:
     assert lease_of(batch).count(LOST) == len(lease_of(batch).states)
 
 
+@pytest.mark.lengthy
 async def test_closing_ends_the_session_while_acknowledgements_are_refused() -> None:
     broker = TinyBroker(10)
     rig = Rig(broker, 100)

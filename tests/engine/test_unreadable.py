@@ -81,6 +81,7 @@ async def test_repeated_undecodable_responses_are_logged_and_raised(
     assert first.message.startswith(f"node 1: the response of {cluster.bootstrap} to ShareFetch v2")
 
 
+@pytest.mark.lengthy
 @in_both_loops
 async def test_single_undecodable_response_only_closes_the_connection() -> None:
     """Records acquired in that response are locked until the connection closes; here, without time limit."""
@@ -156,6 +157,7 @@ def test_useful_responses_in_between_allow_more_undecodable_ones() -> None:
         answers.note(error, "node 1", 1.0)
 
 
+@pytest.mark.lengthy
 @in_both_loops
 async def test_occasionally_damaged_responses_do_not_end_the_consumer() -> None:
     cluster = TinyCluster("a")

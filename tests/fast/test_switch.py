@@ -37,10 +37,12 @@ def switched(value: str, *arguments: str, timeout: float = 120) -> str:
     return done.stdout
 
 
+@pytest.mark.lengthy
 def test_with_the_switch_off_nothing_compiled_is_loaded() -> None:
     assert switched("0", "-c", LOADED) == "True\n"
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("value", ["", "1"])
 def test_otherwise_every_compiled_module_is_loaded(value: str) -> None:
     beside = {
@@ -69,6 +71,7 @@ anyio.run(main)
 """
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("code", [RECYCLED, TAKEN])
 def test_with_the_switch_off_objects_are_not_reused(code: str) -> None:
     assert [switched(value, "-c", code) for value in ("0", "1")] == ["False\n", "True\n"]

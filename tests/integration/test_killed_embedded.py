@@ -78,6 +78,7 @@ def killable(folder: Path) -> Iterator[Killable]:
         program.kill()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("kills", [3, pytest.param(50, marks=[pytest.mark.long, pytest.mark.timeout(1800)])])
 async def test_kills_under_load_lose_nothing(

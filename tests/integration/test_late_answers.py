@@ -16,6 +16,7 @@ DEADLINE_S = 30.0
 LOCK_S = 1.0
 
 
+@pytest.mark.lengthy
 async def test_records_that_a_blocked_loop_reads_too_late_are_not_handed_out() -> None:
     with Broker(topics={"orders": 1}) as broker:
         broker.set_group_config(
@@ -39,6 +40,7 @@ async def test_records_that_a_blocked_loop_reads_too_late_are_not_handed_out() -
                 assert await consumer.commit() == {("orders", 0): None}
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("acknowledgement", ["implicit", "explicit"])
 async def test_records_that_expired_while_the_handler_blocked_the_loop_are_not_handed_out(
     acknowledgement: Literal["implicit", "explicit"],
@@ -71,6 +73,7 @@ async def test_records_that_expired_while_the_handler_blocked_the_loop_are_not_h
                         break
 
 
+@pytest.mark.lengthy
 async def test_records_that_expire_while_one_loop_blocks_are_not_handed_to_another() -> None:
     """One loop waits for a batch, and is woken, but runs only after another one has blocked the event loop."""
     settings = {

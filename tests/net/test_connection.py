@@ -249,6 +249,7 @@ async def test_late_response_is_dropped() -> None:
         assert (await connection.ask(MetadataRequest([]))).cluster_id == "here"
 
 
+@pytest.mark.lengthy
 async def test_long_silence_closes_the_connection() -> None:
     async def script(talk: Conversation) -> None:
         await talk.greet()
@@ -535,6 +536,7 @@ async def test_exceptions_of_the_callback_reach_the_caller() -> None:
         assert (await connection.ask(coordinator("on"))).host == "on"
 
 
+@pytest.mark.lengthy
 async def test_each_response_of_a_chain_has_its_own_timeout() -> None:
     heard: list[str] = []
 

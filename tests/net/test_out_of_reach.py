@@ -37,16 +37,19 @@ async def why_not(chosen: NetSettings) -> str:
     return str(caught.value)
 
 
+@pytest.mark.lengthy
 async def test_listener_that_accepts_nothing(wall: Wall) -> None:
     text = await why_not(settings(wall.address, connect_timeout=0.3))
     assert text == f"can't reach {wall.text}: no TCP connection within 0.3 s"
 
 
+@pytest.mark.lengthy
 async def test_request_timeout_also_limits_connecting(wall: Wall) -> None:
     text = await why_not(settings(wall.address, connect_timeout=20.0, request_timeout=0.3))
     assert text == f"can't reach {wall.text}: not connected within 0.3 s (no TCP connection)"
 
 
+@pytest.mark.lengthy
 async def test_listener_that_never_answers() -> None:
     async with peer(mute) as address:
         where = "{}:{}".format(*address)
@@ -60,6 +63,7 @@ async def test_listener_that_never_answers() -> None:
         assert text == f"can't reach {where}: no TLS handshake within 0.3 s"
 
 
+@pytest.mark.lengthy
 async def test_bootstrap_addresses_share_the_time(wall: Wall) -> None:
     async with peer(mute) as second:
         text = await why_not(many(wall.address, second, connect_timeout=20.0, request_timeout=0.6))
@@ -67,6 +71,7 @@ async def test_bootstrap_addresses_share_the_time(wall: Wall) -> None:
     assert "{}:{}".format(*second) in text
 
 
+@pytest.mark.lengthy
 async def test_broker_that_only_answers_api_versions_is_skipped() -> None:
     """Repeated, because the order of addresses is random."""
     async with peer(silent) as first, peer(naming("lively")) as second:
@@ -77,6 +82,7 @@ async def test_broker_that_only_answers_api_versions_is_skipped() -> None:
                     assert connection.peer == "{}:{}".format(*second)
 
 
+@pytest.mark.lengthy
 async def test_all_brokers_only_answer_api_versions() -> None:
     async with peer(silent) as first, peer(silent) as second:
         with anyio.fail_after(DEADLINE_S):
@@ -99,6 +105,7 @@ async def test_waiting_for_another_attempt_ends_at_the_own_deadline(wall: Wall) 
         tasks.cancel_scope.cancel()
 
 
+@pytest.mark.lengthy
 async def test_broker_with_an_overdue_response_is_skipped() -> None:
     """Its fetch connection timed out, so a request that any broker can answer is sent to another."""
 
@@ -144,6 +151,7 @@ async def _is_back(pool: Pool) -> None:
                 pass
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("down", [hanging_up, mute, silent], ids=["hangs up", "mute", "versions only"])
 async def test_failing_broker_is_retried_without_a_busy_loop_and_used_again(down: Script) -> None:
     greeted = 0
@@ -161,6 +169,7 @@ async def test_failing_broker_is_retried_without_a_busy_loop_and_used_again(down
         await _is_back(pool)
 
 
+@pytest.mark.lengthy
 async def test_listener_that_accepts_nothing_is_retried_without_a_busy_loop_and_used_again(
     wall: Wall,
 ) -> None:

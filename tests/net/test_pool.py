@@ -72,6 +72,7 @@ async def test_unknown_node_is_an_error() -> None:
             await name_of(pool, 7)
 
 
+@pytest.mark.lengthy
 async def test_first_working_bootstrap_address_is_used() -> None:
     async def mute(talk: Conversation) -> None:
         await talk.silence()
@@ -151,6 +152,7 @@ async def test_node_with_a_new_address() -> None:
         assert await name_of(pool, 1) == "new"
 
 
+@pytest.mark.lengthy
 async def test_silent_node_is_skipped_when_any_node_will_do() -> None:
     async with peer(silent) as mute, peer(naming("lively")) as lively, Pool(settings(mute)) as pool:
         with pytest.raises(RequestTimedOut):

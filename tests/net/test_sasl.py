@@ -184,6 +184,7 @@ async def test_broker_without_sasl_authenticate() -> None:
         assert isinstance(await refusal(settings(address, **PLAIN)), Unsupported)
 
 
+@pytest.mark.lengthy
 async def test_silence_during_authentication() -> None:
     async def script(talk: Conversation) -> None:
         await talk.greet()
@@ -218,6 +219,7 @@ def renewing(lifetime_ms: int, log: list[str], *, refuse_second: bool = False) -
     return script
 
 
+@pytest.mark.lengthy
 async def test_reauthentication_in_time_during_requests() -> None:
     asked: list[str] = []
     tokens: list[str] = []
@@ -249,6 +251,7 @@ async def test_refused_reauthentication_closes_the_connection() -> None:
             await connection.ask(MetadataRequest([]))
 
 
+@pytest.mark.lengthy
 async def test_unanswered_reauthentication_closes_the_connection() -> None:
     async def script(talk: Conversation) -> None:
         await talk.greet()

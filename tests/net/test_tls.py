@@ -109,6 +109,7 @@ async def test_client_certificate(authority: Authority, encrypted: bool) -> None
         assert "cert_file" in str(await refusal(settings(address, tls=True, ca_file=authority.ca_file)))
 
 
+@pytest.mark.lengthy
 async def test_unusable_certificate_files(authority: Authority, tmp_path: Path) -> None:
     cert, key = authority.own(encrypted=True)
     junk = tmp_path / "junk"
@@ -154,6 +155,7 @@ async def test_plaintext_with_a_tls_listener(authority: Authority) -> None:
         assert "it looks like TLS: add tls=True" in str(problem)
 
 
+@pytest.mark.lengthy
 async def test_silent_tls_listener() -> None:
     async def script(talk: Conversation) -> None:
         await talk.stream.receive()
@@ -165,6 +167,7 @@ async def test_silent_tls_listener() -> None:
         assert "no TLS handshake within 1 s" in str(problem)
 
 
+@pytest.mark.lengthy
 async def test_slow_tls_connection(authority: Authority) -> None:
     """Over a connection that transmits one byte at a time."""
     async with peer(polite, context=authority.context("127.0.0.1")) as hidden:

@@ -82,6 +82,7 @@ async def test_undecodable_response() -> None:
         assert "its response can't be decoded" in str(problem)
 
 
+@pytest.mark.lengthy
 async def test_peer_that_never_answers() -> None:
     async with peer(lambda talk: talk.silence()) as address:
         for options in ({"connect_timeout": 1.0}, {"request_timeout": 0.1}):

@@ -57,6 +57,7 @@ def batch_of(contents: Sequence[Any], base_offset: int, codec: Compression) -> b
     return builder.build()
 
 
+@pytest.mark.lengthy
 @implementations
 @settings(max_examples=60)
 @given(batches=st.lists(rows, max_size=4), codec=st.sampled_from(Compression), data=st.data())

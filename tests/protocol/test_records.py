@@ -71,6 +71,7 @@ def test_any_buffer_can_be_read(read: Any, kind: Any) -> None:
     assert [r.value for batch in read(data) for r in batch] == [b"value 0", b"value 1", b"value 2"]
 
 
+@pytest.mark.lengthy
 def test_records_keep_the_buffer_alive(read: Any) -> None:
     data = batch_of(50, compression=Compression.LZ4)
     records = [record for batch in read(data) for record in batch]

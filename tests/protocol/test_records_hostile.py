@@ -145,6 +145,7 @@ def test_unknown_codecs_are_refused(implementation: str, codec: int) -> None:
         read(implementation, raw_batch(SOUND, 1, attributes=codec))
 
 
+@pytest.mark.lengthy
 @implementations
 @pytest.mark.parametrize("codec", [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD])
 def test_decompression_bomb_stops_at_the_limit(implementation: str, codec: Compression) -> None:
@@ -220,6 +221,7 @@ def test_implementations_report_the_same_damage(data: bytes, places: list[tuple[
     assert len(results) == 1
 
 
+@pytest.mark.lengthy
 @implementations
 @given(payload=st.binary(max_size=80), count=st.integers(0, 12))
 @settings(max_examples=300)

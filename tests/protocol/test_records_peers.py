@@ -99,6 +99,7 @@ def test_we_read_aiokafkas_batches(implementation: str, rows: list[Row], codec: 
     assert read_by_us(implementation, theirs(builder, rows)) == rows
 
 
+@pytest.mark.lengthy
 @implementations
 @settings(max_examples=20)
 @given(codec=codecs, size=st.integers(0, 400_000), seed=st.randoms(use_true_random=False))

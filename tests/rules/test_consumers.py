@@ -58,6 +58,7 @@ async def test_rule_16_closing_settles_releases_ends_the_session_and_leaves() ->
         assert cluster.asked(ShareGroupHeartbeatRequest)[-1].member_epoch == -1
 
 
+@pytest.mark.lengthy
 async def test_rule_16_closing_is_bounded_even_if_the_broker_stops_answering(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

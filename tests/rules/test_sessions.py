@@ -74,6 +74,7 @@ async def test_rule_1_acknowledgements_queued_for_the_old_session_fail_and_are_n
     assert {session for session, _ in broker.acknowledged} == {2}
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     "error",
     [
@@ -104,6 +105,7 @@ async def test_rule_3_accepting_a_record_of_a_lost_session_raises_with_the_reaso
             record.accept()
 
 
+@pytest.mark.lengthy
 async def test_rule_8_an_acknowledgement_does_not_wait_long_behind_a_parked_fetch() -> None:
     """Records are delivered one at a time, and the broker parks fetches for their whole max wait."""
     broker = Strict(1)

@@ -12,6 +12,7 @@ from kshare.spark.arrow import record_batch
 from tests.helpers.uncompiled import IMPLEMENTATIONS, decoder
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 def test_records_become_an_arrow_batch(implementation: str) -> None:
     loaded = decoder(implementation)

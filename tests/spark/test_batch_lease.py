@@ -109,6 +109,7 @@ def test_a_lease_on_an_empty_topic_is_empty(broker: Broker) -> None:
         assert offsets(held.token) == []
 
 
+@pytest.mark.lengthy
 def test_a_lease_is_renewed_until_it_ends(broker: Broker) -> None:
     fill(broker, "long", lock_ms=1000)
     renewals = broker.faults.add(

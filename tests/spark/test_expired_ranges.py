@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import pytest
+
 from kshare.engine.reporter import Reporter
 from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
 from kshare.spark.custody import Custody
@@ -21,6 +23,7 @@ ORDERS = (b"o" * 16, 0)
 LOCK_S = 1.0
 
 
+@pytest.mark.lengthy
 def test_ranges_that_expired_while_the_process_was_stopped_are_not_planned() -> None:
     settings = {"group.share.min.record.lock.duration.ms": "1000"}
     with Broker(settings=settings) as broker:

@@ -29,6 +29,7 @@ def ranges(draw: st.DrawFn) -> tuple[RecordRange, ...]:
     return tuple(found)
 
 
+@pytest.mark.lengthy
 @given(st.integers(0, 2**40), ranges(), ranges(), st.booleans())
 def test_a_token_survives_a_round_trip(
     batch: int, acquired: tuple[RecordRange, ...], owed: tuple[RecordRange, ...], by_row: bool

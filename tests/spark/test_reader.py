@@ -103,6 +103,7 @@ def test_columns_are_those_of_sparks_kafka_source(broker: Broker) -> None:
     assert (third["key"], third["headers"]) == (None, None)
 
 
+@pytest.mark.lengthy
 def test_leaders_move_and_connections_break_while_reading(broker: Broker) -> None:
     fill(broker, "moving", 2, batches=60, size=400)
     spans = [(0, 7, 23_990), (1, 0, 23_999)]

@@ -124,6 +124,7 @@ def test_piece_is_sent_again_while_the_coordinator_moves() -> None:
     assert book.take(renewals=False) == piece
 
 
+@pytest.mark.lengthy
 def test_pieces_of_expired_leases_are_dropped() -> None:
     """A thousand of them once caused a RecursionError."""
     book, (late, good) = acks((0, 3999), (6000, 6009))

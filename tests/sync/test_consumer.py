@@ -90,6 +90,7 @@ async def test_a_new_loop_continues_after_the_last_record() -> None:
         assert cluster.topics["t"].states == [ACCEPTED] * 5
 
 
+@pytest.mark.lengthy
 async def test_all_acknowledgement_types_are_sent_and_confirmed_by_commit() -> None:
     def work(consumer: sync.ShareConsumer) -> list[tuple[int, int]]:
         seen = []
@@ -306,6 +307,7 @@ with sync.ShareConsumer(sys.argv[1], group="g", topics=["t"]) as consumer:
 """
 
 
+@pytest.mark.lengthy
 async def test_ctrl_c_interrupts_waiting_and_loses_nothing() -> None:
     """The first interrupts waiting, and the consumer continues. The second interrupts the body and ends the program."""
     async with filled(1).running() as cluster:

@@ -38,6 +38,7 @@ def consume(broker: Broker, **options: Any) -> kshare.sync.ShareConsumer:
     return kshare.sync.ShareConsumer(broker.bootstrap, group="g", topics=["t"], **options)
 
 
+@pytest.mark.lengthy
 def test_locks_are_renewed_while_a_record_is_processed(broker: Broker) -> None:
     """For several lock durations, in which only the background thread runs the loop."""
     broker.create_topic("t")
@@ -79,6 +80,7 @@ def test_it_works_inside_another_event_loop(broker: Broker, backend: str) -> Non
     assert len(anyio.run(work, backend=backend)) == 50
 
 
+@pytest.mark.lengthy
 def test_consumers_in_several_threads_share_the_work(broker: Broker) -> None:
     broker.create_topic("t", partitions=3)
     broker.produce("t", [b"%d" % number for number in range(300)])
@@ -105,6 +107,7 @@ class Interrupted(Exception):
     pass
 
 
+@pytest.mark.lengthy
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_exception_thrown_into_the_thread_accepts_no_unfinished_record(
     broker: Broker,
@@ -147,6 +150,7 @@ def test_an_exception_thrown_into_the_thread_accepts_no_unfinished_record(
             batch.accept()
 
 
+@pytest.mark.lengthy
 def test_an_interrupt_at_any_line_of_a_loop_accepts_only_returned_records(broker: Broker) -> None:
     """As by a signal handler that raises. Each run of the loop is interrupted one line later than the previous run."""
     finished: set[bytes | None] = set()
@@ -205,6 +209,7 @@ for record in consumer:
 """
 
 
+@pytest.mark.lengthy
 @pytest.mark.anyio
 @pytest.mark.parametrize("end", ["closed", "left open"])
 async def test_a_program_ends_whether_it_closes_its_consumer_or_not(end: str) -> None:
@@ -221,6 +226,7 @@ async def test_a_program_ends_whether_it_closes_its_consumer_or_not(end: str) ->
             assert cluster.topics["t"].states == [AVAILABLE]
 
 
+@pytest.mark.lengthy
 def test_loops_that_take_turns_accept_what_each_has_finished(broker: Broker) -> None:
     """Two iterators of one consumer, in one thread: the records of a batch go to both."""
     broker.create_topic("t")
@@ -234,6 +240,7 @@ def test_loops_that_take_turns_accept_what_each_has_finished(broker: Broker) -> 
     assert unaccepted(broker) == [b"%d" % number for number in range(298, 400)]
 
 
+@pytest.mark.lengthy
 def test_loop_inside_a_loop_accepts_what_both_have_finished(broker: Broker) -> None:
     broker.create_topic("t")
     values = [b"%d" % number for number in range(400)]
@@ -263,6 +270,7 @@ def unaccepted(broker: Broker) -> list[bytes | None]:
     return [value for _, value in sorted(found)]
 
 
+@pytest.mark.lengthy
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
 @pytest.mark.parametrize("acknowledgement", ["implicit", "explicit"])
 def test_forked_process_gets_no_records_of_its_parent(broker: Broker, acknowledgement: str) -> None:
@@ -329,6 +337,7 @@ def test_rest_of_a_batch_that_a_loop_left_is_handed_to_the_next_caller(
     assert seen == [b"%d" % number for number in range(count)]
 
 
+@pytest.mark.lengthy
 def test_rest_of_a_batch_that_nobody_asks_for_is_released(broker: Broker) -> None:
     """When its lock would be renewed for the second time."""
     broker.create_topic("t")
@@ -496,3 +505,18 @@ def test_batch_that_arrives_as_its_caller_is_interrupted_is_released(broker: Bro
                 batch.accept()
     finally:
         signal.signal(signal.SIGALRM, before)
+
+
+def test_consumer_closed_by_another_thread_while_it_is_opened_says_so() -> None:
+    with Broker() as broker:
+        consumer = consume(broker)
+        for delay in range(20):
+            thread = threading.Timer(delay / 2000, consumer.close)
+            thread.start()
+            try:
+                with consumer:
+                    pass
+            except KshareError as error:
+                assert str(error)
+            thread.join(DEADLINE_S)
+            assert not [one for one in threading.enumerate() if one.name == "kshare consumer"]

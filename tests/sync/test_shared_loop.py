@@ -61,6 +61,7 @@ def test_the_waiting_thread_runs_the_loop(loop: SharedLoop) -> None:
     assert not loop.is_run_here
 
 
+@pytest.mark.lengthy
 def test_the_background_thread_runs_the_loop_until_another_thread_needs_it(loop: SharedLoop) -> None:
     """Tasks in the loop continue: here, one that sleeps."""
     ticked = threading.Event()
@@ -182,6 +183,7 @@ def on_signal() -> Iterator[None]:
     signal.signal(signal.SIGUSR1, before)
 
 
+@pytest.mark.lengthy
 @pytest.mark.usefixtures("on_signal")
 def test_a_signal_handler_raises_in_the_caller_and_never_in_a_task(loop: SharedLoop) -> None:
     """The main thread runs the loop, a task in it is always busy, and signals arrive at any time."""

@@ -41,6 +41,7 @@ def quiet(broker: Broker, **settings: str) -> dict[str, str | int | float | bool
     return {"bootstrap.servers": broker.bootstrap, "log_level": 0, **dotted}
 
 
+@pytest.mark.lengthy
 def test_kafka_python_produces_and_consumes(broker: Broker) -> None:
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap, compression_type="gzip")
     for number in range(500):
@@ -59,6 +60,7 @@ def test_kafka_python_produces_and_consumes(broker: Broker) -> None:
     assert len(broker.records("orders")) == 500
 
 
+@pytest.mark.lengthy
 def test_confluent_kafka_consumes_as_a_group_and_continues_where_it_stopped(broker: Broker) -> None:
     broker.produce("orders", [b"%d" % number for number in range(100)])
     for expected in ([b"%d" % number for number in range(100)], [b"new"]):
@@ -74,6 +76,7 @@ def test_confluent_kafka_consumes_as_a_group_and_continues_where_it_stopped(brok
         broker.produce("orders", [b"new"])
 
 
+@pytest.mark.lengthy
 def test_transactions_of_confluent_kafka(broker: Broker) -> None:
     producer = Producer(quiet(broker, transactional_id="tx"))
     producer.init_transactions(DEADLINE_S)
@@ -98,6 +101,7 @@ def test_transactions_of_confluent_kafka(broker: Broker) -> None:
     assert [record.value for record in broker.records("orders")] == [b"0", b"1", b"2", b"3"]
 
 
+@pytest.mark.lengthy
 def test_confluent_kafkas_admin_client(broker: Broker) -> None:
     admin = AdminClient(quiet(broker))
     for future in admin.create_topics([NewTopic("fresh", 3, 1, config={"retention.ms": "5000"})]).values():
@@ -112,12 +116,14 @@ def test_confluent_kafkas_admin_client(broker: Broker) -> None:
     assert "fresh" not in admin.list_topics(timeout=DEADLINE_S).topics
 
 
+@pytest.mark.lengthy
 def test_process_that_does_not_stop_it_ends_nevertheless() -> None:
     code = "from kshare.testing import Broker; Broker().start()"
     done = subprocess.run([sys.executable, "-c", code], timeout=DEADLINE_S, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.lengthy
 def test_topics_are_created_when_written_to(broker: Broker) -> None:
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
     producer.send("unheard.of", b"x").get(timeout=DEADLINE_S)
@@ -125,6 +131,7 @@ def test_topics_are_created_when_written_to(broker: Broker) -> None:
     assert [record.value for record in broker.records("unheard.of")] == [b"x"]
 
 
+@pytest.mark.lengthy
 @pytest.mark.anyio
 async def test_our_consumer_in_the_tests_own_event_loop() -> None:
     async with Broker(topics={"orders": 1}) as broker:
@@ -140,6 +147,7 @@ async def test_our_consumer_in_the_tests_own_event_loop() -> None:
         assert found == [b"a", b"b", b"c"]
 
 
+@pytest.mark.lengthy
 @pytest.mark.anyio
 @pytest.mark.parametrize("release", RELEASES)
 async def test_every_supported_release(release: Release) -> None:
@@ -158,6 +166,7 @@ async def test_every_supported_release(release: Release) -> None:
         assert (apis[78][1] >= 2) == (release != "4.1")
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("release", ["4.1", "4.3"])
 def test_altered_offsets_are_ignored_before_4_2(release: Release) -> None:
     """As a real 4.1.2 does for any client: no error, no topics in the response, no changes."""
@@ -172,6 +181,7 @@ def test_altered_offsets_are_ignored_before_4_2(release: Release) -> None:
         assert broker.call(lambda: broker.state.share_groups.has("workers")) == is_carried_out
 
 
+@pytest.mark.lengthy
 def test_three_nodes_share_the_work_and_one_may_stop(kshare_cluster: Broker) -> None:
     kshare_cluster.create_topic("orders", 3)
     addresses = kshare_cluster.bootstrap.split(",")
@@ -188,6 +198,7 @@ def test_three_nodes_share_the_work_and_one_may_stop(kshare_cluster: Broker) -> 
     assert len(kshare_cluster.records("orders")) == 6
 
 
+@pytest.mark.lengthy
 def test_each_test_has_its_own_broker(kshare_broker: Broker) -> None:
     with pytest.raises(ConfigError, match="topic 'orders' doesn't exist"):
         kshare_broker.records("orders")
@@ -197,6 +208,7 @@ def test_each_test_has_its_own_broker(kshare_broker: Broker) -> None:
     assert (record.key, record.value) == (b"gone", None)
 
 
+@pytest.mark.lengthy
 def test_manual_clock() -> None:
     clock = ManualClock()
     with Broker(topics={"orders": 1}, clock=clock) as broker:
@@ -238,6 +250,7 @@ def test_calls_after_stop_raise_an_error(call: Callable[[Broker], object]) -> No
         call(broker)
 
 
+@pytest.mark.lengthy
 def test_many_starts_are_fast_enough() -> None:
     """No time is asserted, but two hundred starts must fit into the test's time limit."""
     for _ in range(200):
@@ -245,6 +258,7 @@ def test_many_starts_are_fast_enough() -> None:
             pass
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("auto_create_topics", [True, False])
 def test_topics_are_created_for_clients_unless_switched_off(auto_create_topics: bool) -> None:
     with Broker(auto_create_topics=auto_create_topics) as broker:

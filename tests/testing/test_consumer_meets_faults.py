@@ -92,6 +92,7 @@ def prepare(broker: Broker) -> None:
             broker.produce("t", [b"%d" % number for number in numbers], partition=partition)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("fault", ONCE)
 async def test_every_record_is_accepted_despite_the_fault(fault: str) -> None:
     async with Broker(topics={"t": 3}) as broker:
@@ -100,6 +101,7 @@ async def test_every_record_is_accepted_despite_the_fault(fault: str) -> None:
         assert await everything_accepted(broker) == set(range(RECORDS))
 
 
+@pytest.mark.lengthy
 async def test_every_record_is_accepted_while_leaders_and_coordinators_move() -> None:
     async with Broker(nodes=3, topics={"t": 3}) as cluster:
         prepare(cluster)

@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.lengthy
 def test_every_order_is_settled() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "tools.demos"],

@@ -9,11 +9,13 @@ import pytest
 from tools.filemap import BEGIN, END, PAGE, ROOT, FileMapError, file_map, first_line, main, merged
 
 
+@pytest.mark.lengthy
 def test_page_is_up_to_date() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert merged(page, file_map(ROOT)) == page, "run `python -m tools.filemap`"
 
 
+@pytest.mark.lengthy
 def test_every_package_is_listed_and_no_generated_module() -> None:
     found = file_map(ROOT)
     packages = {path.parent.relative_to(ROOT).as_posix() for path in ROOT.glob("kshare/**/*.py")}
@@ -64,6 +66,7 @@ def test_only_text_between_the_markers_changes() -> None:
         merged("# A page\n", "new\n")
 
 
+@pytest.mark.lengthy
 def test_command_writes_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"{BEGIN}{END}", encoding="utf-8")

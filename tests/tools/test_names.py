@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tools.modules import modules
 from tools.names import FILE, MISSING, read, shared, written
 
 HOW = "run: python -m tools.names --write"
 
 
+@pytest.mark.lengthy
 def test_every_shared_name_has_a_reason_and_no_reason_is_left_over() -> None:
     names, reasons = shared(modules("kshare")), read(FILE.read_text(encoding="utf-8"))
     assert sorted(names) == sorted(reasons), HOW

@@ -33,6 +33,7 @@ def test_every_command_is_in_the_docs(columns: int, lines: int) -> None:
         assert max(map(len, text.splitlines())) <= columns, command
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: " ".join(scene.words)[:40])
 def test_each_screen_can_be_drawn(scene: Scene, there: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Times and ids may differ. It must fit the window, without traceback or escape sequences."""

@@ -95,6 +95,7 @@ def test_addresses_become_those_of_the_proxy(answer: Message, version: int) -> N
     assert moved != answer
 
 
+@pytest.mark.lengthy
 @given(
     st.integers(100, 9000),
     st.lists(

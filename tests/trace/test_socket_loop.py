@@ -79,6 +79,7 @@ def test_requests_and_responses_are_inspected_in_order(
     assert order[1] == ("answered", b"1!!")
 
 
+@pytest.mark.lengthy
 def test_bytes_in_use_are_not_overwritten(
     pump: SocketLoop, pair: tuple[socket.socket, socket.socket]
 ) -> None:

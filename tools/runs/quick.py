@@ -6,7 +6,9 @@ first marker that applies.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +20,7 @@ LEFT_OUT = {
     "spark": "start Spark",
     "long": "are stress and soak tests",
     "slow": "wait for brokers in real time",
-    "lengthy": "take seconds each: builds, whole programs, waits",
+    "lengthy": "take long: builds, whole programs, waits",
 }
 """Marker → what its tests do, as printed in the summary."""
 
@@ -27,6 +29,9 @@ EXAMPLES = 25
 _SPARK_FIXTURES = {"spark", "connect_spark", "any_spark"}
 _COUNTS = pytest.StashKey[Counter[str]]()
 _REPORTED = "left_out_by_quick"
+_MODULES = "modules"
+_MODULE_MARKS = re.compile(r"^pytestmark = (\[[^]]*\]|.*)$", re.MULTILINE)
+_MARK = re.compile(r"pytest\.mark\.(\w+)")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -39,6 +44,17 @@ def pytest_configure(config: pytest.Config) -> None:
         # Test modules are imported later. A number of examples that a test sets itself takes precedence.
         settings.register_profile("quick", settings(), max_examples=EXAMPLES)
         settings.load_profile("quick")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Don't import modules of which every test is left out: that takes as long as running many of the others."""
+    if not config.getoption("--quick") or collection_path.suffix != ".py":
+        return None
+    found = _MODULE_MARKS.search(collection_path.read_text())
+    if found is None or LEFT_OUT.keys().isdisjoint(_MARK.findall(found[0])):
+        return None
+    config.stash[_COUNTS][_MODULES] += 1
+    return True
 
 
 @pytest.hookimpl(trylast=True)
@@ -76,8 +92,14 @@ def pytest_testnodedown(node: Any, error: object) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     counts = config.stash[_COUNTS]
     if config.getoption("--quick"):
-        if counts.total():
-            terminalreporter.write_line(f"--quick left out {counts.total():,} tests; tools/test runs them:")
+        modules = counts.pop(_MODULES, 0)
+        if counts or modules:
+            tests = (
+                f"{modules:,} test modules and {counts.total():,} other tests"
+                if modules
+                else f"{counts.total():,} tests"
+            )
+            terminalreporter.write_line(f"--quick left out {tests}; tools/test runs them:")
         for marker, reason in LEFT_OUT.items():
             if counts[marker]:
                 terminalreporter.write_line(f"{counts[marker]:>8,} {marker}: {reason}")

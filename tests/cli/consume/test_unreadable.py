@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from anyio.from_thread import start_blocking_portal
 
 from tests.cli.running import kshare
@@ -9,6 +10,7 @@ from tests.fakes.tiny_cluster import TinyCluster
 from tests.helpers.spoiled_answers import cut_in_half
 
 
+@pytest.mark.lengthy
 def test_error_names_the_broker_and_the_response() -> None:
     cluster = TinyCluster("a")
     cluster.topics["a"].append(b"x" * 1000)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import json
 
+import pytest
+
 from tests.cli import frames
 from tests.cli.running import Kshare
 
@@ -70,6 +72,7 @@ def test_broken_frame_is_shown_up_to_the_error(run: Kshare) -> None:
     assert done.err.count("\n") == 1
 
 
+@pytest.mark.lengthy
 def test_truncated_frame_never_causes_a_traceback(run: Kshare) -> None:
     frame = frames.fetch_response()
     for length in range(1, len(frame)):

@@ -54,6 +54,7 @@ def test_given_version_is_respected() -> None:
     assert best(frame, Hints(api=79, version=1)) == "ShareAcknowledgeResponse v1"
 
 
+@pytest.mark.lengthy
 def test_random_bytes_are_refused(run: Kshare) -> None:
     noise = random.Random(7).randbytes(300)
     done = run("decode", noise.hex())

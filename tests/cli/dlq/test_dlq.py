@@ -92,6 +92,7 @@ def test_topics_with_dead_letters_are_listed(broker: Broker, run: Kshare) -> Non
     assert found == {"topic": GRAVE, "partitions": 2, "letters": 3, "redriven": 0, "groups": ["shippers"]}
 
 
+@pytest.mark.lengthy
 def test_redriven_letters_are_counted_separately_and_marked(broker: Broker, run: Kshare) -> None:
     bury(broker, 4)
     redriven(run, "--letter", "1:0", "--letter", "1:2")
@@ -176,6 +177,7 @@ def test_letters_are_filtered(broker: Broker, run: Kshare) -> None:
 # --- redrive
 
 
+@pytest.mark.lengthy
 def test_letters_without_copy_are_redriven_from_the_original_records(broker: Broker, run: Kshare) -> None:
     bury(broker, 3)
     found = redriven(run)
@@ -192,6 +194,7 @@ def test_letters_without_copy_are_redriven_from_the_original_records(broker: Bro
     assert redriven(run)["redriven"] == 0  # the group has settled them
 
 
+@pytest.mark.lengthy
 def test_copies_are_redriven_when_the_original_record_is_gone(broker: Broker, run: Kshare) -> None:
     bury(broker, 2, copies=True)
     broker.delete_topic("orders")
@@ -216,6 +219,7 @@ def test_letters_without_copy_and_original_are_left(broker: Broker, run: Kshare)
     assert done.err == "kshare: 2 dead letters couldn't be redriven\n"
 
 
+@pytest.mark.lengthy
 def test_redrive_to_another_topic(broker: Broker, run: Kshare) -> None:
     broker.create_topic("second", 4)
     letter(broker, b"x")
@@ -231,6 +235,7 @@ def test_redrive_to_another_topic(broker: Broker, run: Kshare) -> None:
     assert "topic nowhere: UNKNOWN_TOPIC_OR_PARTITION" in done.err
 
 
+@pytest.mark.lengthy
 def test_unmatched_letters_are_released_and_redriven_later(broker: Broker, run: Kshare) -> None:
     for number in range(6):
         letter(broker, b"%d" % number, ("orders", 0, 9), group="ab"[number % 2])
@@ -242,6 +247,7 @@ def test_unmatched_letters_are_released_and_redriven_later(broker: Broker, run: 
     assert values(broker, "orders") == [b"0", b"2", b"4", b"1", b"3", b"5"]
 
 
+@pytest.mark.lengthy
 def test_unmatched_letters_can_be_settled(broker: Broker, run: Kshare) -> None:
     for number in range(4):
         letter(broker, b"%d" % number, ("orders", 0, 9), group="ab"[number % 2])
@@ -251,6 +257,7 @@ def test_unmatched_letters_can_be_settled(broker: Broker, run: Kshare) -> None:
     assert redriven(run)["redriven"] == 4  # another group has its own progress
 
 
+@pytest.mark.lengthy
 def test_last_delivery_of_a_skipped_letter_is_reported(broker: Broker, run: Kshare) -> None:
     broker.set_group_config(f"kshare-dlq-{GRAVE}", {"share.delivery.count.limit": "2"})
     letter(broker, b"x", ("orders", 0, 9))
@@ -279,6 +286,7 @@ def test_dry_run_shows_what_would_be_done(broker: Broker, run: Kshare) -> None:
     assert values(broker, "orders") == [b"1"]
 
 
+@pytest.mark.lengthy
 def test_refused_write_settles_nothing(broker: Broker, run: Kshare) -> None:
     letter(broker, b"x", ("orders", 0, 9))
     broker.faults.add(ProduceRequest, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -289,6 +297,7 @@ def test_refused_write_settles_nothing(broker: Broker, run: Kshare) -> None:
     assert redriven(run)["redriven"] == 1
 
 
+@pytest.mark.lengthy
 def test_letters_written_meanwhile_are_left_for_the_next_redrive(broker: Broker, run: Kshare) -> None:
     """Otherwise a record that fails again at once would be redriven endlessly."""
     letter(broker, b"x", ("orders", 0, 9))
@@ -327,6 +336,7 @@ def slow_redrive(broker: Broker) -> Iterator[subprocess.Popen[bytes]]:
     process.communicate()
 
 
+@pytest.mark.lengthy
 def test_kill_during_redrive_loses_nothing(
     broker: Broker, run: Kshare, slow_redrive: subprocess.Popen[bytes]
 ) -> None:
@@ -339,6 +349,7 @@ def test_kill_during_redrive_loses_nothing(
     assert len(found) <= 60 + 20  # records of the last second may be written twice
 
 
+@pytest.mark.lengthy
 def test_ctrl_c_settles_what_was_written(
     broker: Broker, run: Kshare, slow_redrive: subprocess.Popen[bytes]
 ) -> None:
@@ -354,6 +365,7 @@ def test_ctrl_c_settles_what_was_written(
 # --- usage
 
 
+@pytest.mark.lengthy
 def test_nonexistent_letter_is_an_error(broker: Broker, run: Kshare) -> None:
     letter(broker, b"copy", ("orders", 0, 7))
     for words in ([], ["--dry-run"]):
@@ -388,6 +400,7 @@ def test_wrong_usage_is_refused(broker: Broker, run: Kshare, words: list[str], r
     assert_refused(run("dlq", *words), 2, reason)
 
 
+@pytest.mark.lengthy
 def test_output_fits_a_small_terminal(broker: Broker) -> None:
     for number in range(3):
         letter(broker, b"%d" % number, ("orders", 0, 9), message="Too often. " * 9)

@@ -127,6 +127,7 @@ def test_one_bootstrap_address_unreachable(broker: Broker, run: Kshare, free_tcp
     only(run, "warning", "bootstrap", f"leave 127.0.0.1:{free_tcp_port} out", "-b", servers, "--group", GROUP)
 
 
+@pytest.mark.lengthy
 def test_unreachable_advertised_address(three: Broker, run: Kshare, free_tcp_port: int) -> None:
     def send_astray(answer: Any) -> None:
         for one in answer.brokers:

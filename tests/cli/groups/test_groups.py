@@ -44,6 +44,7 @@ def test_groups_are_listed(group: str, run: Kshare) -> None:
     assert run("groups", "list", "--state", "Stable").out == "no visible groups\n"
 
 
+@pytest.mark.lengthy
 def test_offsets_members_and_state_are_described(broker: Broker, run: Kshare) -> None:
     with sync.ShareConsumer(broker.bootstrap, group=GROUP, topics=["orders"], client_id="truck"):
         deadline = monotonic() + 20
@@ -68,6 +69,7 @@ def test_group_without_members_is_reported(group: str, run: Kshare) -> None:
     assert found == {"group": group, "members": []}
 
 
+@pytest.mark.lengthy
 def test_groups_with_and_without_members_are_shown_together(broker: Broker, group: str, run: Kshare) -> None:
     with sync.ShareConsumer(broker.bootstrap, group="packers", topics=["orders"], client_id="truck"):
         deadline = monotonic() + 20
@@ -96,6 +98,7 @@ def test_offsets_are_shown_with_lag(group: str, run: Kshare) -> None:
     assert second.split()[:4] == [group, "orders", "1", "0"]
 
 
+@pytest.mark.lengthy
 def test_verbose_shows_more_columns(broker: Broker, run: Kshare) -> None:
     with sync.ShareConsumer(broker.bootstrap, group=GROUP, topics=["orders"], rack="north") as consumer:
         consumer.subscribe(["orders", "returns"])
@@ -112,6 +115,7 @@ def test_verbose_shows_more_columns(broker: Broker, run: Kshare) -> None:
     assert len(first) == 6
 
 
+@pytest.mark.lengthy
 def test_reset_needs_execute(group: str, run: Kshare) -> None:
     done = run("groups", "reset-offsets", group, "--topic", "orders:0", "--to-earliest")
     assert done.code == 0
@@ -240,6 +244,7 @@ def test_unreachable_cluster_is_an_error(run: Kshare, free_tcp_port: int) -> Non
     assert_refused(run("groups", "list", "-b", f"127.0.0.1:{free_tcp_port}"), 1, "refused")
 
 
+@pytest.mark.lengthy
 def test_output_fits_a_small_terminal(group: str) -> None:
     for words in (["describe"], ["config", "show", group]):
         done = on_terminal("groups", *words)

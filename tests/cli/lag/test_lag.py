@@ -131,6 +131,7 @@ def test_unknown_lag_is_shown_as_a_dash(broker: Broker, run: Kshare) -> None:
     assert [one["lag"] for one in found["partitions"]] == [9, None]
 
 
+@pytest.mark.lengthy
 def test_nonexistent_group_or_topic_is_an_error(broker: Broker, run: Kshare) -> None:
     assert_refused(run("lag", "-g", "shippers", "-g", "nobody"), 1, "no group 'nobody'\n")
     assert_refused(run("lag", "-g", "shipers"), 1, "no group 'shipers'; did you mean 'shippers'?\n")
@@ -174,6 +175,7 @@ def test_watch_prints_a_table_each_time_in_a_pipe(broker: Broker) -> None:
         assert reader.end() == (141, b"")
 
 
+@pytest.mark.lengthy
 def test_watch_with_json_prints_a_line_each_time(broker: Broker) -> None:
     with Piped("lag", "--json", "--watch") as reader:  # without seconds, as the last argument
         for _ in range(2):
@@ -182,6 +184,7 @@ def test_watch_with_json_prints_a_line_each_time(broker: Broker) -> None:
         assert reader.end() == (141, b"")
 
 
+@pytest.mark.lengthy
 def test_watch_redraws_the_terminal_until_ctrl_c(broker: Broker) -> None:
     with Terminal("lag", "--watch", "-g", "shippers") as terminal:  # followed by another option
         terminal.until("1    6")

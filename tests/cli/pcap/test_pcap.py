@@ -173,6 +173,7 @@ def test_missing_packet_loses_only_its_own_exchanges(run: Kshare, tmp_path: Path
         assert summary["exchanges"] >= whole - 3
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("size", [1, 3])
 def test_missing_packets_cause_no_linter_findings(run: Kshare, tmp_path: Path, size: int) -> None:
     """Wherever the packets are missing: these clients behaved correctly."""
@@ -183,6 +184,7 @@ def test_missing_packets_cause_no_linter_findings(run: Kshare, tmp_path: Path, s
         assert (done.code, CLEAN in done.out) == (0, True), (missing, done.out)
 
 
+@pytest.mark.lengthy
 def test_damaged_captures_cause_no_traceback(run: Kshare, tmp_path: Path) -> None:
     capture = (CAPTURES / "ethernet.pcap").read_bytes()
     target = tmp_path / "damaged.pcap"

@@ -49,6 +49,7 @@ def test_topic_that_the_broker_creates_is_reported(broker: Broker) -> None:
     assert kshare("produce", "-t", "planes", stdin=b"two\n") == Done(0, "1 record written: planes[0]@1\n")
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("words", [[], [os.devnull]])
 def test_empty_input_writes_nothing(broker: Broker, words: list[str]) -> None:
     command = [*KSHARE, "produce", "--topic", "plain", *words]
@@ -182,6 +183,7 @@ def test_typed_lines_are_sent_at_once(broker: Broker) -> None:
         assert terminal.end() == 0
 
 
+@pytest.mark.lengthy
 def test_ctrl_c_reports_what_was_written(broker: Broker) -> None:
     broker.create_topic("interrupted")
     with Terminal("produce", "-t", "interrupted") as terminal:

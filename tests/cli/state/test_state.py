@@ -125,6 +125,7 @@ def test_cluster_without_the_state_topic(run: Kshare) -> None:
         assert run("state", "-b", fresh.bootstrap).out == "no state is stored\n"
 
 
+@pytest.mark.lengthy
 def test_follow_in_a_pipe_and_on_a_terminal(broker: Broker) -> None:
     with (
         Piped("state", GROUP, "--follow", "--json") as reader,

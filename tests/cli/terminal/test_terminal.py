@@ -19,6 +19,7 @@ from tests.cli.running import DEADLINE, KSHARE, ROOT, Piped, kshare, without_col
 from tests.cli.terminals import on_terminal
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("columns", [80, 200])
 @pytest.mark.parametrize("view", [[], ["--hex"]])
 def test_lines_fit_the_terminal_and_are_coloured(columns: int, view: list[str]) -> None:
@@ -32,6 +33,7 @@ def test_lines_fit_the_terminal_and_are_coloured(columns: int, view: list[str]) 
     assert [line[:60].rstrip() for line in lines] == [line[:60].rstrip() for line in plain]
 
 
+@pytest.mark.lengthy
 def test_field_names_are_complete_at_80_columns() -> None:
     done = without_colours(on_terminal("decode", "--hex", frames.fetch_response().hex()).out)
     for name in ("acquisitionLockTimeoutMs 30000", "partitionLeaderEpoch -1", "deliveryCount 1"):
@@ -82,6 +84,7 @@ def test_closed_pipe_ends_it_quietly(tmp_path: Path) -> None:
         assert reader.end() == (141, b"")
 
 
+@pytest.mark.lengthy
 def test_ctrl_c_ends_it_quietly(tmp_path: Path) -> None:
     path = tmp_path / "slow"
     os.mkfifo(path)

@@ -77,6 +77,7 @@ class Rogue:
         self._client.ask(ShareAcknowledgeRequest("shippers", MEMBER, epoch, is_renewing, topics))
 
 
+@pytest.mark.lengthy
 def test_all_findings_about_a_misbehaving_client(broker: Broker, tmp_path: Path) -> None:
     topic_id = broker.call(lambda: broker.state.cluster.topics["orders"].id)
     with tracing(broker.bootstrap, tmp_path) as trace:
@@ -154,6 +155,7 @@ def test_all_nodes_of_a_cluster_are_reached_through_the_proxy(tmp_path: Path) ->
         assert trace.summary["undecoded"] == 0
 
 
+@pytest.mark.lengthy
 def test_tls_and_login_to_the_cluster(tmp_path: Path) -> None:
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -19,6 +19,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.lengthy
 def test_chosen_port_is_reserved_until_its_process_is_killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

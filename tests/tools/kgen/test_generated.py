@@ -29,6 +29,7 @@ def test_changed_file_is_found(copy_of_tree: Path) -> None:
     assert list(generate.changes(copy_of_tree)) == [module]
 
 
+@pytest.mark.lengthy
 def test_obsolete_files_are_found_and_removed(copy_of_tree: Path) -> None:
     orphan = copy_of_tree / "kshare/protocol/messages/gone_request.py"
     orphan.write_text(f"{generate.MARK} from schemas/GoneRequest.json.\n")

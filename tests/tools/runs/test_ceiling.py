@@ -26,6 +26,7 @@ def test_exit_code_of_a_run_in_time() -> None:
     assert _run("raise SystemExit(3)", 60) == 3
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     "deafness",
     ["", "signal.signal(signal.SIGINT, signal.SIG_IGN); signal.signal(signal.SIGTERM, signal.SIG_IGN)"],
@@ -37,6 +38,7 @@ def test_endless_run_is_terminated(deafness: str, capfd: pytest.CaptureFixture[s
     assert capfd.readouterr().err.endswith(said)
 
 
+@pytest.mark.lengthy
 def test_runner_has_a_time_limit() -> None:
     """`tools/test` itself, with a run of pytest that hangs where no test's deadline applies."""
     done = subprocess.run(

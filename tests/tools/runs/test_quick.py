@@ -37,7 +37,7 @@ def test_omitted_tests_are_reported(tmp_path: Path, workers: tuple[str, ...]) ->
     assert said[1:4] == [
         "       1 kafka: need real Kafka brokers",
         "       1 spark: start Spark",
-        "   1,200 lengthy: take seconds each: builds, whole programs, waits",
+        "   1,200 lengthy: take long: builds, whole programs, waits",
     ]
 
 
@@ -59,3 +59,12 @@ def test_each_marker_is_omitted(tmp_path: Path, marker: str) -> None:
     done = small_run(tmp_path, body, "--quick", "--long")
     assert done.returncode == 0, done.stdout
     assert f"       1 {marker}: " in done.stdout
+
+
+def test_module_of_which_every_test_is_left_out_is_not_imported(tmp_path: Path) -> None:
+    (tmp_path / "test_of_brokers.py").write_text(
+        "import pytest\npytestmark = [pytest.mark.anyio, pytest.mark.kafka]\nraise AssertionError\n"
+    )
+    done = small_run(tmp_path, "@pytest.mark.java\ndef test_java(): pass\ndef test_plain(): pass", "--quick")
+    assert done.returncode == 0, done.stdout
+    assert "--quick left out 1 test modules and 1 other tests;" in done.stdout

@@ -105,6 +105,7 @@ def test_health_of_a_nonexistent_group_is_not_checked(broker: Broker, run: Kshar
     ) in run("doctor", "--group", GROUP).out
 
 
+@pytest.mark.lengthy
 def test_window_filled_behind_one_record(broker: Broker, run: Kshare) -> None:
     with pinned(broker):
         (found,) = health(run)
@@ -124,6 +125,7 @@ def test_window_filled_behind_one_record(broker: Broker, run: Kshare) -> None:
         assert "201" not in told
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("highest", "advised"), [("150", ["=150"]), ("100", [])])
 def test_advised_limit_is_within_the_brokers_maximum(
     broker: Broker, run: Kshare, highest: str, advised: list[str]
@@ -140,6 +142,7 @@ def test_advised_limit_is_within_the_brokers_maximum(
     assert [line.partition(locks)[2].split()[0] for line in found["todo"] if locks in line] == advised
 
 
+@pytest.mark.lengthy
 def test_window_with_space_is_not_full(broker: Broker, run: Kshare) -> None:
     produce(broker, LIMIT // 2)
     with sync.ShareConsumer(
@@ -158,6 +161,7 @@ def test_window_with_space_is_not_full(broker: Broker, run: Kshare) -> None:
         assert (state["window"]["span"], state["window"]["is_full"]) == (LIMIT // 2, False)
 
 
+@pytest.mark.lengthy
 def test_lag_without_members(broker: Broker, run: Kshare) -> None:
     produce(broker, 30)
     settle(broker, 0, most=10)
@@ -166,6 +170,7 @@ def test_lag_without_members(broker: Broker, run: Kshare) -> None:
     assert found["text"] == "it has no members, and 29 records of orders wait: start its consumers"
 
 
+@pytest.mark.lengthy
 def test_growing_lag_without_members(broker: Broker, run: Kshare) -> None:
     produce(broker, 30)
     settle(broker, 0, most=10)
@@ -186,6 +191,7 @@ def test_growing_lag_without_members(broker: Broker, run: Kshare) -> None:
     assert "more than 2 s ago" in found["text"]
 
 
+@pytest.mark.lengthy
 def test_records_deleted_by_retention(broker: Broker, run: Kshare) -> None:
     produce(broker, 60)
     settle(broker, *range(10), 12, most=60)
@@ -201,6 +207,7 @@ def test_records_deleted_by_retention(broker: Broker, run: Kshare) -> None:
     assert said.partition(": ")[2] in run("state", GROUP).out
 
 
+@pytest.mark.lengthy
 def test_topic_emptied_by_retention(broker: Broker, run: Kshare) -> None:
     """`kshare consume` doesn't say that the topic has always been empty."""
     produce(broker, 60)
@@ -225,6 +232,7 @@ def test_all_commands_show_the_same_start_offset(broker: Broker, run: Kshare) ->
         assert starts(run) == {("describe", 3, 6), ("top", 3, 6), ("state", 3, 6)}
 
 
+@pytest.mark.lengthy
 def test_member_that_holds_a_whole_window(broker: Broker, run: Kshare) -> None:
     """Brokers store no locks. That nothing gets settled shows it."""
     broker.set_group_config(GROUP, {"share.partition.max.record.locks": str(2000)})
@@ -242,6 +250,7 @@ def test_member_that_holds_a_whole_window(broker: Broker, run: Kshare) -> None:
     assert "assigned to truck-7 (" in found[0]["text"]
 
 
+@pytest.mark.lengthy
 def test_log_start_is_respected_when_the_state_topic_is_unreadable(broker: Broker, run: Kshare) -> None:
     produce(broker, 60)
     settle(broker, *range(10), most=60)
@@ -258,6 +267,7 @@ def test_log_start_is_respected_when_the_state_topic_is_unreadable(broker: Broke
     assert levels == {"problem", "warning", "unknown"}
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("has_dead_letters", [False, True])
 def test_records_archived_at_the_delivery_limit(broker: Broker, run: Kshare, has_dead_letters: bool) -> None:
     """No finding if the group has a dead-letter topic."""

@@ -11,10 +11,10 @@ from tests.cli.running import Kshare
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        ("groups list -b localhost", "'localhost' is not an address: write host:port"),
+        ("groups list -b localhost", "'localhost' has no port: write localhost:9092"),
         ("groups list -b localhost:99999", "'99999' is not a port"),
-        ("top --once -b x", "'x' is not an address"),
-        ("trace --listen foo", "--listen: 'foo' is not an address"),
+        ("top --once -b x", "'x' has no port: write x:9092"),
+        ("trace --listen foo", "--listen: 'foo' has no port: write foo:9092"),
         ("trace --listen 127.0.0.1:1,127.0.0.1:2", "--listen takes one address"),
         ("trace --api Foo", "no API is called 'Foo'"),
         ("decode --api bar 00", "no API is called 'bar'"),
