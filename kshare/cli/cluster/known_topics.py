@@ -28,11 +28,11 @@ async def require_topics(
         router = Router(pool, settings.request_timeout)
         missing = [name for name in dict.fromkeys(names) if not await topic_exists(router, name)]
         if missing:
-            known = await topic_names(router)
+            known = await visible_topics(router)
             raise Failure("; ".join(_complaint(name, known, suggest_creation) for name in missing))
 
 
-async def topic_names(router: Router) -> list[str]:
+async def visible_topics(router: Router) -> list[str]:
     return [one.topic for one in await list_topics(router, with_internal=True)]
 
 

@@ -20,7 +20,7 @@ import anyio.lowlevel
 from kshare.admin.log_writing import LogWriter, NewRecord
 from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
-from kshare.cli.cluster.known_topics import topic_exists, topic_names
+from kshare.cli.cluster.known_topics import topic_exists, visible_topics
 from kshare.cli.produce.formats import Codec, InputFormat
 from kshare.cli.produce.input_records import Draft, Template
 from kshare.cli.terminal.failure import Failure, Misuse
@@ -81,7 +81,7 @@ def produce(
     async def work(router: Router) -> None:
         is_there = await topic_exists(router, topic)
         writer = LogWriter(router, Compression[codec.name])
-        known = [] if is_there else await topic_names(router)
+        known = [] if is_there else await visible_topics(router)
         await writer.partition_count(topic)
         if not is_there:
             _say(f"there was no topic {topic}, so the broker has created it{did_you_mean(topic, known, 1)}")
