@@ -1,7 +1,7 @@
-"""Whoever holds the records of a member: a consumer hands them to loops, Spark makes micro-batches of their offsets.
+"""The holder of a member's records: a consumer hands them to loops, Spark makes micro-batches of their offsets.
 
-The engine asks it how much to fetch, and tells it what was acquired and what became of that. All of it happens in one
-event loop, between two awaits: a holder answers at once, and raises nothing.
+The engine asks the holder how much to fetch, and notifies it of acquired records and of what happens to them. All calls
+are made in one event loop: a holder returns at once, and never raises.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from kshare.state.session import AckRange
 
 
 class Holder(Protocol):
-    # --- what it wants: parts of `state.request_planner.Demand`, which says more
+    # --- demand: a part of `state.request_planner.Demand`, which has the descriptions
 
     @property
     def wants_more(self) -> bool: ...
     def capacity(self, brokers: int) -> int:
-        """How many records more to ask one of so many brokers for."""
+        """How many more records to request from one broker, if there are this many brokers."""
         ...
 
     def capacity_in_bytes(self, brokers: int) -> int:
-        """How many bytes of records."""
+        """How many more bytes of records to request from one broker."""
         ...
 
     @property
@@ -37,40 +37,40 @@ class Holder(Protocol):
     @property
     def handed_out_at(self) -> float: ...
 
-    # --- what it is told
+    # --- notifications
 
     def on_acquired(self, topic: str, leases: Sequence[Lease], data: PartitionData, lock_s: float) -> None:
-        """One partition's part of the answer to a fetch. `LeaseTimers.hand_out` says when a lease is worked on."""
+        """Records of one partition were acquired. Call `LeaseTimers.hand_out` when a lease is handed to the user."""
         ...
 
     def on_renewing(self, lease: Lease) -> None:
-        """The lock of all that is still held of it will be renewed: what nobody works on may be released first."""
+        """The lock of its held records will be renewed. The holder may release records that nobody is processing."""
         ...
 
     def on_released(self, lease: Lease) -> None:
-        """It waited for too long to be handed out, and was released."""
+        """It wasn't handed out in time, and was released."""
         ...
 
     def on_lost(self, lease: Lease, reason: LossReason) -> None:
-        """Told before: the lease still says what is undecided, which is lost, and what was accepted."""
+        """Its locks are about to be counted as lost: the lease still shows which records are undecided or accepted."""
         ...
 
     def on_moved(self, lease: Lease) -> None:
-        """An acknowledgement was refused since the leader has moved: what was accepted may come again."""
+        """An acknowledgement was refused because the leader has moved: accepted records may be redelivered."""
         ...
 
     def on_confirmed(self, partition: TopicIdPartition, ranges: Sequence[AckRange]) -> None:
-        """The broker has taken these acknowledgements."""
+        """The broker has confirmed these acknowledgements."""
         ...
 
     def on_session_ended(self) -> None:
-        """With one broker; what was held of it is reported lost after this."""
+        """The session with one broker ended. Its leases are reported as lost after this."""
         ...
 
     def on_topic_gone(self, topic_id: bytes) -> None:
-        """Deleted: nothing of it comes again."""
+        """The topic was deleted: its records won't be redelivered."""
         ...
 
     def on_failed(self) -> None:
-        """`GroupMember.failure` says why: nothing comes any more, and nothing is sent."""
+        """The member has failed, see `GroupMember.failure`: it neither fetches nor acknowledges any more."""
         ...

@@ -1,4 +1,4 @@
-"""What is told of leases: in the log, to observers, and by the next commit. Names partitions as users do."""
+"""Reports what happens to leases: in the log, to observers, and in the results of the next commit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LOST_BECAUSE = {
     "moved": "the leader of the partition moved; will be redelivered",
     "topic": "the topic was deleted",
 }
-"""As users are told it."""
+"""In words for users."""
 
 _SESSION_ENDED = (
     "the session with the broker ended before the acknowledgement arrived; redelivered unless settled"
@@ -50,7 +50,7 @@ class LeaseReports:
     # --- losses
 
     def came_again(self, lease: Lease, older_ones: Iterable[Lease]) -> None:
-        """What the user still has of records that came again."""
+        """Report records of older leases that the user still holds and that were delivered again."""
         for older in older_ones:
             held = older.runs_within(lease.first, lease.last, HELD, HELD)
             if held and self._lease_timers.handed_out_at(older) is not None:
@@ -58,7 +58,7 @@ class LeaseReports:
                 self._note_lost(older, sum(end - start for start, end in held))
 
     def expired_unnoticed(self, partition: TopicIdPartition, records: int) -> None:
-        """What the broker gives again it has taken back before: its locks ran out sooner than we thought."""
+        """The broker delivers records again that we hold: their locks expired earlier than we calculated."""
         topic_partition = self.topic_partition_of(partition)
         cause = "delivered again while they were held: their lock had expired at the broker"
         self._reporter.log.records(logging.WARNING, cause, *topic_partition, records)
@@ -73,10 +73,10 @@ class LeaseReports:
         self._reporter.report(LeaseLost(*topic_partition, outcome.given_up, "expired"))
 
     def lost(self, lease: Lease, reason: LossReason) -> None:
-        """Before it is: what is neither settled nor lost by now."""
+        """Called before the lease is counted as lost: reports the records that are neither settled nor lost."""
         records = len(lease.states) - lease.count(SETTLED) - lease.count(LOST)
         if reason == "expired":
-            # What is under way isn't lost yet: its answer says what became of it.
+            # Acknowledgements under way aren't lost yet: the response has their outcome.
             records = lease.count(HELD) + lease.count_between(ACCEPT, RENEW)
             if records:
                 self._log_lease("lock expired; will be redelivered", lease, records)
@@ -136,7 +136,7 @@ class LeaseReports:
 
 
 def outcome_error(outcome: AckOutcome) -> KshareError | None:
-    """As users are told it."""
+    """The error for users; None if there is none."""
     if outcome.is_open:
         return ConnectionLost("the connection broke before the answer came: the outcome is open")
     if not outcome.error:

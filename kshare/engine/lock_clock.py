@@ -1,6 +1,6 @@
 """The clock that locks are measured by: the event loop's, corrected for the time that the machine was suspended.
 
-The loop's clock stands still while the machine sleeps, and locks go on.
+The loop's clock stops while the machine is suspended, but locks expire all the same.
 """
 
 from __future__ import annotations
@@ -10,26 +10,26 @@ from collections.abc import Callable
 from kshare.net.clock import suspended_s
 
 _NOISE_S = 0.01
-"""Of reading two clocks one after the other: less is no suspension."""
+"""Differences below this come from reading two clocks one after the other."""
 
 
 class LockClock:
     def __init__(self, now: Callable[[], float], suspended: Callable[[], float] = suspended_s) -> None:
-        """`suspended` tells for how many seconds `now` stood still so far."""
+        """`suspended` returns for how many seconds `now` has stood still so far."""
         self.now = now
         self._suspended = suspended
         self._last_suspended_s = suspended()
 
     def stamp(self) -> float:
-        """Now, on a clock that runs on while the machine is suspended."""
+        """The time on a clock that also runs while the machine is suspended."""
         return self.now() + self._suspended()
 
     def time_of(self, stamp: float) -> float:
-        """When that was, on the clock that stands still: what lies before a suspension lies further back."""
+        """Convert a stamp to the clock that stops. A suspension since then moves it further into the past."""
         return stamp - self._suspended()
 
     def slept(self) -> float:
-        """For how many seconds the machine was suspended since this was asked last; mostly 0."""
+        """Return for how many seconds the machine was suspended since the last call; mostly 0."""
         suspended = self._suspended()
         slept = suspended - self._last_suspended_s
         if slept <= _NOISE_S:

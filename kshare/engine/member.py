@@ -130,8 +130,8 @@ class GroupMember:
     async def close(self) -> None:
         """Send acknowledgements, release all other records, leave the group.
 
-        The group is left when all sessions are closed. A broker that doesn't answer holds that up for a part of
-        `close_timeout` only. What goes wrong is raised at the end: nothing of it keeps the rest from being done.
+        The group is left when all sessions are closed. A broker that doesn't respond delays that for a part of
+        `close_timeout` only. Errors are raised at the end, so that they don't prevent the remaining steps.
         """
         settled = anyio.Event()
         problems: list[Exception] = []
@@ -250,7 +250,7 @@ class GroupMember:
         self._assign_to_nodes()
         return self._cluster.wake_at
 
-    # --- what follows
+    # --- reactions
 
     def _on_events(self, events: Sequence[object]) -> None:
         for event in events:

@@ -1,6 +1,6 @@
-"""Tells a consumer's observers of events, if it has any, and logs what may happen for each record without flooding.
+"""Passes events to a consumer's observers, and summarizes log messages that may occur for each record.
 
-Decides nothing. An observer that raises is logged, and harms nothing.
+Decides nothing. An observer that raises is logged, and otherwise ignored.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ log = logging.getLogger("kshare.client")
 
 
 class Reporter:
-    """Tells one consumer's observers, if it has any; `is_on` says whether events are worth making.
+    """`is_on`: whether there is an observer, so that events have to be created.
 
-    `log` takes what may be logged for each record or each request; whoever ends the consumer closes it.
+    `log` summarizes messages that may occur for each record or request. It is closed together with the consumer.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Reporter:
     def answered(
         self, request: Request[Any], node: int | None, seconds: float, answer: Message | KshareError
     ) -> None:
-        """One exchange, whatever came of it."""
+        """Report a request and its response or error."""
         if self.is_on:
             code = getattr(answer, "error_code", 0)
             failure = error_name(code) if code else None
@@ -69,7 +69,7 @@ class Reporter:
             self.report(Answered(request.NAME.removesuffix("Request"), node, seconds, failure))
 
     def fetched(self, node: int, answer: ShareFetchResponse, name_of: Callable[[bytes], str | None]) -> None:
-        """All that the answer to a fetch tells."""
+        """Report the contents of a fetch response."""
         if not self.is_on:
             return
         records = size = 0
@@ -87,7 +87,7 @@ class Reporter:
             self.report(Fetched(node, records, size))
 
     def acknowledged(self, answer: ShareAcknowledgeResponse, name_of: Callable[[bytes], str | None]) -> None:
-        """What was refused."""
+        """Report refused acknowledgements."""
         if self.is_on:
             for row in answer.responses:
                 for data in row.partitions:
@@ -97,8 +97,8 @@ class Reporter:
                         self.report(Refused("ShareAcknowledge", topic, data.partition_index, error))
 
     def ignored(self, topic: str, partition: int, reason: str) -> None:
-        """A part of an answer that no broker means: to the log, and to whoever counts."""
-        self.log.event(logging.ERROR, f"{topic}[{partition}]: damaged answer, partly ignored", reason)
+        """Report a part of a response that is ignored because it is invalid."""
+        self.log.event(logging.ERROR, f"{topic}[{partition}]: invalid response, partly ignored", reason)
         self.report(Damaged(topic, partition, 0, reason))
 
     def _call(self, function: Callable[[Settled], None] | Observer, event: Settled | Event) -> None:

@@ -1,8 +1,8 @@
 """The connection of a share session to its broker. It isn't shared, because a waiting fetch would delay heartbeats.
 
-The session lives and dies with that connection, so its end is told even while nothing is asked. Decides when to hang
-up: when the broker says that the session is over, owes an answer for too long, or answers with what can't be decoded.
-Never what is said, or again.
+The session ends with its connection, so a closed connection is reported even if no request is under way. Decides when
+to close the connection: when the broker ends the session, doesn't respond in time, or sends a response that can't be
+decoded. Never decides what to send, or whether to repeat a request.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What failures of one share session mean: when to try again, what to log, what ends the consumer.
+"""Failures of one share session: when to retry, what to log, and which failures end the consumer.
 
-Raises what waiting wouldn't heal: a missing right, a batch that is larger than what may be read. Decides nothing about
-the session itself, nor about what it held.
+Raises errors that retrying won't fix: a missing permission, or a batch larger than the limit for responses. Decides
+nothing about the session itself, nor about its leases.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kshare.state.lease import TopicIdPartition
 from kshare.state.session import SessionResponse
 
 _PAUSE_S = 0.1
-"""The first time; longer with each further failure, up to `backoff_max`."""
+"""The first pause. It grows with each further failure, up to `backoff_max`."""
 
 
 class SessionFailures:
@@ -30,7 +30,7 @@ class SessionFailures:
         self, node: int, settings: MemberSettings, name_of: Callable[[bytes], str | None], reporter: Reporter
     ) -> None:
         self.is_failing = False
-        """There was no answer, or it was an error, or named partitions that couldn't be fetched from."""
+        """The last response was missing or an error, or had partitions that couldn't be fetched."""
         self._node = node
         self._settings = settings
         self._name_of = name_of
@@ -46,7 +46,7 @@ class SessionFailures:
         self.is_failing = False
 
     def on_answer(self, answer: SessionResponse, now: float) -> None:
-        """Of a session that goes on: some partitions may have failed."""
+        """The session continues, though some partitions may have failed."""
         for (topic_id, _), code in answer.failed.items():
             if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 raise self._refusal(code, Right("Read", "topic", self._name_of(topic_id) or topic_id.hex()))
@@ -54,16 +54,16 @@ class SessionFailures:
             self._unreadable.on_useful()
         is_failing = bool(answer.failed) or any(code in RETRY_LATER for code in answer.acknowledged.values())
         if not is_failing or answer.acquired:
-            # Where others of its partitions are well, they wait no longer than after a first failure.
+            # Other partitions succeeded: they wait no longer than after a first failure.
             self._backoff.on_success()
         if is_failing:
             self._backoff.on_failure(now)
         self.is_failing = is_failing
 
     def on_error(self, answer: SessionResponse, now: float) -> None:
-        """Of the session as a whole, which is over."""
+        """The session as a whole failed, and has ended."""
         if answer.error == ErrorCode.SHARE_SESSION_LIMIT_REACHED and not self._backoff.failures:
-            cause = f"node {self._node} has no room for another share session: trying again until others end"
+            cause = f"node {self._node} has reached its limit of share sessions: retrying until others end"
             name = error_name(answer.error)
             self._log(
                 logging.WARNING, cause, f"{name}; its setting group.share.max.share.sessions allows more"
@@ -71,17 +71,17 @@ class SessionFailures:
         self._note(now)
 
     def check_rights(self, answer: SessionResponse) -> None:
-        """After `on_error`, when the session has been given up."""
+        """Called after `on_error`, when the session has been abandoned."""
         if answer.error == ErrorCode.GROUP_AUTHORIZATION_FAILED:
             raise self._refusal(answer.error, Right("Read", "group", self._settings.group))
 
     def on_no_answer(self, error: KshareError, now: float) -> None:
         self._note(now)
         if isinstance(error, RequestTimedOut):
-            self._log(logging.WARNING, f"node {self._node} does not answer", error)
+            self._log(logging.WARNING, f"node {self._node} doesn't respond", error)
 
     def check_readable(self, error: KshareError, wanted: Iterable[TopicIdPartition], now: float) -> None:
-        """After `on_no_answer`, when the session has been given up."""
+        """Called after `on_no_answer`, when the session has been abandoned."""
         if isinstance(error.__cause__, FrameTooLarge):
             raise self._too_large(error.__cause__, wanted) from error
         self._unreadable.note(error, f"node {self._node}", now)
@@ -91,7 +91,7 @@ class SessionFailures:
         self._backoff.on_failure(now)
 
     def _too_large(self, error: FrameTooLarge, wanted: Iterable[TopicIdPartition]) -> ConfigError:
-        """Fetched again and again, these records would run out of deliveries and be archived."""
+        """Fetching these records repeatedly would reach their delivery count limit, and they would be archived."""
         names = sorted(
             f"{self._name_of(topic_id) or topic_id.hex()}[{number}]" for topic_id, number in wanted
         )

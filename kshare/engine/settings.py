@@ -10,12 +10,12 @@ from kshare.state.request_planner import AcquireMode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberSettings:
-    """Checked by whoever takes them from users. Durations are seconds."""
+    """Settings of a member, validated by the caller. Durations are in seconds."""
 
     net: NetSettings
     group: str
     topics: tuple[str, ...]
-    """What to begin with: see `GroupMember.subscribe`."""
+    """The initial subscription: see `GroupMember.subscribe`."""
     rack: str | None
     acquire: AcquireMode
     close_timeout: float

@@ -1,7 +1,7 @@
-"""A signal: wakes whoever waits for it, and remembers nothing.
+"""A signal: wakes the tasks that wait for it. It has no state.
 
-Whoever looks at something and then waits for it to change takes `next()` before looking: so no change in between is
-missed. All tasks of a consumer are in one event loop; a signal is sent from there.
+To wait for a change, call `next()` before you check the current state, so that no change in between is missed. All
+tasks of a consumer are in one event loop; a signal is sent from there.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ class Signal:
 
     def __init__(self) -> None:
         self._event: anyio.Event | None = None
-        """Not made before somebody wants to hear of it."""
+        """Created when a task asks for it."""
 
     def send(self) -> None:
-        """To all that wait, or hold what `next` gave."""
+        """Wake all tasks that wait, and set the events that `next` has returned."""
         event, self._event = self._event, None
         if event is not None:
             event.set()
 
     def next(self) -> anyio.Event:
-        """Set when it is sent the next time."""
+        """Return an event that is set when the signal is sent next."""
         if self._event is None:
             self._event = anyio.Event()
         return self._event
 
     async def wait(self) -> None:
-        """Until it is sent the next time."""
+        """Wait until the signal is sent next."""
         await self.next().wait()

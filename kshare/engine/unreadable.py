@@ -1,9 +1,9 @@
-"""Answers that can't be decoded: the user is told at once, and by an exception when it goes on.
+"""Responses that can't be decoded: the first one is logged, and repeated ones end the consumer with an error.
 
-Each such answer to a fetch costs the records in it a delivery, and after the group's limit (5 by default) they are
-archived. So it can't go on in silence until nothing is left.
+Each such response to a fetch costs the records in it a delivery, and at the group's limit (5 by default) they are
+archived. So repeating the request forever would lose records.
 
-Decides when it has gone on. Never looks at a clock; times are passed in.
+Decides when there were too many. Never reads a clock; times are passed in.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from kshare.errors import DecodeError, KshareError
 log = logging.getLogger("kshare.client")
 
 ENOUGH = 3
-"""Answers of one broker within `WINDOW_S`, and none between them that was of use."""
+"""This many responses of one broker in a row, within `WINDOW_S`, are an error."""
 TOO_MANY = 10
-"""Answers of one broker within `WINDOW_S`, whatever came between them."""
+"""This many responses of one broker within `WINDOW_S` are an error, even if others could be decoded."""
 WINDOW_S = 30.0
 
 
 class UnreadableAnswers:
-    """Of one broker, or of all that are asked over shared connections."""
+    """Counts those of one broker, or of all brokers for requests on shared connections."""
 
     def __init__(self) -> None:
         self._times: list[float] = []
         self._consecutive: list[float] = []
-        """The same, since the last one of use."""
+        """Those since the last useful response."""
 
     def on_useful(self) -> None:
-        """An answer was read that brought records, or that keeps the member in its group."""
+        """A response returned records, or was the response to a heartbeat."""
         self._consecutive.clear()
 
     def note(self, error: KshareError, broker: str, now: float) -> None:
-        """Logs the first, and raises the error when it goes on; other errors are none of this."""
+        """Log the first one, and raise the error if there were too many. Errors of other kinds are ignored."""
         if not isinstance(error, DecodeError) and not isinstance(error.__cause__, DecodeError):
             return
         self._times = [time for time in self._times if now - time < WINDOW_S]

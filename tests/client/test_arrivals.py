@@ -138,7 +138,7 @@ def test_impossible_acquired_range_creates_no_lease(caplog: pytest.LogCaptureFix
     assert [(lease.first, lease.last) for lease in acks.leases] == [(0, 1)]
     (said,) = caplog.messages
     assert (
-        said == "orders[0]: damaged answer, partly ignored: "
+        said == "orders[0]: invalid response, partly ignored: "
         f"{2**62 - 1} offsets acquired at once, from 2 to {2**62}"
     )
 

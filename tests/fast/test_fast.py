@@ -1,4 +1,4 @@
-"""The documented table of tricks matches kshare/fast, and no other module uses such tricks."""
+"""The documented table of optimizations matches kshare/fast, and no other module uses such ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MARKS = ("__del__", "Py_REFCNT", "getrefcount", "cdef extern", "cdef inline", "P
 
 def rows() -> list[str]:
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    table = page.partition("\n## Tricks\n")[2].partition("\n## ")[0]
+    table = page.partition("\n## Optimizations\n")[2].partition("\n## ")[0]
     return [line for line in table.splitlines() if line.startswith("| ") and "`" in line]
 
 
@@ -40,7 +40,7 @@ def test_each_module_says_what_it_gains_and_how_to_remove_it(name: str) -> None:
     assert "\nTo take it out: " in said
 
 
-def test_no_other_module_uses_tricks() -> None:
+def test_no_other_module_uses_such_optimizations() -> None:
     sources = [path for path in (ROOT / "kshare").rglob("*") if path.suffix in (".py", ".pxd")]
     found = {
         str(path.relative_to(ROOT)): [mark for mark in MARKS if mark in path.read_text(encoding="utf-8")]

@@ -1,4 +1,4 @@
-"""KSHARE_FAST=0: no compiled module is loaded, no trick is active, and the same tests pass."""
+"""KSHARE_FAST=0: no compiled module is loaded, no optimization is active, and the same tests pass."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Loads compiled modules, such as the record decoder, a second time as the plain Python that they fall back to.
 
 If there is a C compiler, the compiled modules must exist: tests of them fail otherwise, instead of being left out.
-Without a compiler, or if tricks are switched off, `IMPLEMENTATIONS` doesn't contain them.
+Without a compiler, or if optimizations are switched off, `IMPLEMENTATIONS` doesn't contain them.
 """
 
 from __future__ import annotations
