@@ -72,6 +72,7 @@ def test_no_contract_allows_indirect_imports() -> None:
     assert [one["name"] for one in contracts() if "allow_indirect_imports" in one] == []
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("room", ARROWS)
 def test_a_package_imports_only_what_its_row_allows(room: str) -> None:
     allowed = ARROWS[room]

@@ -17,6 +17,7 @@ async def assigned(admin: AdminClient, group: str) -> None:
             await anyio.sleep(0.05)
 
 
+@pytest.mark.lengthy
 async def test_a_group_with_a_member_is_listed_and_described(
     kshare_broker: Broker, admin: AdminClient
 ) -> None:

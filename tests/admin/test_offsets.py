@@ -113,6 +113,7 @@ async def test_refused_resets_say_why(kshare_broker: Broker, admin: AdminClient)
     assert await admin.list_groups() == []
 
 
+@pytest.mark.lengthy
 async def test_offsets_of_a_group_with_members_are_not_changed(
     kshare_broker: Broker, admin: AdminClient
 ) -> None:

@@ -124,6 +124,7 @@ def test_torn_last_write_is_truncated(tmp_path: Path, torn: bytes) -> None:
     last.end()
 
 
+@pytest.mark.lengthy
 def test_log_truncated_anywhere_keeps_its_whole_batches(tmp_path: Path) -> None:
     sizes = []
     whole = b""

@@ -157,6 +157,7 @@ def capture_of_two() -> bytes:
     return b"".join(blocks)
 
 
+@pytest.mark.lengthy
 @given(st.data())
 def test_arbitrary_damage_raises_nothing_but_capture_error(data: st.DataObject) -> None:
     capture = bytearray(capture_of_two())

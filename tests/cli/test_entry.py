@@ -23,6 +23,7 @@ def test_entry_point_exists() -> None:
     assert callable(getattr(import_module(module), name))
 
 
+@pytest.mark.lengthy
 def test_help_imports_no_slow_modules() -> None:
     done = python(
         "import sys; sys.argv = ['kshare', '--help']\n"

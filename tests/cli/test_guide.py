@@ -46,6 +46,7 @@ def steady(text: str, broker: Broker) -> str:
     return text.replace(broker.bootstrap, SERVER)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("command", ["doctor", "dlq"])
 def test_transcripts_match_the_output(command: str, scene: Broker, run: Kshare) -> None:
     for text in transcripts(command):

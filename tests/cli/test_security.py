@@ -159,6 +159,7 @@ REFUSALS = ("wrong password", "unknown user", "wrong authority", "missing author
 """The mistakes at which `trace` ends. An unreachable cluster may start later, and clients may log in themselves."""
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("command", [one for one in COMMANDS if one not in ("consume", "trace")])
 def test_command_works_with_the_right_options(run: Kshare, door: Door, command: str) -> None:
     words = [*COMMANDS[command], *(["--json"] if command in JSON else [])]

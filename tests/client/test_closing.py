@@ -71,6 +71,7 @@ async def test_waiting_tasks_get_consumer_closed(wait: Waiter) -> None:
             source.subscribe(["t"])
 
 
+@pytest.mark.lengthy
 async def test_waiting_commit_ends_when_the_consumer_is_closed() -> None:
     async with TinyCluster("t").running() as cluster:
         cluster.topics["t"].append(b"0")
@@ -110,6 +111,7 @@ async def test_any_task_may_close_and_the_block_ends_normally() -> None:
         assert len([one for one in cluster.asked(ShareGroupHeartbeatRequest) if one.member_epoch == -1]) == 1
 
 
+@pytest.mark.lengthy
 async def test_consumer_may_be_opened_and_closed_in_different_tasks() -> None:
     """As fixtures and exit stacks do."""
     async with TinyCluster("t").running() as cluster:
@@ -158,6 +160,7 @@ async def test_closing_an_unopened_consumer_does_nothing_and_a_closed_one_can_be
                     record.accept()
 
 
+@pytest.mark.lengthy
 async def test_error_during_closing_is_raised_after_cleaning_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -179,6 +182,7 @@ async def test_error_during_closing_is_raised_after_cleaning_up(
             await until(lambda: cluster.open_connections == 0)
 
 
+@pytest.mark.lengthy
 async def test_error_during_closing_does_not_replace_the_users_exception(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -143,6 +143,7 @@ async def test_settling_a_lost_record_or_batch_raises(is_batch: bool) -> None:
                         settle()
 
 
+@pytest.mark.lengthy
 @pytest.mark.anyio
 async def test_batch_can_be_settled_after_some_of_its_records() -> None:
     async with filled(3).running() as cluster:

@@ -136,6 +136,7 @@ async def test_records_left_without_a_waiting_loop_are_released_and_not_renewed(
         await until(lambda: cluster.topics["t"].states == [ACCEPTED] + 4 * [AVAILABLE])
 
 
+@pytest.mark.lengthy
 async def test_records_a_loop_has_not_reached_yet_are_renewed() -> None:
     cluster = filled(3)
     cluster.lock_ms = 300
@@ -153,6 +154,7 @@ def renewals(cluster: TinyCluster) -> list[object]:
     return [one for _, one in cluster.requests if getattr(one, "is_renew_ack", False)]
 
 
+@pytest.mark.lengthy
 async def test_busy_loop_later_gets_what_another_left() -> None:
     """When the other left them, this loop was busy and didn't wait."""
     async with filled(10).running() as cluster, consumer(cluster, "t") as source:

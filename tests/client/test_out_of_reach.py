@@ -55,6 +55,7 @@ async def test_opening_raises_an_error(kind: str, step: str, client: Any) -> Non
     assert str(caught.value) == f"can't reach {where}: {step} within 0.3 s"
 
 
+@pytest.mark.lengthy
 @_KINDS
 async def test_opening_raises_an_error_without_an_event_loop(kind: str, step: str) -> None:
     def work(where: str) -> None:
@@ -99,6 +100,7 @@ async def test_frozen_broker_does_not_delay_the_others_and_is_used_again(two: Ti
                     break
 
 
+@pytest.mark.lengthy
 async def test_frozen_leader_is_replaced_by_the_new_one(two: TinyCluster) -> None:
     """The old leader can't tell that leadership moved, so the consumer has to request metadata."""
     async with two.running(), consumer(two, "b", **SHORT) as source:
@@ -128,6 +130,7 @@ async def test_reconnecting_to_a_frozen_broker_is_no_busy_loop(
     assert any("node 2 doesn't respond" in one.getMessage() for one in caplog.records)
 
 
+@pytest.mark.lengthy
 async def test_closing_with_a_frozen_broker_ends_and_settles_records_of_the_others(two: TinyCluster) -> None:
     options = SHORT | {"close_timeout": 1.0}
     async with two.running():
@@ -145,6 +148,7 @@ async def test_closing_with_a_frozen_broker_ends_and_settles_records_of_the_othe
         assert two.topics["a"].states == [ACCEPTED]
 
 
+@pytest.mark.lengthy
 async def test_commit_with_a_frozen_broker_returns_an_error(two: TinyCluster) -> None:
     async with two.running():
         async with consumer(two, "b", acknowledgement="explicit", close_timeout=1.0, **SHORT) as source:
@@ -195,6 +199,7 @@ async def test_admin_client_asks_another_broker(two: TinyCluster) -> None:
             assert config == []
 
 
+@pytest.mark.lengthy
 async def test_records_arrive_when_a_frozen_broker_is_back(two: TinyCluster) -> None:
     """Frozen before it was ever reached: the consumer opens, and waits."""
     two.frozen = {2}

@@ -41,6 +41,7 @@ async def test_next_loop_gets_what_the_last_one_left_and_the_record_in_hand_is_r
     assert source.states == [ACCEPT, RELEASE, ACCEPT, HELD, HELD]
 
 
+@pytest.mark.lengthy
 async def test_single_record_stays_held_until_settled() -> None:
     source = Batches(batch(0, 2))
     record = await anext(aiter(source.records()))

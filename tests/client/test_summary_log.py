@@ -70,6 +70,7 @@ def test_expired_locks_are_summarized(caplog: pytest.LogCaptureFixture) -> None:
     assert not [line for line in caplog.messages if "Lease(" in line]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("on_poison", ["reject", "release"])
 def test_poisoned_records_are_summarized(on_poison: str, caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()

@@ -37,6 +37,7 @@ from tests.helpers.consuming import DEADLINE_S, consumer, next_of, until
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.lengthy
 async def test_added_topic_is_consumed_and_removed_topic_is_not() -> None:
     async with TinyCluster("a", "b").running() as cluster, consumer(cluster, "a") as source:
         cluster.topics["a"].append(b"a0")
@@ -57,6 +58,7 @@ async def test_added_topic_is_consumed_and_removed_topic_is_not() -> None:
         assert cluster.topics["a"].states == [ACCEPTED, AVAILABLE]
 
 
+@pytest.mark.lengthy
 async def test_records_in_hand_of_a_removed_topic_can_be_settled() -> None:
     async with (
         TinyCluster("a", "b").running() as cluster,
@@ -71,6 +73,7 @@ async def test_records_in_hand_of_a_removed_topic_can_be_settled() -> None:
         assert cluster.topics["a"].states == [ACCEPTED]
 
 
+@pytest.mark.lengthy
 async def test_waiting_records_of_a_removed_topic_are_released() -> None:
     async with TinyCluster("a", "b").running() as cluster, consumer(cluster, "a") as source:
         cluster.topics["a"].append(b"a0", b"a1")
@@ -164,6 +167,7 @@ async def test_records_accepted_when_the_leader_moved_are_not_handed_out_again()
         assert Skipped("a", 0, 1) in events
 
 
+@pytest.mark.lengthy
 async def test_events_of_a_consumer() -> None:
     events: list[Event] = []
     cluster = TinyCluster("a")
@@ -227,6 +231,7 @@ async def test_lost_session_is_reported_with_its_lost_leases() -> None:
         assert LeaseLost("a", 0, 2, "session") in events
 
 
+@pytest.mark.lengthy
 async def test_poison_is_settled_by_policy_in_batches_too() -> None:
     events: list[Event] = []
 
@@ -250,6 +255,7 @@ async def test_poison_is_settled_by_policy_in_batches_too() -> None:
         assert Poisoned("a", 0, 1, "value") in events
 
 
+@pytest.mark.lengthy
 async def test_raised_poison_ends_the_loop_and_the_next_loop_continues_after_it() -> None:
     options = {"value_deserializer": int}
     async with TinyCluster("a").running() as cluster, consumer(cluster, "a", **options) as source:
@@ -273,6 +279,7 @@ async def test_raised_poison_ends_the_loop_and_the_next_loop_continues_after_it(
         assert cluster.topics["a"].states == [ACCEPTED, ARCHIVED, ACCEPTED]
 
 
+@pytest.mark.lengthy
 async def test_permanent_errors_are_raised_where_records_are_awaited(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

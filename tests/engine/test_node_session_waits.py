@@ -139,6 +139,7 @@ async def test_refused_session_does_not_close_the_connection() -> None:
             (await source.next_batch()).accept()
 
 
+@pytest.mark.lengthy
 async def test_after_stop_acquiring_an_assignment_fetches_nothing() -> None:
     cluster, events = TinyCluster("a", "b"), list[Event]()
     cluster.topics["a"].append(b"a")

@@ -37,6 +37,7 @@ def with_null_records(answer: Message, frame: bytearray) -> bytearray:
     return frame
 
 
+@pytest.mark.lengthy
 @in_both_loops
 async def test_null_records_are_no_records() -> None:
     cluster = TinyCluster("a")

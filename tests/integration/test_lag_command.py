@@ -55,4 +55,4 @@ def test_the_error_names_a_group_that_does_not_exist(
     kafka: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["lag", "-g", "nobody-at-all", "-b", kafka.bootstrap]) == 1
-    assert "group nobody-at-all: " in capsys.readouterr().err
+    assert "no group 'nobody-at-all'" in capsys.readouterr().err

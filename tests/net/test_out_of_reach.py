@@ -93,6 +93,7 @@ async def test_all_brokers_only_answer_api_versions() -> None:
         assert f"{host}:{port} didn't answer MetadataRequest within" in str(caught.value)
 
 
+@pytest.mark.lengthy
 async def test_waiting_for_another_attempt_ends_at_the_own_deadline(wall: Wall) -> None:
     async with Pool(settings(wall.address)) as pool, anyio.create_task_group() as tasks:
         pool.learn({1: (*wall.address, None)})

@@ -91,6 +91,7 @@ def test_other_frames_wait_while_it_is_reserved() -> None:
     assert outbox.is_free
 
 
+@pytest.mark.lengthy
 @pytest.mark.anyio
 @settings(max_examples=50, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 40), st.lists(st.tuples(st.booleans(), st.booleans()), max_size=8))

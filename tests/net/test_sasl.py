@@ -343,6 +343,7 @@ def kerberos() -> types.ModuleType:
     return module  # type: ignore[no-any-return]
 
 
+@pytest.mark.lengthy
 def test_sasl_modules_are_imported_on_demand() -> None:
     """Importing kafka-python takes a tenth of a second."""
     check = "import sys, kshare.net.pool; sys.exit('kafka' in sys.modules)"

@@ -69,6 +69,7 @@ def backlog(broker: Broker, topic: str) -> list[int]:
     return [row["offset"] for batch in batches for row in batch.to_pylist()]
 
 
+@pytest.mark.lengthy
 def test_records_are_read_repeatedly_and_accepted_at_the_end(broker: Broker) -> None:
     fill(broker, "clean", partitions=2)
     with leased(broker, "clean") as held:
@@ -83,6 +84,7 @@ def test_records_are_read_repeatedly_and_accepted_at_the_end(broker: Broker) -> 
     assert backlog(broker, "clean") == []
 
 
+@pytest.mark.lengthy
 def test_an_error_in_the_block_releases_them(broker: Broker) -> None:
     fill(broker, "error")
     with pytest.raises(ZeroDivisionError), leased(broker, "error"):
@@ -102,6 +104,7 @@ def test_max_records_limits_a_lease(broker: Broker) -> None:
     assert len(backlog(broker, "some")) == 50 - held.count
 
 
+@pytest.mark.lengthy
 def test_a_lease_on_an_empty_topic_is_empty(broker: Broker) -> None:
     broker.create_topic("empty", 1)
     with lease(NO_SPARK, options(broker, "empty"), max_wait=0.1) as held:

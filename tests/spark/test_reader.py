@@ -83,6 +83,7 @@ def test_nothing_to_read(broker: Broker) -> None:
     assert list(read_arrow(options(broker), [])) == []
 
 
+@pytest.mark.lengthy
 def test_records_are_combined_into_large_batches(broker: Broker) -> None:
     fill(broker, "large", 1, batches=30, size=1000)
     found = list(read_arrow(options(broker), ranges(broker, "large", (0, 500, 29_499))))

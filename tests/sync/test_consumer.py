@@ -163,6 +163,7 @@ async def test_a_batch_is_accepted_when_the_loop_asks_for_the_next() -> None:
         assert cluster.topics["t"].states == [ACCEPTED] * 3 + [AVAILABLE] * 3
 
 
+@pytest.mark.lengthy
 async def test_records_are_accepted_from_any_thread() -> None:
     def work(consumer: sync.ShareConsumer) -> None:
         threads = []
@@ -198,6 +199,7 @@ async def test_acknowledgements_are_sent_while_the_thread_processes_the_next_rec
         await in_thread(work, cluster)
 
 
+@pytest.mark.lengthy
 async def test_a_late_acknowledgement_raises_at_once() -> None:
     def work(consumer: sync.ShareConsumer) -> None:
         for record in consumer:
@@ -247,6 +249,7 @@ async def test_deserializers_run_in_the_users_thread() -> None:
     assert threads == set(user)
 
 
+@pytest.mark.lengthy
 async def test_subscriptions_change_and_outcomes_are_reported() -> None:
     outcomes: list[Settled] = []
     events: list[Event] = []
@@ -336,6 +339,7 @@ async def test_ctrl_c_interrupts_waiting_and_loses_nothing() -> None:
         assert cluster.topics["t"].states == [ACCEPTED, ACCEPTED, AVAILABLE]
 
 
+@pytest.mark.lengthy
 async def test_any_thread_may_close_and_waiting_threads_raise() -> None:
     told = []
 

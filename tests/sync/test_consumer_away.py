@@ -321,6 +321,7 @@ def test_rest_of_a_batch_that_a_loop_left_is_handed_to_the_next_caller(
 ) -> None:
     """A large batch is handed out in several stretches."""
     count = 2000 if is_large else 20
+    broker.set_group_config("g", {"share.record.lock.duration.ms": "15000"})
     broker.create_topic("t")
     broker.produce("t", [b"%d" % number for number in range(count)])
     seen: list[bytes | None] = []
@@ -375,6 +376,7 @@ def test_second_thread_gets_an_error_while_an_outer_loop_goes_on(broker: Broker)
     assert "only one" in str(errors[0])
 
 
+@pytest.mark.lengthy
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there are no timers on this system")
 def test_group_is_left_however_often_closing_is_interrupted(broker: Broker) -> None:
     broker.create_topic("t")
@@ -382,8 +384,9 @@ def test_group_is_left_however_often_closing_is_interrupted(broker: Broker) -> N
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise Interrupted
 
-    with consume(broker):
-        pass
+    broker.produce("t", [b"0"])
+    with consume(broker) as consumer:  # so that the group exists
+        assert consumer.next_batch(timeout=DEADLINE_S) is not None
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         for round_ in range(10):

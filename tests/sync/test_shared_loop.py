@@ -111,6 +111,7 @@ def test_a_second_thread_runs_the_loop_when_the_first_leaves(loop: SharedLoop) -
     assert not second.is_alive()
 
 
+@pytest.mark.lengthy
 def test_many_threads_receive_their_own_results(loop: SharedLoop) -> None:
     async def double(number: int) -> int:
         await asyncio.sleep(0)

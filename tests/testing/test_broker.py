@@ -220,11 +220,13 @@ def test_manual_clock() -> None:
         assert broker.records("orders") == []
 
 
+@pytest.mark.lengthy
 def test_internal_errors_are_raised() -> None:
     with pytest.raises(ExceptionGroup, match="the embedded broker failed"), Broker() as broker:
         broker.state.crashes.append(ValueError("a bug"))
 
 
+@pytest.mark.lengthy
 def test_unstarted_broker_raises_an_error() -> None:
     with pytest.raises(KshareError, match="context manager"):
         Broker().bootstrap  # noqa: B018
@@ -269,6 +271,7 @@ def test_topics_are_created_for_clients_unless_switched_off(auto_create_topics: 
         assert ("misspelt" in broker.call(lambda: set(broker.state.cluster.topics))) is auto_create_topics
 
 
+@pytest.mark.lengthy
 def test_minimum_lock_duration_can_be_set() -> None:
     with Broker(min_lock_ms=200) as broker:
         broker.set_group_config("workers", {"share.record.lock.duration.ms": "200"})

@@ -97,6 +97,7 @@ def test_records_before_the_oldest_snapshot_are_pruned() -> None:
     assert stage.restarted().summary(other).start == PER_SNAPSHOT - 1
 
 
+@pytest.mark.lengthy
 def test_idle_states_are_snapshotted_periodically() -> None:
     """Otherwise, nothing after the old snapshot could ever be pruned."""
     stage = Stage()

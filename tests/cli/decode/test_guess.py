@@ -33,6 +33,7 @@ def test_messages_of_a_share_consumer_are_recognized(is_sized: bool) -> None:
     assert best(bytes(encode_response(heartbeat, 1, 3))[start:]) == "ShareGroupHeartbeatResponse v1"
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("name", sorted(index.REQUESTS.values()))
 def test_every_request_is_recognized_by_its_header(name: str) -> None:
     request = getattr(messages, name)()

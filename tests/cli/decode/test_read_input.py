@@ -141,6 +141,7 @@ def test_an_empty_file_is_refused(tmp_path: Path) -> None:
         read_input(str(tmp_path / "empty"), None)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("content", [FRAME, FRAME.hex().encode() + b"\n"])
 @pytest.mark.parametrize("source", [[], ["-"]])
 def test_standard_input_contains_bytes_or_text(content: bytes, source: list[str]) -> None:

@@ -374,6 +374,7 @@ def test_nonexistent_letter_is_an_error(broker: Broker, run: Kshare) -> None:
     assert redriven(run, "--letter", "0:0")["redriven"] == 1
 
 
+@pytest.mark.lengthy
 def test_records_of_an_ordinary_topic_are_not_letters(broker: Broker, run: Kshare) -> None:
     for topic in ("plain", "elsewhere"):
         broker.create_topic(topic)

@@ -161,6 +161,7 @@ def test_wrong_usage_is_refused(broker: Broker, run: Kshare) -> None:
         assert_refused(run("lag", *words), 2, words[0] if words[0] != "-t" else "--topic")
 
 
+@pytest.mark.lengthy
 def test_watch_prints_a_table_each_time_in_a_pipe(broker: Broker) -> None:
     with Piped("lag", "--watch", "0.1", "-g", "shippers") as reader:
         assert [reader.line().split() for _ in range(3)] == [

@@ -263,6 +263,7 @@ def test_truncated_capture_is_shown_up_to_its_end(run: Kshare, tmp_path: Path) -
     assert done.err.endswith("the file ends in the middle of a packet, 72 bytes of it are present\n")
 
 
+@pytest.mark.lengthy
 def test_standard_input_and_decode_show_the_same(run: Kshare) -> None:
     path = CAPTURES / "ethernet.pcap"
     from_file = run("pcap", str(path))

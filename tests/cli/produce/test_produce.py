@@ -87,6 +87,7 @@ def test_json_lines_set_all_fields(broker: Broker) -> None:
     assert list(records[1].headers) == [("h", b"1"), ("h", None)]
 
 
+@pytest.mark.lengthy
 def test_files_are_read_by_line_or_whole(broker: Broker, tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     first.write_bytes(b"a\nb\n")
@@ -119,6 +120,7 @@ def test_rate_option(run: Kshare) -> None:
     assert done.out == "5 records written: slowly[0]@0..4\n"
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("words", "stdin", "reason"),
     [

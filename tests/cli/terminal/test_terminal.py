@@ -40,6 +40,7 @@ def test_field_names_are_complete_at_80_columns() -> None:
         assert name in done
 
 
+@pytest.mark.lengthy
 def test_data_sends_no_escape_sequences() -> None:
     builder = BatchBuilder()
     builder.append("\x1b]0;title\x07\x9b2J".encode(), timestamp=0)

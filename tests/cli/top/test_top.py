@@ -73,6 +73,7 @@ def test_figures_of_a_group(group: str, run: Kshare) -> None:
     assert (member["client"], member["partitions"]) == ("truck", 2)
 
 
+@pytest.mark.lengthy
 def test_group_filter(group: str, broker: Broker, run: Kshare) -> None:
     assert [one["group"] for one in top(run, "--group", group)["groups"]] == [group]
     done = run("top", "--once", "--json", "--interval", "0.1", "--group", "nobody")
@@ -136,6 +137,7 @@ def test_wrong_usage_is_refused(broker: Broker, run: Kshare) -> None:
     assert_refused(run("top", "--once", "--interval", "inf"), 2, "--interval inf: at most a day")
 
 
+@pytest.mark.lengthy
 def test_json_stream_ends_when_the_pipe_closes(group: str) -> None:
     with Piped("top", "--json", "--interval", "0.1") as reader:
         for _ in range(2):
@@ -192,6 +194,7 @@ def screen(request: pytest.FixtureRequest, broker: Broker) -> Iterator[Screen]:
         yield screen
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("screen", [(80, 24), (200, 60)], indirect=True)
 def test_views_on_a_terminal(group: str, screen: Screen, broker: Broker) -> None:
     frame = screen.wait_for("REDELIV")
@@ -211,12 +214,14 @@ def test_views_on_a_terminal(group: str, screen: Screen, broker: Broker) -> None
     assert b"\x1b[?1049l" in screen.since  # restores the previous screen
 
 
+@pytest.mark.lengthy
 def test_resized_window(group: str, screen: Screen) -> None:
     screen.wait_for("REDELIV")
     screen.resize(120, 30)
     screen.wait_for("REDELIV", height=30)
 
 
+@pytest.mark.lengthy
 def test_errors_are_shown_and_requests_repeated(group: str, screen: Screen, broker: Broker) -> None:
     screen.wait_for("REDELIV")
     fault = broker.faults.add(ListGroupsRequest, times=None, error=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

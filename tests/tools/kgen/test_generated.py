@@ -12,6 +12,7 @@ from tools.kgen import generate
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.mark.lengthy
 def test_generated_files_are_up_to_date() -> None:
     assert generate.changes(ROOT) == {}
 
@@ -23,6 +24,7 @@ def copy_of_tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.lengthy
 def test_changed_file_is_found(copy_of_tree: Path) -> None:
     module = copy_of_tree / "kshare/protocol/messages/share_fetch_request.py"
     module.write_bytes(module.read_bytes().replace(b"\n", b"\r\n", 1))
@@ -39,6 +41,7 @@ def test_obsolete_files_are_found_and_removed(copy_of_tree: Path) -> None:
     assert generate.changes(copy_of_tree) == {}
 
 
+@pytest.mark.lengthy
 def test_missing_file_is_written_again(copy_of_tree: Path) -> None:
     module = copy_of_tree / "kshare/protocol/error_codes.py"
     before = module.read_bytes()

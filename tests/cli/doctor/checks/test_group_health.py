@@ -90,6 +90,7 @@ def health(run: Kshare, group: str = GROUP) -> list[dict[str, Any]]:
     return [one for one in found if one["check"] == f"group {group}" and one["level"] != "ok"]
 
 
+@pytest.mark.lengthy
 def test_healthy_group(broker: Broker, run: Kshare) -> None:
     produce(broker, 10)
     settle(broker, *range(10), most=10)
