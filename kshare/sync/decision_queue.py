@@ -42,10 +42,6 @@ class Passage:
             self.at = None
 
     @property
-    def lease(self) -> Lease:
-        return lease_of(self._batch)
-
-    @property
     def passed(self) -> int:
         """The last offset that is finished."""
         at = self.at

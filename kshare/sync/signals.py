@@ -71,17 +71,15 @@ class SignalsPutOff:
         self._on_signal()
 
     def _replace(self, number: int, handler: Any) -> None:
-        if isinstance(handler, _Handler):
-            if handler.put_off.is_active:
-                return
-            handler.put_off = self  # it was left behind when a handler raised at the end
-        else:
+        if not isinstance(handler, _Handler):
             handler = _Handler(handler, self)
-            self._handlers.append((number, handler))
-            with suppress(ValueError):  # in a subinterpreter, which receives no signals
-                _signal.signal(number, handler)
+        elif handler.put_off.is_active:
             return
+        else:  # it was left behind when a handler raised at the end
+            handler.put_off = self
         self._handlers.append((number, handler))
+        with suppress(ValueError):  # in a subinterpreter, which receives no signals
+            _signal.signal(number, handler)
 
     def _call_noted(self) -> None:
         """Call all of them, even if one raises: the last error is raised, with the one before as its context."""
