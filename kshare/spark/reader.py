@@ -1,6 +1,6 @@
 """Reads offset ranges into Arrow with plain Fetch requests: what a task runs in an executor's Python worker.
 
-Reads exactly the records in the ranges, however often and wherever it runs. Never acquires or acknowledges, since tasks
+Each run of a task returns the same records: exactly those in the ranges. Never acquires or acknowledges, since tasks
 are retried, run twice, and lost. While one response is converted to columns, the next is on its way.
 
 For acquired ranges, transactions don't matter: for a `read_committed` group, brokers don't acquire aborted records. The

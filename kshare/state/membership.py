@@ -23,7 +23,7 @@ with the assignment, so if a response with an assignment is lost, the next one r
     these 3  | a permanent error                       | failed   | Failed: permissions, versions, our own mistakes
     any      | leave                                   | leaving  | left at once if no broker can know of us
     leaving  | heartbeat                               | leaving  | leaves
-    leaving  | any response, no response               | left     | the coordinator drops silent members by itself
+    leaving  | any response, no response               | left     | the coordinator removes silent members
     any      | response to an abandoned request        | same     | dropped
 
 The coordinator is always looked up before the first heartbeat: on a fresh cluster the lookup creates it.

@@ -388,13 +388,13 @@ def test_misspelt_group(broker: Broker, run: Kshare) -> None:
     (said,) = [one for one in json.loads(done.out) if "shipers" in str(one)]
     assert (done.code, said["check"], said["level"], said["todo"]) == (0, "group shipers", "warning", [])
     assert said["text"] == (
-        f"did you mean '{GROUP}'? There is no such group (it is created when its first consumer joins)"
+        f"did you mean '{GROUP}'? The group doesn't exist (it is created when its first consumer joins)"
     )
     # One that was configured already isn't misspelt, and neither is one that exists.
     broker.set_group_config("shippers2", {"share.auto.offset.reset": "earliest"})
     text = run("doctor", "--group", "shippers2", "--group", GROUP).out
     assert "did you mean" not in text
-    assert "group shippers2: health not checked: there is no such group" in text
+    assert "group shippers2: health not checked: the group doesn't exist" in text
 
 
 def test_setting_out_of_the_brokers_range(broker: Broker, run: Kshare) -> None:

@@ -12,7 +12,7 @@ from kshare.cli.terminal.suggestion import did_you_mean
 from kshare.errors import BrokerError, KshareError
 from kshare.protocol.error_codes import ErrorCode
 
-NOT_THERE = "there is no such group (it is created when its first consumer joins)"
+NOT_THERE = "the group doesn't exist (it is created when its first consumer joins)"
 
 
 async def group_names(info: ClusterInfo) -> AsyncIterator[CheckResult]:

@@ -101,7 +101,7 @@ def test_healthy_group(broker: Broker, run: Kshare) -> None:
 
 def test_health_of_a_nonexistent_group_is_not_checked(broker: Broker, run: Kshare) -> None:
     assert (
-        f"ok       group {GROUP}: health not checked: there is no such group "
+        f"ok       group {GROUP}: health not checked: the group doesn't exist "
         "(it is created when its first consumer joins)\n"
     ) in run("doctor", "--group", GROUP).out
 
