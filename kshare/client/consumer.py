@@ -245,22 +245,21 @@ class AsyncConsumer(Generic[RecordT_co]):
         self._queue.append(ticket)
         try:
             while True:
-                self._held()
-                taken = self._take(take) if self._queue[0] is ticket else None
-                if taken is not None:
-                    return taken
-                await self._wait_for_batch(holdings)
+                self._require_background(is_to_stay=True)
+                if self._queue[0] is ticket:
+                    # Another task may have blocked the event loop for long.
+                    self._inbox.give_back()
+                    holdings.book.check_leases()
+                    taken = take(holdings)
+                    if taken is not None:
+                        return taken
+                if self._member.failure:
+                    raise self._member.failure
+                await holdings.wait_for_batch(self._member.flush)
         finally:
             self._queue.remove(ticket)
             if self._queue:
                 holdings.batch_available.send()
-
-    def _take(self, take: Callable[[Holdings], TakenT | None]) -> TakenT | None:
-        """Call `take`, after checking for expired locks: another task may have blocked the event loop for long."""
-        holdings = self._held()
-        self._inbox.give_back()
-        holdings.book.check_leases()
-        return take(holdings)
 
     def _on_lock_lost(self, batch: ShareBatch, lost: list[tuple[int, int]]) -> None:
         """A loop would have accepted these, but their lock was lost: `on_settled` and `commit` report it."""
@@ -270,11 +269,6 @@ class AsyncConsumer(Generic[RecordT_co]):
         """The inbox has something. If a loop is garbage-collected in another thread, the next request will find it."""
         if self._holdings is not None and self._holdings.waiters and self._thread == get_ident():
             self._holdings.batch_available.send()
-
-    async def _wait_for_batch(self, holdings: Holdings) -> None:
-        if self._member.failure:
-            raise self._member.failure
-        await holdings.wait_for_batch(self._member.flush)
 
     def _held(self) -> Holdings:
         holdings = self._opened()

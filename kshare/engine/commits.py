@@ -51,14 +51,15 @@ class Commits:
         confirmation.losses, self.losses = self.losses, []
         self._confirmations.append(confirmation)
         self.has_committed = True
+        self._waiting += 1
         try:
-            with self.confirming():
-                yield confirmation
+            yield confirmation
         except BaseException:
             self.results.add(confirmation.results)
             self.losses += confirmation.losses
             raise
         finally:
+            self._waiting -= 1
             self._confirmations.remove(confirmation)
 
     def on_outcome(self, outcome: AckOutcome, error: KshareError | None) -> None:
