@@ -11,6 +11,7 @@ __all__ = [
     "AuthenticationFailed",
     "BrokerError",
     "CaptureError",
+    "ClaimLost",
     "ConfigError",
     "ConnectionLost",
     "ConsumerClosed",
@@ -19,9 +20,11 @@ __all__ = [
     "DeserializationFailed",
     "EncodeError",
     "FrameTooLarge",
+    "InProgress",
     "KshareError",
     "NotAuthorized",
     "RequestTimedOut",
+    "StoreFailed",
     "UnreadableAnswer",
     "Unsupported",
 ]
@@ -166,3 +169,32 @@ class DeserializationFailed(KshareError):
         """The ShareRecord, with its key and value as bytes."""
         self.part = part
         """The part that couldn't be deserialized: `key` or `value`."""
+
+
+class InProgress(KshareError):
+    """Another call with the same idempotency key is running, or its process died. Don't accept the record."""
+
+    def __init__(self, function: str, retry_after: float) -> None:
+        super().__init__(
+            f"{function}: another call with the same key is in progress. It ends, or loses its claim, within "
+            f"{retry_after:.1f} s: try again then, or pass wait= to wait for it."
+        )
+        self.retry_after = retry_after
+        """Seconds until the other call's claim expires at the latest."""
+
+
+class ClaimLost(KshareError):
+    """A call outlived its claim, and another call with the same key took over. Only the other's result counts."""
+
+    def __init__(self, function: str, in_progress_timeout: float) -> None:
+        super().__init__(
+            f"{function}: the call took longer than in_progress_timeout ({in_progress_timeout:g} s), and another call "
+            "with the same key took over. Its result counts, this one isn't stored. Raise in_progress_timeout."
+        )
+
+
+class StoreFailed(KshareError):
+    """A store of idempotency keys failed. It is unknown whether it has stored anything; don't accept the record.
+
+    The message leaves out what the database said, which may contain data; the exception is chained.
+    """

@@ -74,6 +74,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _leave_out("long", config, items)
     if not _may_capture(items):
         _leave_out("captures", config, items)
+    if _lacks_redis():
+        _leave_out("redis", config, items)
+
+
+def _lacks_redis() -> bool:
+    from tools import redis_server
+
+    return redis_server.found() is None
 
 
 def _may_capture(items: list[pytest.Item]) -> bool:
@@ -130,6 +138,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if _lacks_redis():
+        from tools import redis_server
+
+        terminalreporter.write_line(redis_server.MISSING, yellow=True)
     outcomes = config.stash.get(_OUTCOMES, None)
     if outcomes is not None and not config.option.collectonly:
         for complaint in outcomes.complaints():

@@ -1,0 +1,148 @@
+"""What happens around a call with a key: claim, wait, finish, abandon. Shared by async and plain functions."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import anyio
+
+from kshare.errors import ClaimLost, ConfigError, InProgress, StoreFailed
+from kshare.idempotency.answers import ClaimAnswer, ClaimState
+from kshare.idempotency.keys import coordinates, store_key
+from kshare.idempotency.store import IdempotencyStore
+
+Identify = Callable[..., str | bytes]
+Serialize = Callable[[Any], bytes]
+Deserialize = Callable[[bytes], Any]
+
+STORE_DEADLINE_S = 30.0
+"""How long a call to a store may keep a cancellation waiting."""
+FIRST_LOOK_S, LONGEST_LOOK_S = 0.05, 1.0
+"""While a call waits for another, it looks this often; the interval doubles."""
+CLAIMS_PER_PURGE = 1000
+
+
+def to_json(result: Any) -> bytes:
+    return json.dumps(result).encode()
+
+
+class Ticket(NamedTuple):
+    """One call."""
+
+    key: str
+    owner: str
+
+
+class Guard:
+    """Everything that is known about a decorated function."""
+
+    def __init__(
+        self,
+        store: IdempotencyStore,
+        function: str,
+        *,
+        key: Identify | None,
+        in_progress_timeout: float,
+        keep: float,
+        wait: float,
+        serialize: Serialize,
+        deserialize: Deserialize,
+    ) -> None:
+        for option, seconds in (("in_progress_timeout", in_progress_timeout), ("keep", keep)):
+            if not 0 < seconds < float("inf"):
+                raise ConfigError(f"{function}: {option}={seconds}: use a number of seconds above 0.")
+        if not 0 <= wait < float("inf"):
+            raise ConfigError(f"{function}: wait={wait}: use a number of seconds, or 0 to not wait at all.")
+        self.function = function
+        self._store = store
+        self._key = key
+        self._in_progress_timeout = in_progress_timeout
+        self._keep = keep
+        self._wait = wait
+        self._serialize = serialize
+        self._deserialize = deserialize
+        self._claims = 0
+
+    def ticket(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Ticket:
+        if self._key is None:
+            identity: object = coordinates(self.function, [*arguments, *named.values()])
+        else:
+            identity = self._key(*arguments, **named)
+        return Ticket(store_key(self.function, identity), secrets.token_hex(16))
+
+    async def claim(self, ticket: Ticket) -> ClaimAnswer:
+        """Claim the key, or return the answer with the stored result. Waits while another call is in progress."""
+        try:
+            answer = await self._claim_in_time(ticket)
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            await self.abandon(ticket, error)
+            raise
+        if answer.state is ClaimState.IN_PROGRESS:
+            raise InProgress(self.function, answer.expires_in)
+        return answer
+
+    async def _claim_in_time(self, ticket: Ticket) -> ClaimAnswer:
+        deadline = anyio.current_time() + self._wait
+        pause = FIRST_LOOK_S
+        while True:
+            answer = await self._store.claim(ticket.key, ticket.owner, self._in_progress_timeout)
+            left = deadline - anyio.current_time()
+            if answer.state is ClaimState.CLAIMED:
+                await self._purge_sometimes()
+                return answer
+            if answer.state is ClaimState.DONE or left <= 0:
+                return answer
+            await anyio.sleep(min(pause, left, answer.expires_in))
+            pause = min(2 * pause, LONGEST_LOOK_S)
+
+    async def _purge_sometimes(self) -> None:
+        """Stores don't grow without end. That a purge failed is no reason not to run the function."""
+        self._claims += 1
+        if self._claims % CLAIMS_PER_PURGE == 0:
+            with contextlib.suppress(StoreFailed):
+                await self._store.purge()
+
+    def stored_result(self, answer: ClaimAnswer) -> Any:
+        try:
+            return self._deserialize(answer.result)
+        except Exception as error:
+            raise StoreFailed(
+                f"{self.function}: the stored result of an earlier call can't be read ({type(error).__name__}). The "
+                "function wasn't run again. Was it stored by another version of the program?"
+            ) from error
+
+    async def finish(self, ticket: Ticket, result: Any) -> None:
+        """Store the result. A cancellation waits meanwhile, because the function has run."""
+        try:
+            data = self._serialize(result)
+        except Exception as error:
+            raise StoreFailed(
+                f"{self.function}: its result, of type {type(result).__name__}, can't be serialized "
+                f"({type(error).__name__}), so it can't be stored. Return what JSON can represent, or pass serialize= "
+                "and deserialize=."
+            ) from error
+        with anyio.move_on_after(STORE_DEADLINE_S, shield=True):
+            if not await self._store.finish(ticket.key, ticket.owner, data, self._keep):
+                raise ClaimLost(self.function, self._in_progress_timeout)
+            return
+        raise StoreFailed(f"{self.function}: its result wasn't stored within {STORE_DEADLINE_S:g} s.")
+
+    async def abandon(self, ticket: Ticket, error: BaseException) -> None:
+        """Remove the claim, so that a redelivery runs the function. If that fails, the claim ends by itself."""
+        try:
+            with anyio.move_on_after(STORE_DEADLINE_S, shield=True):
+                await self._store.abandon(ticket.key, ticket.owner)
+                return
+            why = f"no answer within {STORE_DEADLINE_S:g} s"
+        except Exception as failure:
+            why = f"{type(failure).__name__}: {failure}"
+        error.add_note(
+            f"The claim of {self.function} couldn't be removed ({why}). It expires "
+            f"{self._in_progress_timeout:g} s after it was made."
+        )

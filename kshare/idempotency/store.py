@@ -1,0 +1,31 @@
+"""What a store of idempotency keys can do. `entry.py` has the rules that all stores follow."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kshare.idempotency.answers import ClaimAnswer
+
+
+class IdempotencyStore(Protocol):
+    """Keeps claims and results. Keys are 64 hexadecimal digits, owners 32.
+
+    Each method is atomic, ends within a deadline of its own, and raises if it fails: then nothing counts as done. It
+    may be called on several event loops, and on asyncio as well as trio.
+    """
+
+    async def claim(self, key: str, owner: str, seconds: float) -> ClaimAnswer:
+        """Claim the key for this long, unless it is claimed or done."""
+        ...
+
+    async def finish(self, key: str, owner: str, result: bytes, seconds: float) -> bool:
+        """Store the result for this long. Returns False, and stores nothing, if another owner has the key."""
+        ...
+
+    async def abandon(self, key: str, owner: str) -> None:
+        """Remove the owner's claim, if it still has one."""
+        ...
+
+    async def purge(self) -> int:
+        """Delete what has expired. Returns how many entries it deleted."""
+        ...
