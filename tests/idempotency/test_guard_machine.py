@@ -1,0 +1,160 @@
+"""Two workers that call, crash, fail and come late, in any order and on every store: results never contradict."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import NamedTuple
+
+import anyio
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+
+from kshare.errors import ClaimLost, InProgress
+from kshare.idempotency import ClaimState
+from kshare.idempotency.guard import Guard, Ticket
+from tests.idempotency.harnesses import KINDS, Harness, harness, redis_harness
+
+CLAIM_S, KEEP_S = 60.0, 1000.0
+WORKERS = st.sampled_from(["anne", "bert"])
+KEYS = st.sampled_from(["order 1", "order 2"])
+
+
+class Call(NamedTuple):
+    key: str
+    ticket: Ticket
+    expires: float
+    effect: int | None
+    """What the function has done and returns, once it has run."""
+
+
+class Workers(RuleBasedStateMachine):
+    """Steps of the decorator, one by one. A crash is possible between any two, and is that nothing follows."""
+
+    def __init__(self, made: Harness) -> None:
+        super().__init__()
+        self.made = made
+        self.guard = Guard(
+            made.store,
+            "f",
+            key=str,
+            in_progress_timeout=CLAIM_S,
+            keep=KEEP_S,
+            wait=0,
+            serialize=lambda effect: b"%d" % effect,
+            deserialize=int,
+        )
+        self.now = 0.0
+        self.calls: dict[str, Call] = {}
+        self.crashed_until: dict[str, float] = {}
+        """Key → when the last claim expires that a worker died with."""
+        self.effects = 0
+        self.stored: dict[str, tuple[int, float]] = {}
+        """Key → the result that all calls must return, and until when."""
+
+    def result_of(self, key: str) -> int | None:
+        effect, until = self.stored.get(key, (0, -1.0))
+        return effect if until > self.now else None
+
+    def owners_of(self, key: str) -> list[str]:
+        """The workers with a claim that hasn't expired."""
+        return [
+            worker for worker, call in self.calls.items() if call.key == key and call.expires > self.now
+        ]
+
+    @rule(worker=WORKERS, key=KEYS)
+    def begin(self, worker: str, key: str) -> None:
+        if worker in self.calls:
+            return
+        ticket = self.guard.ticket((key,), {})
+        try:
+            answer = anyio.run(self.guard.claim, ticket)
+        except InProgress:
+            assert self.result_of(key) is None
+            assert self.crashed_until.get(key, 0) > self.now or self.owners_of(key)
+            return
+        if answer.state is ClaimState.DONE:
+            assert self.guard.stored_result(answer) == self.result_of(key)
+            return
+        assert self.result_of(key) is None
+        assert not self.owners_of(key)
+        self.calls[worker] = Call(key, ticket, self.now + CLAIM_S, None)
+
+    @rule(worker=WORKERS)
+    def run(self, worker: str) -> None:
+        if worker in self.calls and self.calls[worker].effect is None:
+            self.effects += 1
+            self.calls[worker] = self.calls[worker]._replace(effect=self.effects)
+
+    @rule(worker=WORKERS)
+    def finish(self, worker: str) -> None:
+        call = self.calls.get(worker)
+        if call is None or call.effect is None:
+            return
+        del self.calls[worker]
+        try:
+            anyio.run(self.guard.finish, call.ticket, call.effect)
+        except ClaimLost:
+            assert call.expires <= self.now
+            return
+        assert self.result_of(call.key) is None
+        self.stored[call.key] = (call.effect, self.now + KEEP_S)
+
+    @rule(worker=WORKERS)
+    def fail(self, worker: str) -> None:
+        if worker in self.calls:
+            anyio.run(self.guard.abandon, self.calls.pop(worker).ticket, ValueError())
+
+    @rule(worker=WORKERS)
+    def crash(self, worker: str) -> None:
+        call = self.calls.pop(worker, None)
+        if call is not None:
+            self.crashed_until[call.key] = max(call.expires, self.crashed_until.get(call.key, 0))
+
+    @rule(seconds=st.sampled_from([10.0, 30.0, CLAIM_S, KEEP_S]))
+    def wait(self, seconds: float) -> None:
+        self.made.advance(seconds)
+        self.now += seconds
+
+    @rule()
+    def purge(self) -> None:
+        anyio.run(self.made.store.purge)
+
+
+@pytest.mark.lengthy
+@pytest.mark.parametrize("kind", KINDS)
+def test_results_never_contradict(kind: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        number = 0
+
+        def machine() -> RuleBasedStateMachine:
+            nonlocal number
+            number += 1
+            place = Path(folder, str(number))
+            place.mkdir()
+            return _Opened(harness(kind, place))
+
+        run_state_machine_as_test(machine, settings=settings(max_examples=40, stateful_step_count=30))
+
+
+@pytest.mark.lengthy
+@pytest.mark.redis
+def test_results_never_contradict_in_redis(redis_url: str) -> None:
+    run_state_machine_as_test(
+        lambda: _Opened(redis_harness(redis_url)),
+        settings=settings(max_examples=40, stateful_step_count=30),
+    )
+
+
+class _Opened(Workers):
+    """Closes its store at the end."""
+
+    def __init__(self, opening: AbstractContextManager[Harness]) -> None:
+        self.opening = opening
+        super().__init__(opening.__enter__())
+
+    def teardown(self) -> None:
+        self.opening.__exit__(None, None, None)
