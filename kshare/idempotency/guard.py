@@ -26,7 +26,7 @@ FIRST_LOOK_S, LONGEST_LOOK_S = 0.05, 1.0
 CLAIMS_PER_PURGE = 1000
 
 
-def to_json(result: Any) -> bytes:
+def result_as_json(result: Any) -> bytes:
     return json.dumps(result).encode()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from kshare.errors import StoreFailed
 from kshare.idempotency.answers import CLAIMED, ClaimAnswer, ClaimState
-from kshare.idempotency.connections import Connections, DBConnection
+from kshare.idempotency.connections import DBPool, DBConnection
 from kshare.idempotency.paramstyles import check_paramstyle, render
 from kshare.idempotency.threads import in_store_thread
 
@@ -61,7 +61,7 @@ class SQLStore:
         check_paramstyle(paramstyle)
         self._paramstyle = paramstyle
         self._clock = clock
-        self._connections = Connections(connect, self._connections_limit)
+        self._connections = DBPool(connect, self._connections_limit)
 
     async def claim(self, key: str, owner: str, seconds: float) -> ClaimAnswer:
         return await in_store_thread(self._attempt, _claim, key, owner, seconds)

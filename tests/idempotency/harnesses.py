@@ -66,8 +66,10 @@ def redis_harness(url: str) -> Iterator[Harness]:
     client.flushall()
 
     def advance(seconds: float) -> None:
-        for key in client.keys():
-            client.pexpire(key, int(client.pttl(key) - seconds * 1000))  # deletes the key if that is in the past
+        for key in client.scan_iter():
+            client.pexpire(
+                key, int(client.pttl(key) - seconds * 1000)
+            )  # deletes the key if that is in the past
 
     store = RedisStore(url)
     yield Harness(store, advance)

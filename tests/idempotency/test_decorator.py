@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -132,7 +132,9 @@ async def test_a_call_in_progress_excludes_a_second(every_store: Harness) -> Non
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(charge, record())
         await is_running.wait()
-        with pytest.raises(InProgress, match=r"charge: another call with the same key is in progress") as caught:
+        with pytest.raises(
+            InProgress, match=r"charge: another call with the same key is in progress"
+        ) as caught:
             await charge(record())
         assert 0 < caught.value.retry_after <= 60
         may_end.set()
@@ -252,7 +254,9 @@ async def test_a_result_that_cant_be_serialized_isnt_done() -> None:
         return effects[-1]
 
     for _ in range(2):
-        with pytest.raises(StoreFailed, match=r"charge: its result, of type object, can't be serialized \(TypeError\)"):
+        with pytest.raises(
+            StoreFailed, match=r"charge: its result, of type object, can't be serialized \(TypeError\)"
+        ):
             await charge(record())
     assert len(effects) == 2
 
@@ -278,7 +282,9 @@ async def test_a_stored_result_that_cant_be_read_is_an_error() -> None:
         return charge
 
     await make(json.loads)(record())
-    with pytest.raises(StoreFailed, match=r"charge: the stored result .* can't be read \(ZeroDivisionError\)"):
+    with pytest.raises(
+        StoreFailed, match=r"charge: the stored result .* can't be read \(ZeroDivisionError\)"
+    ):
         await make(lambda data: 1 // 0)(record())
     assert effects == [1]
 
@@ -370,7 +376,7 @@ async def test_a_call_without_coordinates_is_refused_before_it_runs() -> None:
 
 
 class Pause:
-    def __await__(self) -> Iterator[None]:
+    def __await__(self) -> Generator[None, None, None]:
         yield
 
 

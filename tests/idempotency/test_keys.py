@@ -34,7 +34,7 @@ def test_keys_fit_into_any_database() -> None:
 
 @pytest.mark.parametrize(("wrong", "named"), [(None, "NoneType"), (7, "int"), ("", "empty"), (b"", "empty")])
 def test_other_identities_are_refused(wrong: object, named: str) -> None:
-    with pytest.raises(ConfigError, match=f"f: key= must return a string or bytes.*{named}"):
+    with pytest.raises(ConfigError, match=rf"f: key= must return a string or bytes.*{named}"):
         store_key("f", wrong)
 
 
@@ -44,5 +44,7 @@ def test_the_first_argument_with_coordinates_counts() -> None:
 
 
 def test_missing_coordinates_are_explained() -> None:
-    with pytest.raises(ConfigError, match="f: no argument has a topic, a partition and an offset.*Pass key="):
+    with pytest.raises(
+        ConfigError, match=r"f: no argument has a topic, a partition and an offset.*Pass key="
+    ):
         coordinates("f", [b"payload"])

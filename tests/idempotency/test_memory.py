@@ -39,7 +39,7 @@ async def test_expired_entries_make_room() -> None:
 async def test_claims_beyond_the_limit_are_refused() -> None:
     store = MemoryStore(1)
     await store.claim("a", "anne", 60)
-    with pytest.raises(StoreFailed, match="all 1 entries are calls in progress.*Raise max_entries"):
+    with pytest.raises(StoreFailed, match=r"all 1 entries are calls in progress.*Raise max_entries"):
         await store.claim("b", "anne", 60)
 
 

@@ -27,5 +27,5 @@ def test_statements_without_parameters_stay_the_same() -> None:
 
 
 def test_unknown_styles_are_refused() -> None:
-    with pytest.raises(ConfigError, match="paramstyle='dollar'.*qmark, numeric, named, format, pyformat"):
+    with pytest.raises(ConfigError, match=r"paramstyle='dollar'.*qmark, numeric, named, format, pyformat"):
         render("SELECT 1", [], "dollar")
