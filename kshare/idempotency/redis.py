@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from redis import Redis, RedisError
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from kshare.errors import StoreFailed
 from kshare.idempotency.answers import CLAIMED, ClaimAnswer, ClaimState
@@ -18,6 +20,8 @@ from kshare.idempotency.threads import in_store_thread
 __all__ = ["RedisStore"]
 
 _DEADLINE_S = 5.0
+_RETRIES = 1
+"""Connections may have been closed while they weren't used."""
 
 # A value is "P" and the owner while a call is in progress; afterwards it is "D", the owner and the result. A script
 # that is sent twice, because the answer to the first got lost, changes nothing.
@@ -53,7 +57,12 @@ class RedisStore:
 
     def __init__(self, url: str, *, prefix: str = "kshare:idempotency:") -> None:
         self._prefix = prefix
-        self._client = Redis.from_url(url, socket_timeout=_DEADLINE_S, socket_connect_timeout=_DEADLINE_S)
+        self._client = Redis.from_url(
+            url,
+            socket_timeout=_DEADLINE_S,
+            socket_connect_timeout=_DEADLINE_S,
+            retry=Retry(NoBackoff(), _RETRIES),
+        )
         self._claim = self._client.register_script(_CLAIM)
         self._finish = self._client.register_script(_FINISH)
         self._abandon = self._client.register_script(_ABANDON)

@@ -13,7 +13,7 @@ from typing import Any
 
 from kshare.errors import StoreFailed
 from kshare.idempotency.answers import CLAIMED, ClaimAnswer, ClaimState
-from kshare.idempotency.connections import DBPool, DBConnection
+from kshare.idempotency.connections import DBConnection, DBPool
 from kshare.idempotency.paramstyles import check_paramstyle, render
 from kshare.idempotency.threads import in_store_thread
 

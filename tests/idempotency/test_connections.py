@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from kshare.errors import StoreFailed
-from kshare.idempotency.connections import DBPool, DBConnection
+from kshare.idempotency.connections import DBConnection, DBPool
 
 
 class FakeConnection:
