@@ -12,7 +12,7 @@ import anyio
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
 from kshare.errors import ClaimLost, InProgress
 from kshare.idempotency import ClaimState
@@ -20,16 +20,16 @@ from kshare.idempotency.guard import Guard, Ticket
 from tests.idempotency.harnesses import KINDS, Harness, harness, redis_harness
 
 CLAIM_S, KEEP_S = 60.0, 1000.0
-WORKERS = st.sampled_from(["anne", "bert"])
-KEYS = st.sampled_from(["order 1", "order 2"])
+WORKERS = ("anne", "bert")
+KEYS = st.sampled_from(["order 1", "order 1", "order 1", "order 2"])
 
 
 class Call(NamedTuple):
     key: str
     ticket: Ticket
     expires: float
-    effect: int | None
-    """What the function has done and returns, once it has run."""
+    effect: int
+    """What the function has done, and returns."""
 
 
 class Workers(RuleBasedStateMachine):
@@ -64,10 +64,10 @@ class Workers(RuleBasedStateMachine):
         """The workers with a claim that hasn't expired."""
         return [worker for worker, call in self.calls.items() if call.key == key and call.expires > self.now]
 
-    @rule(worker=WORKERS, key=KEYS)
-    def begin(self, worker: str, key: str) -> None:
-        if worker in self.calls:
-            return
+    @precondition(lambda self: len(self.calls) < len(WORKERS))
+    @rule(data=st.data(), key=KEYS)
+    def begin(self, data: st.DataObject, key: str) -> None:
+        worker = data.draw(st.sampled_from([name for name in WORKERS if name not in self.calls]))
         ticket = self.guard.ticket((key,), {})
         try:
             answer = anyio.run(self.guard.claim, ticket)
@@ -80,40 +80,36 @@ class Workers(RuleBasedStateMachine):
             return
         assert self.result_of(key) is None
         assert not self.owners_of(key)
-        self.calls[worker] = Call(key, ticket, self.now + CLAIM_S, None)
+        self.effects += 1
+        self.calls[worker] = Call(key, ticket, self.now + CLAIM_S, self.effects)
 
-    @rule(worker=WORKERS)
-    def run(self, worker: str) -> None:
-        if worker in self.calls and self.calls[worker].effect is None:
-            self.effects += 1
-            self.calls[worker] = self.calls[worker]._replace(effect=self.effects)
-
-    @rule(worker=WORKERS)
-    def finish(self, worker: str) -> None:
-        call = self.calls.get(worker)
-        if call is None or call.effect is None:
-            return
-        del self.calls[worker]
+    @precondition(lambda self: self.calls)
+    @rule(data=st.data())
+    def finish(self, data: st.DataObject) -> None:
+        call = self.pop(data)
         try:
             anyio.run(self.guard.finish, call.ticket, call.effect)
         except ClaimLost:
             assert call.expires <= self.now
             return
         assert self.result_of(call.key) is None
+        assert not self.owners_of(call.key)
         self.stored[call.key] = (call.effect, self.now + KEEP_S)
 
-    @rule(worker=WORKERS)
-    def fail(self, worker: str) -> None:
-        if worker in self.calls:
-            anyio.run(self.guard.abandon, self.calls.pop(worker).ticket, ValueError())
-
-    @rule(worker=WORKERS)
-    def crash(self, worker: str) -> None:
-        call = self.calls.pop(worker, None)
-        if call is not None:
+    @precondition(lambda self: self.calls)
+    @rule(data=st.data(), has_crashed=st.booleans())
+    def fail(self, data: st.DataObject, has_crashed: bool) -> None:
+        call = self.pop(data)
+        if has_crashed:
             self.crashed_until[call.key] = max(call.expires, self.crashed_until.get(call.key, 0))
+        else:
+            anyio.run(self.guard.abandon, call.ticket, ValueError())
 
-    @rule(seconds=st.sampled_from([10.0, 30.0, CLAIM_S, KEEP_S]))
+    def pop(self, data: st.DataObject) -> Call:
+        """A call that ends."""
+        return self.calls.pop(data.draw(st.sampled_from(sorted(self.calls))))
+
+    @rule(seconds=st.sampled_from([10.0, CLAIM_S, CLAIM_S, KEEP_S]))
     def wait(self, seconds: float) -> None:
         self.made.advance(seconds)
         self.now += seconds
@@ -126,7 +122,7 @@ class Workers(RuleBasedStateMachine):
 def _run(machine: Callable[[], Workers]) -> None:
     # Hypothesis calls this to make a machine, so a function will do.
     run_state_machine_as_test(
-        cast("type[Workers]", machine), settings=settings(max_examples=40, stateful_step_count=30)
+        cast("type[Workers]", machine), settings=settings(max_examples=100, stateful_step_count=40)
     )
 
 
