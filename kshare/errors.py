@@ -16,11 +16,13 @@ __all__ = [
     "ConsumerClosed",
     "CorruptBatchError",
     "DecodeError",
+    "DeliveryFailed",
     "DeserializationFailed",
     "EncodeError",
     "FrameTooLarge",
     "KshareError",
     "NotAuthorized",
+    "ProducerFenced",
     "RequestTimedOut",
     "UnreadableAnswer",
     "Unsupported",
@@ -166,3 +168,22 @@ class DeserializationFailed(KshareError):
         """The ShareRecord, with its key and value as bytes."""
         self.part = part
         """The part that couldn't be deserialized: `key` or `value`."""
+
+
+class DeliveryFailed(KshareError):
+    """A record wasn't confirmed. `is_open` says whether it may have been written all the same."""
+
+    def __init__(self, topic: str, partition: int, reason: str, *, is_open: bool) -> None:
+        outcome = (
+            "may have been written, and is not sent again: check the topic before you send it again"
+            if is_open
+            else "was not written"
+        )
+        super().__init__(f"{topic}[{partition}]: the record {outcome} ({reason})")
+        self.topic = topic
+        self.partition = partition
+        self.is_open = is_open
+
+
+class ProducerFenced(BrokerError):
+    """A newer producer has the same transactional id. This one can't write any more: close it."""
