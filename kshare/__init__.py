@@ -1,8 +1,8 @@
 """A Python client for Kafka share groups (KIP-932): durable queues with individually acknowledged records.
 
 ShareConsumer consumes, Producer writes and AdminClient manages share groups. docs/api.md lists all public names; other
-public modules are `kshare.sync` (for blocking code), `kshare.testing`, `kshare.spark`, `kshare.engine.events` and `kshare.metrics`.
-Names are loaded when they are first used, so that programs that need only the codecs start fast.
+public modules are `kshare.sync` (for blocking code), `kshare.testing`, `kshare.spark`, `kshare.engine.events` and
+`kshare.metrics`. Names are loaded when they are first used, so that programs that need only the codecs start fast.
 """
 
 from __future__ import annotations

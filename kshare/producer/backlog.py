@@ -274,29 +274,40 @@ class Backlog:
             self.give_up(batch, KshareError(f"not confirmed within {limit}: {batch.problem or 'not sent'}"))
         return bool(late)
 
+    def give_up(self, batch: PendingBatch, error: KshareError) -> None:
+        """In a transaction, everything else is given up with it, because nothing of it can be committed."""
+        if self.has(batch):
+            self._give_up(batch, error)
+        if self._settings.is_transactional:
+            self.give_up_idle(KshareError(f"the transaction failed: {error}"))
+
     def give_up_topic(self, topic: str, error: KshareError) -> None:
         """Give up everything for a topic, except what is under way."""
-        for (name, _), queue in list(self._waiting.items()):
-            if name == topic and not queue.batches[0].is_under_way:
-                for batch in list(queue.batches):
-                    self.give_up(batch, error)
+        for batch in self._idle():
+            if batch.topic == topic:
+                self.give_up(batch, error)
+
+    def give_up_idle(self, error: KshareError) -> None:
+        """Give up everything, except what is under way."""
+        for batch in self._idle():
+            self._give_up(batch, error)
 
     def give_up_all(self, error: KshareError) -> None:
         """Nothing is sent any more. What is under way may have been written."""
         for queue in list(self._waiting.values()):
             for batch in list(queue.batches):
                 batch.may_be_written |= batch.is_under_way
-                self.give_up(batch, error)
+                self._give_up(batch, error)
 
-    def give_up_unsent(self, error: KshareError) -> None:
-        """Give up all batches of which nothing was sent."""
-        for queue in list(self._waiting.values()):
-            for batch in [one for one in queue.batches if one.payload is None]:
-                self.give_up(batch, error)
+    def _idle(self) -> list[PendingBatch]:
+        queues = self._waiting.values()
+        return [batch for queue in queues for batch in queue.batches if not batch.is_under_way]
 
-    def give_up(self, batch: PendingBatch, error: KshareError) -> None:
+    def _give_up(self, batch: PendingBatch, error: KshareError) -> None:
         queue = self._remove(batch)
-        if batch.may_be_written:
+        if (
+            batch.may_be_written and not self._settings.is_transactional
+        ):  # the coordinator gives those an epoch
             queue.begin_epoch()
             if queue.epoch > _LAST_EPOCH:
                 self.identity = None

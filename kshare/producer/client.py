@@ -8,13 +8,17 @@ The work is done by `RecordWriter`; this adds the connections and the options.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from time import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
+import anyio
+
 from kshare.admin.routing import Router
+from kshare.client.background import Background
 from kshare.errors import ConfigError, KshareError
 from kshare.net.pool import Pool
 from kshare.producer.config import producer_settings
@@ -24,6 +28,8 @@ from kshare.producer.writer import RecordWriter
 if TYPE_CHECKING:
     from kshare.producer.options import ProducerOptions
 
+log = logging.getLogger("kshare.producer")
+
 
 class Producer:
     """Writes records: use it with `async with`. Kafka's own option names are understood too."""
@@ -32,37 +38,55 @@ class Producer:
         self, bootstrap_servers: str | Iterable[str] | None = None, **options: Unpack[ProducerOptions]
     ) -> None:
         self._net, self._settings = producer_settings(bootstrap_servers, options)
-        self._pool: Pool | None = None
         self._writer: RecordWriter | None = None
+        """While it is open."""
+        self._background: Background | None = None
 
     async def __aenter__(self) -> Self:
         """Connect to a broker and get a producer id, or raise. Fences older producers with our transactional id."""
-        if self._pool is not None:
+        if self._background is not None:
             raise KshareError("the producer is open already: create one for each `async with`")
-        pool = await Pool(self._net).__aenter__()
+        self._background = Background(self._run, self._on_end, "producer")
         try:
-            await pool.bootstrap()
-            router = Router(pool, self._net.request_timeout)
-            self._writer = await RecordWriter(router, self._settings).__aenter__()
-        except BaseException as error:
-            await pool.__aexit__(type(error), error, error.__traceback__)
+            await self._background.start()
+        except BaseException:
+            self._background = None
             raise
-        self._pool = pool
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        """Write what is left, within `close_timeout`. Raises the error of a record that wasn't written."""
-        pool, self._pool, writer, self._writer = self._pool, None, self._writer, None
-        assert pool is not None, "entered before"
-        assert writer is not None, "entered before"
+    ) -> None:
+        """Close it. An error that ended the block is more important than that a record wasn't written."""
         try:
-            await writer.__aexit__(kind, error, trace)
-        except BaseException as problem:
-            await pool.__aexit__(type(problem), problem, problem.__traceback__)
-            raise
-        return await pool.__aexit__(kind, error, trace)
+            await self.close()
+        except KshareError as problem:
+            if error is None:
+                raise
+            log.warning("a producer was closed, and not all records were written: %s", problem)
+
+    async def close(self) -> None:
+        """Write what is left, within `close_timeout`, even if cancelled.
+
+        Raises the error of a record that wasn't written, unless its result was awaited. Called at the end of
+        `async with`.
+        """
+        background, self._background = self._background, None
+        if background is not None:
+            background.stop()
+            await background.join()
+
+    async def _run(self, on_started: Callable[[], None], stopping: anyio.Event) -> None:
+        async with Pool(self._net) as pool:
+            await pool.bootstrap()
+            async with RecordWriter(Router(pool, self._net.request_timeout), self._settings) as writer:
+                self._writer = writer
+                on_started()
+                await stopping.wait()
+                self._writer = None
+
+    def _on_end(self) -> None:
+        self._writer = None
 
     async def send(
         self,

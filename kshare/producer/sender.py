@@ -173,6 +173,7 @@ class BatchSender:
             verdict = Verdict.RETRY_OPEN
             answer = await self._ask(connection, self._request(batches, payloads, limit), deadline)
         except ProducerFenced as error:
+            self._settle(batches, Verdict.REFUSED, error)
             self.stop(error)
         except (ConnectionLost, RequestTimedOut, UnreadableAnswer) as error:
             self._forget_leaders(batches)
@@ -211,8 +212,8 @@ class BatchSender:
         for batch in batches:
             row = results.get((batch.topic, batch.partition))
             if row is None:
-                error = KshareError("the broker's response doesn't mention the partition")
-                self._settle([batch], Verdict.RETRY_OPEN, error)
+                problem = KshareError("the broker's response doesn't mention the partition")
+                self._settle([batch], Verdict.RETRY_OPEN, problem)
             else:
                 self._on_result(batch, row)
 
@@ -223,7 +224,9 @@ class BatchSender:
         if verdict is Verdict.WRITTEN:
             self.backlog.confirm(batch, row.base_offset, row.log_append_time_ms)
         elif verdict is Verdict.FENCED:
-            self.stop(self.link.fenced(row.error_code))
+            error = self.link.fenced(row.error_code)
+            self._settle([batch], Verdict.REFUSED, error)
+            self.stop(error)
         else:
             if verdict in (Verdict.RETRY, Verdict.RETRY_OPEN):
                 self._forget_leaders([batch])

@@ -58,14 +58,16 @@ class RecordWriter:
     ) -> None:
         tasks, self._tasks = self._tasks, None
         assert tasks is not None, "entered before"
-        with anyio.move_on_after(self._settings.close_timeout, shield=True):
-            await self._drain()
+        is_cancelled = not (error is None or isinstance(error, Exception))  # and so are our tasks
+        if not is_cancelled:
+            with anyio.move_on_after(self._settings.close_timeout):
+                await self._drain()
         tasks.cancel_scope.cancel()
         self._sender.stop(KshareError("the producer was closed"))
-        if error is None or isinstance(error, Exception):
-            await tasks.__aexit__(None, None, None)  # so that the error propagates as it is, not in a group
-        else:
+        if is_cancelled:
             await tasks.__aexit__(kind, error, trace)
+        else:
+            await tasks.__aexit__(None, None, None)  # so that the error propagates as it is, not in a group
         unseen = self._backlog.take_unseen()
         if unseen is not None:
             if error is None:
@@ -90,6 +92,8 @@ class RecordWriter:
                 f"raise buffer_bytes ({self._settings.buffer_bytes:,})"
             )
         self._require_open()
+        if self._is_in_transaction and self._backlog.failed is not None:
+            self._backlog.failed.result()
         topics = self._sender.topics
         found = topics.known(topic) or await topics.find(topic)
         number = self._choose(found, topic, record, partition)
@@ -179,21 +183,21 @@ class RecordWriter:
     async def _abort(self) -> None:
         """The error that ended the transaction is more important than one of these requests, which is only logged."""
         link, reason = self._sender.link, KshareError("the transaction was aborted")
-        link.needs_identity |= self._backlog.failed is not None
-        self._backlog.give_up_unsent(reason)
+        link.needs_identity = True  # so that requests that are late don't get into the next transaction
+        self._backlog.give_up_idle(reason)
         with anyio.move_on_after(self._settings.close_timeout):
             await self._drain()
-        if self._backlog.oldest_number is not None:
-            link.needs_identity = True
-            self._backlog.give_up_all(reason)
+        self._backlog.give_up_all(reason)
         self._backlog.forget_failures()
         if self._sender.fatal is not None:
             return
         try:
-            await link.end(commits=False)
-        except KshareError as error:
-            link.needs_identity = True
-            log.warning("a transaction couldn't be aborted; the broker does that later: %s", error)
+            with anyio.fail_after(self._settings.close_timeout):
+                await link.end(commits=False)
+        except (KshareError, TimeoutError) as error:
+            log.warning(
+                "a transaction couldn't be aborted; the broker does that later: %s", error or "timeout"
+            )
             if isinstance(error, ProducerFenced):
                 self._sender.stop(error)
 
