@@ -23,7 +23,7 @@ from itertools import count
 
 from kshare.errors import BrokerError, DeliveryFailed, KshareError
 from kshare.producer.records import NewRecord, PendingSend, Produced
-from kshare.producer.verdicts import Verdict
+from kshare.producer.verdicts import BatchVerdict
 from kshare.protocol.compression import Compression
 from kshare.protocol.record_builder import BatchBuilder
 
@@ -237,18 +237,18 @@ class Backlog:
             timestamp = append_time if append_time >= 0 else send.record.timestamp
             send.succeed(Produced(batch.topic, batch.partition, offset, timestamp))
 
-    def settle(self, batch: PendingBatch, verdict: Verdict, error: KshareError, now: float) -> None:
+    def settle(self, batch: PendingBatch, verdict: BatchVerdict, error: KshareError, now: float) -> None:
         """An attempt has failed."""
-        if verdict in (Verdict.RETRY_OPEN, Verdict.REFUSED_OPEN):
+        if verdict in (BatchVerdict.RETRY_OPEN, BatchVerdict.REFUSED_OPEN):
             batch.may_be_written = True
         is_untouched = not batch.may_be_written and not self._settings.is_transactional
-        if verdict in (Verdict.RETRY, Verdict.RETRY_OPEN):
+        if verdict in (BatchVerdict.RETRY, BatchVerdict.RETRY_OPEN):
             self.postpone(batch, now, str(error))
-        elif verdict is Verdict.RENUMBER and is_untouched and self._may_renumber(batch):
+        elif verdict is BatchVerdict.RENUMBER and is_untouched and self._may_renumber(batch):
             self._waiting[batch.topic, batch.partition].begin_epoch()
             batch.payload = None
             self.postpone(batch, now, str(error))
-        elif verdict is Verdict.SPLIT and not batch.may_be_written and len(batch.sends) > 1:
+        elif verdict is BatchVerdict.SPLIT and not batch.may_be_written and len(batch.sends) > 1:
             self._split(batch)
         else:
             self.give_up(batch, error)

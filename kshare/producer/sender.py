@@ -29,7 +29,7 @@ from kshare.producer.backlog import Backlog, BacklogSettings, PendingBatch, copy
 from kshare.producer.settings import WriterSettings
 from kshare.producer.topics import WrittenTopics
 from kshare.producer.transactions import TransactionLink
-from kshare.producer.verdicts import Verdict, verdict_on
+from kshare.producer.verdicts import BatchVerdict, verdict_on
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ProduceRequest, ProduceResponse
 from kshare.protocol.messages.produce_request import PartitionProduceData, TopicProduceData
@@ -165,22 +165,22 @@ class BatchSender:
         self, node: int, batches: list[PendingBatch], payloads: list[bytes], limit: float
     ) -> None:
         deadline = anyio.current_time() + limit
-        verdict = Verdict.RETRY
+        verdict = BatchVerdict.RETRY
         try:
             if self.link.name is not None:
                 await self.link.add((batch.topic, batch.partition) for batch in batches)
             connection = await self._router.pool.connection(node, purpose=_PURPOSE, timeout=limit)
-            verdict = Verdict.RETRY_OPEN
+            verdict = BatchVerdict.RETRY_OPEN
             answer = await self._ask(connection, self._request(batches, payloads, limit), deadline)
         except ProducerFenced as error:
-            self._settle(batches, Verdict.REFUSED, error)
+            self._settle(batches, BatchVerdict.REFUSED, error)
             self.stop(error)
         except (ConnectionLost, RequestTimedOut, UnreadableAnswer) as error:
             self._forget_leaders(batches)
             self._settle(batches, verdict, error)
         except KshareError as error:
-            is_open = verdict is Verdict.RETRY_OPEN
-            self._settle(batches, Verdict.REFUSED_OPEN if is_open else Verdict.REFUSED, error)
+            is_open = verdict is BatchVerdict.RETRY_OPEN
+            self._settle(batches, BatchVerdict.REFUSED_OPEN if is_open else BatchVerdict.REFUSED, error)
         else:
             self._on_answer(batches, answer)
         self._advance()
@@ -213,7 +213,7 @@ class BatchSender:
             row = results.get((batch.topic, batch.partition))
             if row is None:
                 problem = KshareError("the broker's response doesn't mention the partition")
-                self._settle([batch], Verdict.RETRY_OPEN, problem)
+                self._settle([batch], BatchVerdict.RETRY_OPEN, problem)
             else:
                 self._on_result(batch, row)
 
@@ -221,18 +221,18 @@ class BatchSender:
         if not self.backlog.has(batch):
             return  # given up meanwhile
         verdict = verdict_on(row.error_code, is_transactional=self.link.name is not None)
-        if verdict is Verdict.WRITTEN:
+        if verdict is BatchVerdict.WRITTEN:
             self.backlog.confirm(batch, row.base_offset, row.log_append_time_ms)
-        elif verdict is Verdict.FENCED:
+        elif verdict is BatchVerdict.FENCED:
             error = self.link.fenced(row.error_code)
-            self._settle([batch], Verdict.REFUSED, error)
+            self._settle([batch], BatchVerdict.REFUSED, error)
             self.stop(error)
         else:
-            if verdict in (Verdict.RETRY, Verdict.RETRY_OPEN):
+            if verdict in (BatchVerdict.RETRY, BatchVerdict.RETRY_OPEN):
                 self._forget_leaders([batch])
             self._settle([batch], verdict, self._error(batch, row))
 
-    def _settle(self, batches: Iterable[PendingBatch], verdict: Verdict, error: KshareError) -> None:
+    def _settle(self, batches: Iterable[PendingBatch], verdict: BatchVerdict, error: KshareError) -> None:
         now = anyio.current_time()
         for batch in batches:
             if self.backlog.has(batch):

@@ -10,7 +10,7 @@ from enum import Enum, auto
 from kshare.protocol.error_codes import RETRIABLE, ErrorCode
 
 
-class Verdict(Enum):
+class BatchVerdict(Enum):
     WRITTEN = auto()
     RETRY = auto()
     """Not written; it may be sent again."""
@@ -43,21 +43,21 @@ _FENCED = {
 _TOO_LARGE = {ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE}
 
 
-def verdict_on(code: int, *, is_transactional: bool) -> Verdict:
+def verdict_on(code: int, *, is_transactional: bool) -> BatchVerdict:
     """The meaning of the error code of a partition in a ProduceResponse."""
     if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-        return Verdict.WRITTEN
+        return BatchVerdict.WRITTEN
     if code in _MAY_BE_WRITTEN:
-        return Verdict.RETRY_OPEN
+        return BatchVerdict.RETRY_OPEN
     if code in RETRIABLE:
-        return Verdict.RETRY
+        return BatchVerdict.RETRY
     if code in _FENCED and is_transactional:
-        return Verdict.FENCED
+        return BatchVerdict.FENCED
     if code in _UNNUMBERED or code in _FENCED:
-        return Verdict.RENUMBER
+        return BatchVerdict.RENUMBER
     if code in _TOO_LARGE:
-        return Verdict.SPLIT
-    return Verdict.REFUSED_OPEN if code == ErrorCode.UNKNOWN_SERVER_ERROR else Verdict.REFUSED
+        return BatchVerdict.SPLIT
+    return BatchVerdict.REFUSED_OPEN if code == ErrorCode.UNKNOWN_SERVER_ERROR else BatchVerdict.REFUSED
 
 
 def is_fencing(code: int) -> bool:

@@ -68,7 +68,7 @@ class Producer:
         try:
             self._run(self._producer.__aenter__)
         except BaseException:
-            self._close()
+            self.close()
             raise
         return self
 
@@ -77,7 +77,7 @@ class Producer:
     ) -> None:
         """Write what is left, within `close_timeout`. Raises the error of a record that wasn't written."""
         try:
-            self._close()
+            self.close()
         except KshareError as problem:
             if error is None:
                 raise
@@ -136,9 +136,8 @@ class Producer:
         else:
             self._run(lambda: _awaited(lambda: transaction.__aexit__(None, None, None)))
 
-    # --- the event loop
-
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Write what is left, within `close_timeout`. Called at the end of `with`."""
         loop = self._loop
         if loop is None or loop.is_foreign:
             return
@@ -150,6 +149,8 @@ class Producer:
             finally:
                 loop.close()
                 self._loop = None
+
+    # --- the event loop
 
     def _run(self, function: Callable[[], Coroutine[Any, Any, ReturnT]]) -> ReturnT:
         loop = self._loop

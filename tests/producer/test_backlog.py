@@ -7,7 +7,7 @@ import pytest
 from kshare.errors import BrokerError, DeliveryFailed, KshareError
 from kshare.producer.backlog import Backlog, BacklogSettings, PendingBatch, ProducerIdentity
 from kshare.producer.records import NewRecord, PendingSend, Produced
-from kshare.producer.verdicts import Verdict
+from kshare.producer.verdicts import BatchVerdict
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.records import Batch, read_batches
 
@@ -84,7 +84,7 @@ def test_retried_batch_is_the_same_and_comes_after_a_pause() -> None:
     made = backlog()
     add(made, b"a")
     batch, sent = take(made)
-    made.settle(batch, Verdict.RETRY_OPEN, LOST, 10.0)
+    made.settle(batch, BatchVerdict.RETRY_OPEN, LOST, 10.0)
     add(made, b"b")  # doesn't join what may have been written
     assert made.ready(10.0) == []
     again, resent = take(made, 12.0)
@@ -92,9 +92,9 @@ def test_retried_batch_is_the_same_and_comes_after_a_pause() -> None:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "following"), [(Verdict.REFUSED, (7, 0, 0)), (Verdict.REFUSED_OPEN, (7, 1, 0))]
+    ("verdict", "following"), [(BatchVerdict.REFUSED, (7, 0, 0)), (BatchVerdict.REFUSED_OPEN, (7, 1, 0))]
 )
-def test_number_after_a_batch_was_given_up(verdict: Verdict, following: tuple[int, int, int]) -> None:
+def test_number_after_a_batch_was_given_up(verdict: BatchVerdict, following: tuple[int, int, int]) -> None:
     made = backlog(batch_bytes=60)
     add(made, b"a" * 30, b"b" * 30)
     batch, _ = take(made)
@@ -105,7 +105,7 @@ def test_number_after_a_batch_was_given_up(verdict: Verdict, following: tuple[in
 def test_refusal_is_raised_as_it_is_and_again_for_each_record() -> None:
     made = backlog()
     one, two = add(made, b"a", b"b")
-    made.settle(take(made)[0], Verdict.REFUSED, REFUSED, 10.0)
+    made.settle(take(made)[0], BatchVerdict.REFUSED, REFUSED, 10.0)
     caught = []
     for send in (one, two):
         with pytest.raises(BrokerError, match=r"writing to t\[0\]: INVALID_RECORD") as raised:
@@ -119,16 +119,18 @@ def test_refusal_after_a_lost_response_is_open() -> None:
     made = backlog()
     (send,) = add(made, b"a")
     batch, _ = take(made)
-    made.settle(batch, Verdict.RETRY_OPEN, LOST, 10.0)
+    made.settle(batch, BatchVerdict.RETRY_OPEN, LOST, 10.0)
     take(made, 20.0)
-    made.settle(batch, Verdict.REFUSED, REFUSED, 20.0)
+    made.settle(batch, BatchVerdict.REFUSED, REFUSED, 20.0)
     with pytest.raises(DeliveryFailed, match=r"t\[0\]: the record may have been written") as raised:
         send.result()
     assert (raised.value.topic, raised.value.partition, raised.value.is_open) == ("t", 0, True)
 
 
-@pytest.mark.parametrize(("verdict", "is_open"), [(Verdict.RETRY, False), (Verdict.RETRY_OPEN, True)])
-def test_expired_batch_says_whether_it_may_be_written(verdict: Verdict, is_open: bool) -> None:
+@pytest.mark.parametrize(
+    ("verdict", "is_open"), [(BatchVerdict.RETRY, False), (BatchVerdict.RETRY_OPEN, True)]
+)
+def test_expired_batch_says_whether_it_may_be_written(verdict: BatchVerdict, is_open: bool) -> None:
     made = backlog()
     (send,) = add(made, b"a")
     batch, _ = take(made)
@@ -153,7 +155,7 @@ def test_batch_with_unexpected_number_gets_the_next_epoch() -> None:
     made = backlog()
     add(made, b"a")
     batch, _ = take(made)
-    made.settle(batch, Verdict.RENUMBER, REFUSED, 10.0)
+    made.settle(batch, BatchVerdict.RENUMBER, REFUSED, 10.0)
     assert stamp(take(made, 20.0)[1]) == (7, 1, 0)
 
 
@@ -161,9 +163,9 @@ def test_batch_with_unexpected_number_that_may_be_written_is_given_up() -> None:
     made = backlog()
     (send,) = add(made, b"a")
     batch, _ = take(made)
-    made.settle(batch, Verdict.RETRY_OPEN, LOST, 10.0)
+    made.settle(batch, BatchVerdict.RETRY_OPEN, LOST, 10.0)
     take(made, 20.0)
-    made.settle(batch, Verdict.RENUMBER, REFUSED, 20.0)
+    made.settle(batch, BatchVerdict.RENUMBER, REFUSED, 20.0)
     with pytest.raises(DeliveryFailed, match="may have been written"):
         send.result()
 
@@ -172,14 +174,14 @@ def test_large_batch_is_split_in_order_until_one_record_is_too_large() -> None:
     made = backlog()
     sends = add(made, b"a", b"b", b"c")
     add(made, b"d", now=9.0)
-    made.settle(take(made)[0], Verdict.SPLIT, REFUSED, 10.0)
+    made.settle(take(made)[0], BatchVerdict.SPLIT, REFUSED, 10.0)
     first, sent = take(made)
     assert ([record.value for record in sent], stamp(sent)) == ([b"a", b"b"], (7, 0, 0))
     made.confirm(first, 0, -1)
-    made.settle(take(made)[0], Verdict.SPLIT, REFUSED, 10.0)
+    made.settle(take(made)[0], BatchVerdict.SPLIT, REFUSED, 10.0)
     last, sent = take(made)
     assert ([record.value for record in sent], stamp(sent)) == ([b"c"], (7, 0, 2))
-    made.settle(last, Verdict.SPLIT, REFUSED, 10.0)
+    made.settle(last, BatchVerdict.SPLIT, REFUSED, 10.0)
     with pytest.raises(BrokerError):
         sends[2].result()
     assert [record.value for record in take(made)[1]] == [b"d"]
@@ -191,7 +193,7 @@ def test_failure_in_a_transaction_gives_everything_up() -> None:
     (two,) = add(made, b"b", partition=1)
     batch, other = made.ready(10)
     assert stamp(next(iter(read_batches(made.take(batch))))) == (7, 0, 0)
-    made.settle(batch, Verdict.REFUSED_OPEN, REFUSED, 10.0)
+    made.settle(batch, BatchVerdict.REFUSED_OPEN, REFUSED, 10.0)
     assert (one.is_done, two.is_done, made.has(other)) == (True, True, False)
     with pytest.raises(DeliveryFailed, match=r"t\[1\]: the record was not written \(the transaction failed"):
         two.result()
@@ -204,14 +206,14 @@ def test_used_up_epochs_need_another_producer_id() -> None:
     made = backlog()
     made.identity = ProducerIdentity(7, 2**15 - 1)
     add(made, b"a")
-    made.settle(take(made)[0], Verdict.REFUSED_OPEN, REFUSED, 10.0)
+    made.settle(take(made)[0], BatchVerdict.REFUSED_OPEN, REFUSED, 10.0)
     assert made.identity is None
 
 
 def test_unseen_failures_are_told_once() -> None:
     made = backlog()
     one, two = add(made, b"a", b"b")
-    made.settle(take(made)[0], Verdict.REFUSED, REFUSED, 10.0)
+    made.settle(take(made)[0], BatchVerdict.REFUSED, REFUSED, 10.0)
     with pytest.raises(BrokerError):
         one.result()
     assert made.take_unseen() is two

@@ -23,20 +23,23 @@ def broker(kshare_broker: Broker) -> Broker:
 
 
 def producer(broker: Broker, **options: Any) -> Producer:
-    chosen = {"transactional_id": "shop", "request_timeout": 2, "delivery_timeout": 5} | options
-    return Producer(broker.bootstrap, **chosen)
+    chosen: dict[str, Any] = {"transactional_id": "shop", "request_timeout": 2, "delivery_timeout": 5}
+    return Producer(broker.bootstrap, **(chosen | options))
 
 
 async def test_committed_and_aborted_transactions(broker: Broker) -> None:
+    async def abort() -> None:
+        async with opened.transaction():
+            await opened.send("orders", b"c", partition=0)
+            await opened.enqueue("orders", b"d", partition=0)
+            raise ZeroDivisionError
+
     async with producer(broker) as opened:
         async with opened.transaction():
             await opened.enqueue("orders", b"a", partition=0)
             await opened.send("orders", b"b", partition=1)
         with pytest.raises(ZeroDivisionError):
-            async with opened.transaction():
-                await opened.send("orders", b"c", partition=0)
-                await opened.enqueue("orders", b"d", partition=0)
-                raise ZeroDivisionError
+            await abort()
         async with opened.transaction():
             pass
         async with opened.transaction():
@@ -58,17 +61,20 @@ async def test_cancelled_transaction_is_aborted(broker: Broker) -> None:
 
 @pytest.mark.parametrize("is_caught", [True, False])
 async def test_record_that_was_not_written_aborts_the_transaction(broker: Broker, is_caught: bool) -> None:
+    async def fail() -> None:
+        async with opened.transaction():
+            await opened.send("orders", b"a", partition=1)
+            broker.faults.add(ProduceRequest, error=ErrorCode.INVALID_RECORD)
+            send = await opened.enqueue("orders", b"b", partition=0)
+            if is_caught:
+                with pytest.raises(BrokerError):
+                    await send
+                with pytest.raises(BrokerError):
+                    await opened.send("orders", b"c", partition=1)
+
     async with producer(broker) as opened:
         with pytest.raises(BrokerError, match=r"writing to orders\[0\]: INVALID_RECORD"):
-            async with opened.transaction():
-                await opened.send("orders", b"a", partition=1)
-                broker.faults.add(ProduceRequest, error=ErrorCode.INVALID_RECORD)
-                send = await opened.enqueue("orders", b"b", partition=0)
-                if is_caught:
-                    with pytest.raises(BrokerError):
-                        await send
-                    with pytest.raises(BrokerError):
-                        await opened.send("orders", b"c", partition=1)
+            await fail()
         async with opened.transaction():
             await opened.send("orders", b"d", partition=0)
     assert await committed(broker.bootstrap, "orders") == [b"d"]
@@ -88,12 +94,15 @@ async def test_newer_producer_fences_an_older_one(broker: Broker) -> None:
 
 
 async def test_producer_that_is_fenced_within_a_transaction(broker: Broker) -> None:
+    async def write() -> None:
+        async with older.transaction():
+            await older.send("orders", b"old", partition=0)
+            async with producer(broker):
+                await older.send("orders", b"older", partition=0)
+
     async with producer(broker) as older:
         with pytest.raises(ProducerFenced):
-            async with older.transaction():
-                await older.send("orders", b"old", partition=0)
-                async with producer(broker):
-                    await older.send("orders", b"older", partition=0)
+            await write()
     assert await committed(broker.bootstrap, "orders") == []
 
 

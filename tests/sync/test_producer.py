@@ -57,14 +57,18 @@ def test_several_threads_use_a_producer(broker: Broker) -> None:
 
 
 def test_transactions(broker: Broker) -> None:
+    def abort() -> None:
+        with producer.transaction():
+            producer.send("orders", b"b")
+            raise ZeroDivisionError
+
     with kshare.sync.Producer(broker.bootstrap, transactional_id="shop") as producer:
         with producer.transaction():
             producer.enqueue("orders", b"a")
-        with pytest.raises(ZeroDivisionError), producer.transaction():
-            producer.send("orders", b"b")
-            raise ZeroDivisionError
+        with pytest.raises(ZeroDivisionError):
+            abort()
+        broker.faults.add(ProduceRequest, error=ErrorCode.INVALID_RECORD)
         with pytest.raises(BrokerError, match="INVALID_RECORD"), producer.transaction():
-            broker.faults.add(ProduceRequest, error=ErrorCode.INVALID_RECORD)
             producer.enqueue("orders", b"c")
     assert anyio.run(committed, broker.bootstrap, "orders") == [b"a"]
 
@@ -76,12 +80,14 @@ def test_errors_at_the_end(broker: Broker) -> None:
         kshare.sync.Producer(broker.bootstrap, close_timeout=0.2) as producer,
     ):
         producer.enqueue("orders", b"one")
-    with (
-        pytest.raises(ZeroDivisionError),
-        kshare.sync.Producer(broker.bootstrap, close_timeout=0.2) as producer,
-    ):
-        producer.enqueue("orders", b"one")
-        raise ZeroDivisionError
+
+    def fail() -> None:
+        with kshare.sync.Producer(broker.bootstrap, close_timeout=0.2) as producer:
+            producer.enqueue("orders", b"one")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
 
 
 def test_broker_out_of_reach() -> None:

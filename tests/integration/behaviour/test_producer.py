@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import uuid
+from time import time
 
 import pytest
 
 from kshare import BrokerError, Producer, ProducerFenced
+from kshare.producer.settings import CompressionName
 from tests.helpers.committed import committed
 from tests.integration.behaviour.conftest import FreshQueue
 from tests.integration.behaviour.work_queue import take
@@ -15,8 +17,11 @@ pytestmark = [pytest.mark.kafka, pytest.mark.anyio]
 
 
 @pytest.mark.parametrize("compression", [None, "gzip", "snappy", "lz4", "zstd"])
-async def test_share_group_reads_what_was_produced(fresh_queue: FreshQueue, compression: str | None) -> None:
+async def test_share_group_reads_what_was_produced(
+    fresh_queue: FreshQueue, compression: CompressionName | None
+) -> None:
     queue = fresh_queue(partitions=2)
+    timestamp = int(time() * 1000) - 1000
     async with Producer(queue.broker.bootstrap, compression=compression) as producer:
         sends = [
             await producer.enqueue(
@@ -24,7 +29,7 @@ async def test_share_group_reads_what_was_produced(fresh_queue: FreshQueue, comp
                 b"%d" % number,
                 key=b"key",
                 headers=[("trace", b"a1")],
-                timestamp=1_750_000_000_000,
+                timestamp=timestamp,
             )
             for number in range(1000)
         ]
@@ -36,7 +41,7 @@ async def test_share_group_reads_what_was_produced(fresh_queue: FreshQueue, comp
             (number, b"%d" % number) for number in range(1000)
         ]
         assert {(record.key, record.timestamp, record.partition) for record in records} == {
-            (b"key", 1_750_000_000_000, results[0].partition)
+            (b"key", timestamp, results[0].partition)
         }
         assert {tuple(record.headers) for record in records} == {(("trace", b"a1"),)}
 
@@ -89,14 +94,15 @@ async def test_transactions_are_committed_or_aborted(fresh_queue: FreshQueue) ->
 async def test_newer_producer_fences_an_older_one(fresh_queue: FreshQueue) -> None:
     queue = fresh_queue()
     name = uuid.uuid4().hex
+
+    async def write() -> None:
+        async with older.transaction():
+            await older.send(queue.topic, b"old")
+            async with Producer(queue.broker.bootstrap, transactional_id=name) as newer, newer.transaction():
+                await newer.send(queue.topic, b"new")
+            await older.send(queue.topic, b"older")
+
     async with Producer(queue.broker.bootstrap, transactional_id=name) as older:
         with pytest.raises(ProducerFenced, match=name):
-            async with older.transaction():
-                await older.send(queue.topic, b"old")
-                async with (
-                    Producer(queue.broker.bootstrap, transactional_id=name) as newer,
-                    newer.transaction(),
-                ):
-                    await newer.send(queue.topic, b"new")
-                await older.send(queue.topic, b"older")
+            await write()
     assert await committed(queue.broker.bootstrap, queue.topic) == [b"new"]
