@@ -1,8 +1,8 @@
 """A Python client for Kafka share groups (KIP-932): durable queues with individually acknowledged records.
 
-ShareConsumer consumes and AdminClient manages share groups. docs/api.md lists all public names; other public modules
-are `kshare.sync` (for blocking code), `kshare.testing`, `kshare.spark`, `kshare.engine.events` and `kshare.metrics`.
-Names are loaded when they are first used, so that programs that need only the codecs start fast.
+ShareConsumer consumes, Producer writes and AdminClient manages share groups. docs/api.md lists all public names; other
+public modules are `kshare.sync` (for blocking code), `kshare.testing`, `kshare.spark`, `kshare.engine.events` and
+`kshare.metrics`. Names are loaded when they are first used, so that programs that need only the codecs start fast.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from kshare.errors import (
     ConsumerClosed,
     CorruptBatchError,
     DecodeError,
+    DeliveryFailed,
     DeserializationFailed,
     EncodeError,
     KshareError,
+    ProducerFenced,
     RequestTimedOut,
     UnreadableAnswer,
     Unsupported,
@@ -38,6 +40,9 @@ if TYPE_CHECKING:
     from kshare.client.options import ClientOptions, ConsumerOptions
     from kshare.client.record import ShareRecord
     from kshare.engine.events import Settled
+    from kshare.producer.client import Producer
+    from kshare.producer.options import ProducerOptions
+    from kshare.producer.records import PendingSend, Produced
 
 __all__ = [
     "AcknowledgeError",
@@ -52,9 +57,15 @@ __all__ = [
     "ConsumerOptions",
     "CorruptBatchError",
     "DecodeError",
+    "DeliveryFailed",
     "DeserializationFailed",
     "EncodeError",
     "KshareError",
+    "PendingSend",
+    "Produced",
+    "Producer",
+    "ProducerFenced",
+    "ProducerOptions",
     "ReadRecord",
     "RequestTimedOut",
     "Settled",
@@ -69,6 +80,10 @@ _LATE = {
     "AdminClient": "kshare.admin.client",
     "ClientOptions": "kshare.client.options",
     "ConsumerOptions": "kshare.client.options",
+    "PendingSend": "kshare.producer.records",
+    "Produced": "kshare.producer.records",
+    "Producer": "kshare.producer.client",
+    "ProducerOptions": "kshare.producer.options",
     "ReadRecord": "kshare.client.deserialize",
     "Settled": "kshare.engine.events",
     "ShareBatch": "kshare.client.record",

@@ -17,12 +17,14 @@ __all__ = [
     "ConsumerClosed",
     "CorruptBatchError",
     "DecodeError",
+    "DeliveryFailed",
     "DeserializationFailed",
     "EncodeError",
     "FrameTooLarge",
     "InProgress",
     "KshareError",
     "NotAuthorized",
+    "ProducerFenced",
     "RequestTimedOut",
     "StoreFailed",
     "UnreadableAnswer",
@@ -198,3 +200,22 @@ class StoreFailed(KshareError):
 
     The message leaves out what the database said, which may contain data; the exception is chained.
     """
+
+
+class DeliveryFailed(KshareError):
+    """A record wasn't confirmed. `is_open` says whether it may have been written all the same."""
+
+    def __init__(self, topic: str, partition: int, reason: str, *, is_open: bool) -> None:
+        outcome = (
+            "may have been written, and is not sent again: check the topic before you send it again"
+            if is_open
+            else "was not written"
+        )
+        super().__init__(f"{topic}[{partition}]: the record {outcome} ({reason})")
+        self.topic = topic
+        self.partition = partition
+        self.is_open = is_open
+
+
+class ProducerFenced(BrokerError):
+    """A newer producer has the same transactional id. This one can't write any more: close it."""

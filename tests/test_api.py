@@ -12,13 +12,14 @@ from kshare import sync
 from kshare.admin.client import AdminClient
 from kshare.client.consumer import ShareConsumer
 from kshare.client.record import ShareBatch, ShareRecord
+from kshare.producer.client import Producer
 from kshare.testing import Broker
 
 ROOT = Path(__file__).parents[1]
 NAME = re.compile(r"`([A-Za-z_]+)`")
 PARTS = re.split(r"^## `(.*)`$", (ROOT / "docs" / "api.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
 SECTIONS = dict(zip(PARTS[1::2], PARTS[2::2], strict=True))
-CLASSES = {"ShareConsumer": ShareConsumer, "AdminClient": AdminClient, "Broker": Broker}
+CLASSES = {"ShareConsumer": ShareConsumer, "AdminClient": AdminClient, "Producer": Producer, "Broker": Broker}
 ON_INSTANCES = {"config", "release", "state"}
 """Public attributes that only instances have."""
 
@@ -44,7 +45,14 @@ def test_every_public_name_of_a_module_is_listed_once(module: str) -> None:
 
 
 def test_every_section_is_a_module_or_a_class() -> None:
-    assert set(SECTIONS) == {*public_modules(), *CLASSES, "ShareRecord", "ShareBatch", "kshare.protocol"}
+    assert set(SECTIONS) == {
+        *public_modules(),
+        *CLASSES,
+        "ShareRecord",
+        "ShareBatch",
+        "PendingSend",
+        "kshare.protocol",
+    }
 
 
 @pytest.mark.parametrize("name", CLASSES)

@@ -20,6 +20,7 @@ from kshare.client.config import OPTIONS
 from kshare.metrics.readings import METRICS
 from tests.helpers.documents import BROKER, DOCUMENTS, ROOT, blocks
 
+CHECKED = {"README.md", "consumer.md", "migrating.md", "producer.md", "shutdown.md", "testing.md"}
 CAPTURE = ROOT / "tests" / "cli" / "captures" / "ethernet.pcap"
 
 
@@ -35,7 +36,14 @@ def test_python_blocks_run_from_top_to_bottom(document: Path) -> None:
 @pytest.mark.lengthy
 def test_type_checkers_accept_the_examples_of_clients_and_broker(tmp_path: Path) -> None:
     for document in DOCUMENTS:
-        if document.name not in ("README.md", "consumer.md", "migrating.md", "shutdown.md", "testing.md"):
+        if document.name not in (
+            "README.md",
+            "consumer.md",
+            "migrating.md",
+            "producer.md",
+            "shutdown.md",
+            "testing.md",
+        ):
             continue
         code = "\n".join(text for language, text in blocks(document) if language == "python")
         (tmp_path / f"{document.parent.name}_{document.stem}.py").write_text(code, encoding="utf-8")

@@ -21,6 +21,7 @@ from kshare.broker.profiles import Release
 from kshare.client.config import Acknowledgement, Acquire, ConsumerConfig
 from kshare.client.deserialize import OnPoison
 from kshare.net.settings import CLIENT_OPTIONS, Mechanism, NetSettings, Security
+from kshare.producer.settings import CompressionName, WriterSettings
 from kshare.testing.config import BrokerConfig
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -56,10 +57,20 @@ from kshare.broker.clock import Clock
 from kshare.broker.profiles import Release
 '''
 
+_PRODUCER_HEAD = '''"""Generated: options of producers, as type checkers and editors see them.
+
+Written by `python -m tools.options` from the dataclass in producer/settings.py: change them there.
+"""
+
+from kshare.client.options import ClientOptions
+from kshare.producer.settings import CompressionName
+'''
+
 _DESERIALIZERS = ("key_deserializer", "value_deserializer")
 _CHOICES = {
     "Acknowledgement": Acknowledgement,
     "Acquire": Acquire,
+    "CompressionName": CompressionName,
     "Mechanism": Mechanism,
     "OnPoison": OnPoison,
     "Release": Release,
@@ -85,7 +96,7 @@ class Option:
         if self.is_required or self.default is None:
             return ""
         if self.name.endswith("_bytes"):
-            return f"{self.default >> 20} MiB"
+            return f"{self.default >> 20} MiB" if self.default >> 20 else f"{self.default >> 10} KiB"
         return f"{self.default:_}" if type(self.default) is int else repr(self.default).replace("'", '"')
 
 
@@ -120,6 +131,7 @@ CONSUMER = [
     for name, option in options_of(ConsumerConfig).items()
     if name not in ("bootstrap_servers", "connection", *CLIENT_OPTIONS)
 ]
+PRODUCER = list(options_of(WriterSettings).values())
 BROKER = list(options_of(BrokerConfig).values())
 
 
@@ -162,6 +174,12 @@ def client_module() -> str:
             "",
         ]
     )
+
+
+def producer_module() -> str:
+    """The text of producer/options.py."""
+    made = _typed_dict("ProducerOptions", "Options of a producer.", PRODUCER, base="ClientOptions")
+    return "\n".join([_PRODUCER_HEAD, "", *made[:-2], ""])
 
 
 def broker_module() -> str:
@@ -229,10 +247,12 @@ def outdated() -> dict[Path, str]:
     ]
     wanted = {
         ROOT / "kshare/client/options.py": client_module(),
+        ROOT / "kshare/producer/options.py": producer_module(),
         ROOT / "kshare/testing/options.py": broker_module(),
     }
     for page, tables in (
         ("docs/consumer.md", {"consumer options": [*consumer, *CONSUMER], "client options": CLIENT}),
+        ("docs/producer.md", {"producer options": PRODUCER}),
         ("docs/testing.md", {"broker options": BROKER}),
     ):
         text = (ROOT / page).read_text(encoding="utf-8")

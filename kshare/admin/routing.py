@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import TypeVar
 
 import anyio
 
 from kshare.errors import BrokerError, ConnectionLost, KshareError, RequestTimedOut
 from kshare.net.addresses import format_address
-from kshare.net.permissions import Right, missing_right, refusal
+from kshare.net.permissions import ResourceKind, Right, missing_right, refusal
 from kshare.net.pool import Pool
 from kshare.protocol.error_codes import RETRIABLE, ErrorCode
 from kshare.protocol.message import Message, Request
@@ -30,6 +31,19 @@ ErrorsOf = Callable[[ResponseT], Iterable["ResponseError | None"]]
 # A misspelt name shouldn't be retried for half a minute, though right after a creation a retry would succeed.
 _PASSES = RETRIABLE - {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
+
+
+class CoordinatorKind(IntEnum):
+    """What a coordinator coordinates, as FindCoordinator numbers it."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+
+_RESOURCE_OF: dict[CoordinatorKind, ResourceKind] = {
+    CoordinatorKind.GROUP: "group",
+    CoordinatorKind.TRANSACTION: "transactional-id",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +68,13 @@ class Router:
     """Sends requests. `limit` is the time for a whole operation: finding the broker, connecting, and all retries."""
 
     def __init__(self, pool: Pool, limit: float) -> None:
-        self._pool = pool
-        self._limit = limit
+        self.pool = pool
+        self.limit = limit
         self._coordinators: dict[int, str] = {}
 
     async def retry(self, step: Callable[[float], Awaitable[T]]) -> T:
         """Call `step` with the deadline, and repeat that while it raises transient errors."""
-        deadline = anyio.current_time() + self._limit
+        deadline = anyio.current_time() + self.limit
         pause = _FIRST_PAUSE_S
         while True:
             try:
@@ -99,14 +113,18 @@ class Router:
         errors_of: ErrorsOf[ResponseT],
         *,
         is_repeatable: bool = True,
+        kind: CoordinatorKind = CoordinatorKind.GROUP,
+        version: int | None = None,
     ) -> tuple[int, ResponseT]:
-        """Returns the node that responded, and its response."""
+        """Returns the node that responded, and its response. With another `kind`, `group` is a transactional id."""
 
         async def step(deadline: float) -> tuple[int, ResponseT]:
-            node = await self._coordinator(group, deadline)
-            if is_repeatable and self._pool.has_alternatives:
+            node = await self._coordinator(group, kind, deadline)
+            if is_repeatable and self.pool.has_alternatives:
                 deadline -= _until(deadline) / 2  # leaves time to find another if this one doesn't respond
-            return node, await self.ask(node, request, errors_of, deadline, is_repeatable=is_repeatable)
+            return node, await self.ask(
+                node, request, errors_of, deadline, is_repeatable=is_repeatable, version=version
+            )
 
         return await self.retry(step)
 
@@ -122,14 +140,15 @@ class Router:
         deadline: float,
         *,
         is_repeatable: bool = True,
+        version: int | None = None,
     ) -> ResponseT:
         """Ask once. Raises the first error of the response, transient errors before others."""
-        connection = await self._pool.connection(node, timeout=_until(deadline))
+        connection = await self.pool.connection(node, timeout=_until(deadline))
         remaining = _until(deadline)
-        if node is None and is_repeatable and self._pool.has_alternatives:
+        if node is None and is_repeatable and self.pool.has_alternatives:
             remaining /= 2  # leaves time to ask another broker if this one doesn't respond
         try:
-            answer = await connection.ask(request, timeout=remaining)
+            answer = await connection.ask(request, version=version, timeout=remaining)
         except (ConnectionLost, RequestTimedOut) as error:
             if is_repeatable:
                 raise
@@ -164,31 +183,31 @@ class Router:
 
     def learn(self, answer: MetadataResponse) -> None:
         """Remember the addresses of the brokers."""
-        self._pool.learn({one.node_id: (one.host, one.port, one.rack) for one in answer.brokers})
+        self.pool.learn({one.node_id: (one.host, one.port, one.rack) for one in answer.brokers})
 
     def _error(self, response_error: ResponseError) -> BrokerError:
         right = missing_right(response_error.code, response_error.needs)
         if right is None:
             return BrokerError(response_error.code, response_error.what, response_error.message)
-        return refusal(response_error.code, response_error.what, right, self._pool.settings)
+        return refusal(response_error.code, response_error.what, right, self.pool.settings)
 
-    async def _coordinator(self, group: str, deadline: float) -> int:
+    async def _coordinator(self, group: str, kind: CoordinatorKind, deadline: float) -> int:
         answer = await self.ask(
             None,
-            FindCoordinatorRequest(coordinator_keys=[group]),
+            FindCoordinatorRequest(key_type=kind, coordinator_keys=[group]),
             lambda answer: [
                 response_error(
                     one.error_code,
                     f"finding the coordinator of {group}",
                     one.error_message,
-                    [Right("Describe", "group", group)],
+                    [Right("Describe", _RESOURCE_OF[kind], group)],
                 )
                 for one in answer.coordinators
             ],
             deadline,
         )
         found = answer.coordinators[0]
-        self._pool.learn({found.node_id: (found.host, found.port, None)})
+        self.pool.learn({found.node_id: (found.host, found.port, None)})
         self._coordinators[found.node_id] = format_address((found.host, found.port))
         return found.node_id
 

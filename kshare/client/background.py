@@ -1,6 +1,6 @@
-"""The background task of a consumer. Any task may start it, and any task may stop it.
+"""The background task of a consumer or producer. Any task may start it, and any task may stop it.
 
-A task group must be left by the task that entered it, but consumers may be opened in one task and closed in another: by
+A task group must be left by the task that entered it, but these may be opened in one task and closed in another: by
 test fixtures, exit stacks, signal handlers. So the background task belongs to no task group of the user's. With asyncio
 it is an independent task; with trio it is a system task, which must not raise, so its error is kept for `join`.
 """
@@ -23,13 +23,17 @@ class Background:
     """Runs a function with two arguments: a callback for when it has started, and an event that tells it to end."""
 
     def __init__(
-        self, run: Callable[[Callable[[], None], anyio.Event], Awaitable[None]], on_end: Callable[[], None]
+        self,
+        run: Callable[[Callable[[], None], anyio.Event], Awaitable[None]],
+        on_end: Callable[[], None],
+        owner: str = "consumer",
     ) -> None:
         """`on_end` is called when the function has ended, for whatever reason."""
         self.is_over = False
         self.is_started = False
         self._run = run
         self._on_end = on_end
+        self._name = f"kshare {owner}"
         self._stopping = anyio.Event()
         self._started_or_ended = anyio.Event()
         """Set when it has started, or ended before that."""
@@ -81,12 +85,12 @@ class Background:
         except RuntimeError:
             is_asyncio = False
         if is_asyncio:
-            self._task = loop.create_task(self._main(), name="kshare consumer")
+            self._task = loop.create_task(self._main(), name=self._name)
             self._task.add_done_callback(self._on_done)
         else:
             import trio
 
-            trio.lowlevel.spawn_system_task(self._main, name="kshare consumer", context=copy_context())
+            trio.lowlevel.spawn_system_task(self._main, name=self._name, context=copy_context())
 
     async def _main(self) -> None:
         try:
@@ -120,6 +124,6 @@ def _unwrapped(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         first, *others = error.exceptions
         for other in others:
-            log.error("another error in the background of a consumer", exc_info=other)
+            log.error("another error in the background of a client", exc_info=other)
         error = first
     return error

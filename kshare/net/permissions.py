@@ -15,12 +15,13 @@ from kshare.net.addresses import format_address
 from kshare.net.settings import NetSettings
 from kshare.protocol.error_codes import ErrorCode
 
-ResourceKind = Literal["topic", "group", "cluster"]
+ResourceKind = Literal["topic", "group", "cluster", "transactional-id"]
 
 _RESOURCES: dict[int, ResourceKind] = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "topic",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "group",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "cluster",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "transactional-id",
 }
 
 
@@ -31,7 +32,7 @@ class Right:
     operation: str
     resource: ResourceKind
     name: str = ""
-    """The topic or group; empty for the cluster."""
+    """The topic, group or transactional id; empty for the cluster."""
 
     def __str__(self) -> str:
         return f"{self.operation} on {f'{self.resource} {self.name}'.strip()}"

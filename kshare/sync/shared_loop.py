@@ -84,7 +84,7 @@ class SharedLoop:
         self._error: BaseException | None = None
         """What was raised in a callback while a caller's thread ran it."""
         self._is_over = False
-        self._background = threading.Thread(target=self._run_meanwhile, name="kshare consumer", daemon=True)
+        self._background = threading.Thread(target=self._run_meanwhile, name="kshare client", daemon=True)
         self._background.start()
 
     # --- for the threads that use it
@@ -103,8 +103,8 @@ class SharedLoop:
         """Run a function and return its result. If a signal handler raises, the call is cancelled."""
         if self.is_foreign:
             raise KshareError(
-                "the consumer was opened before this process was forked off: only the other process can use it; "
-                "open another consumer here"
+                "this client was opened before this process was forked off: only the other process can use it; "
+                "open another one here"
             )
         call = _Call(function, self)
         try:
@@ -314,7 +314,7 @@ class SharedLoop:
         try:
             self._loop.run_forever()
         except BaseException as error:
-            log.error("an error in the event loop of a consumer", exc_info=error)
+            log.error("an error in the event loop of a client", exc_info=error)
         finally:
             first.cancel()
             if timer is not None:

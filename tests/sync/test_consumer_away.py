@@ -522,4 +522,4 @@ def test_consumer_closed_by_another_thread_while_it_is_opened_says_so() -> None:
             except KshareError as error:
                 assert str(error)
             thread.join(DEADLINE_S)
-            assert not [one for one in threading.enumerate() if one.name == "kshare consumer"]
+            assert not [one for one in threading.enumerate() if one.name == "kshare client"]

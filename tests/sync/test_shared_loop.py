@@ -138,7 +138,7 @@ def test_calls_in_async_code_are_run_by_the_background_thread(loop: SharedLoop, 
     async def blocking() -> threading.Thread:
         return loop.run(where)
 
-    assert anyio.run(blocking, backend=backend).name == "kshare consumer"
+    assert anyio.run(blocking, backend=backend).name == "kshare client"
 
 
 def test_errors_are_raised_to_the_caller(loop: SharedLoop) -> None:

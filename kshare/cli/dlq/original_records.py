@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kshare.admin.log_reading import LogReader
-from kshare.admin.log_writing import NewRecord
 from kshare.admin.routing import Router
 from kshare.cli.dlq.dead_letter import DeadLetter, Origin
 from kshare.errors import BrokerError
+from kshare.producer.records import NewRecord
 from kshare.protocol.error_codes import ErrorCode
 
 _GONE = {

@@ -14,7 +14,6 @@ import anyio
 from kshare.admin import configs, groups, offsets
 from kshare.admin.configs import ConfigResource
 from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets
-from kshare.admin.log_writing import LogWriter
 from kshare.admin.results import TopicPartition
 from kshare.admin.routing import Router
 from kshare.admin.share_states import share_states
@@ -26,6 +25,8 @@ from kshare.cli.dlq.redriven import settled_letters
 from kshare.client.consumer import ShareConsumer
 from kshare.client.record import ShareRecord
 from kshare.errors import BrokerError, ConfigError, KshareError
+from kshare.producer.settings import WriterSettings
+from kshare.producer.writer import RecordWriter
 from kshare.protocol.error_codes import ErrorCode
 from kshare.state.share_records import SharePartitionKey
 
@@ -99,16 +100,20 @@ async def redrive(
     if request.target is not None:
         await router.metadata([request.target])
     limit = await _prepare(router, group)
-    run = Redrive(request, OriginalRecords(router), LogWriter(router), ends, limit, on_progress)
+    writer = RecordWriter(router, WriterSettings.confirming(router.limit))
+    run = Redrive(request, OriginalRecords(router), writer, ends, limit, on_progress)
     problem, is_complete = None, False
     try:
-        async with ShareConsumer(
-            **options,
-            group=group,
-            topics=[topic],
-            acknowledgement="explicit",
-            max_lease_seconds=_LONGEST_LEASE_S,
-        ) as consumer:
+        async with (
+            writer,
+            ShareConsumer(
+                **options,
+                group=group,
+                topics=[topic],
+                acknowledgement="explicit",
+                max_lease_seconds=_LONGEST_LEASE_S,
+            ) as consumer,
+        ):
             is_complete = await _consume(router, consumer, run, ends, group)
             refused = [error for error in (await consumer.commit()).values() if error is not None]
             problem = (

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from kshare.admin.log_writing import LogWriter, NewRecord
 from kshare.admin.results import TopicPartition
 from kshare.cli.dlq.dead_letter import DeadLetter, read
 from kshare.cli.dlq.original_records import Missing, OriginalRecords
@@ -24,6 +23,8 @@ from kshare.cli.dlq.selection import Selection
 from kshare.client.consumer import ShareConsumer
 from kshare.client.record import ShareBatch, ShareRecord
 from kshare.errors import AcknowledgeError
+from kshare.producer.records import NewRecord
+from kshare.producer.writer import RecordWriter
 
 NOWHERE = Missing("it has no headers that say where its record is: name a topic with --to")
 
@@ -72,7 +73,7 @@ class Redrive:
         self,
         request: RedriveRequest,
         originals: OriginalRecords,
-        writer: LogWriter,
+        writer: RecordWriter,
         ends: Mapping[TopicPartition, int],
         most_deliveries: int,
         on_progress: Callable[[RedriveProgress], None],

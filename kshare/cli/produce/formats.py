@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from kshare.producer.settings import CompressionName
 
 
 class InputFormat(StrEnum):
@@ -19,3 +23,8 @@ class Codec(StrEnum):
     SNAPPY = "snappy"
     LZ4 = "lz4"
     ZSTD = "zstd"
+
+    @property
+    def compression(self) -> CompressionName | None:
+        """As producers call it."""
+        return None if self is Codec.NONE else cast("CompressionName", self.value)

@@ -17,7 +17,6 @@ from time import time
 import anyio
 import anyio.lowlevel
 
-from kshare.admin.log_writing import LogWriter, NewRecord
 from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
 from kshare.cli.cluster.known_topics import topic_exists, visible_topics
@@ -29,7 +28,9 @@ from kshare.cli.terminal.standard_input import standard_input
 from kshare.cli.terminal.suggestion import did_you_mean
 from kshare.cli.terminal.table import show_json
 from kshare.cli.terminal.wording import counted, span
-from kshare.protocol.compression import Compression
+from kshare.producer.records import NewRecord
+from kshare.producer.settings import WriterSettings
+from kshare.producer.writer import RecordWriter
 
 Source = Callable[[], AsyncIterator[list[Draft]]]
 """Yields records as they arrive. Each list is sent together."""
@@ -80,12 +81,14 @@ def produce(
 
     async def work(router: Router) -> None:
         is_there = await topic_exists(router, topic)
-        writer = LogWriter(router, Compression[codec.name])
         known = [] if is_there else await visible_topics(router)
-        await writer.partition_count(topic)
-        if not is_there:
-            _say(f"there was no topic {topic}, so the broker has created it{did_you_mean(topic, known, 1)}")
-        await _write_all(writer, topic, source, rate, written)
+        async with RecordWriter(router, WriterSettings.confirming(router.limit, codec.compression)) as writer:
+            await writer.partition_count(topic)
+            if not is_there:
+                _say(
+                    f"there was no topic {topic}, so the broker has created it{did_you_mean(topic, known, 1)}"
+                )
+            await _write_all(writer, topic, source, rate, written)
 
     try:
         cluster.run_routed(work)
@@ -97,7 +100,7 @@ def produce(
 
 
 async def _write_all(
-    writer: LogWriter, topic: str, source: Source, rate: float | None, written: _Written
+    writer: RecordWriter, topic: str, source: Source, rate: float | None, written: _Written
 ) -> None:
     began = anyio.current_time()
     async for drafts in source():
@@ -110,7 +113,7 @@ async def _write_all(
                 await anyio.sleep_until(began + written.records / rate)
 
 
-async def _write(writer: LogWriter, topic: str, drafts: Sequence[Draft], written: _Written) -> None:
+async def _write(writer: RecordWriter, topic: str, drafts: Sequence[Draft], written: _Written) -> None:
     now = int(time() * 1000)
     shares: dict[int, list[NewRecord]] = {}
     for draft in drafts:

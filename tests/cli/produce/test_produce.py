@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kshare.admin.partitioner import partition_for
+from kshare.producer.partitioner import partition_for
 from kshare.protocol.record import Record
 from kshare.testing import Broker
 from tests.cli.running import DEADLINE, KSHARE, ROOT, Done, Kshare, Piped, assert_refused, kshare

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as their_murmur2
 
-from kshare.admin.partitioner import murmur2, partition_for
+from kshare.producer.partitioner import murmur2, partition_for
 
 
 @given(st.binary(max_size=40))

@@ -1,0 +1,1 @@
+"""Writes records to topics: idempotent, in batches, in transactions."""

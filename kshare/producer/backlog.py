@@ -1,0 +1,350 @@
+"""The records that aren't confirmed yet: batches by partition, which to send next, and what becomes of them.
+
+Pure: time is passed in. Each partition has at most one batch under way, always its oldest. A batch gets its sequence
+number when it is first sent, and keeps it while it is sent again, so that the broker recognizes a duplicate. The number
+for the next batch is known only when that one is confirmed or given up:
+
+    outcome of the batch under way           | the next batch gets
+    -----------------------------------------+---------------------------------------------------
+    confirmed                                | the following sequence number
+    given up, and certainly not written      | the same sequence number
+    given up, and it may have been written   | sequence number 0 of the next producer epoch: with
+                                             | an old number, it could be taken for a duplicate
+
+The next epoch also prevents that a batch that was given up is written after all, by a request that was late.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+
+from kshare.errors import BrokerError, DeliveryFailed, KshareError
+from kshare.producer.records import NewRecord, PendingSend, Produced
+from kshare.producer.verdicts import BatchVerdict
+from kshare.protocol.compression import Compression
+from kshare.protocol.record_builder import BatchBuilder
+
+MakeError = Callable[[], KshareError]
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
+_SEQUENCES = 2**31
+_LAST_EPOCH = 2**15 - 1
+_UNSEEN_LIMIT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdentity:
+    """What a coordinator gave us."""
+
+    producer_id: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class BacklogSettings:
+    """Durations are in seconds."""
+
+    compression: Compression = Compression.NONE
+    linger: float = 0.0
+    batch_bytes: int = 512 * 1024
+    delivery_timeout: float = 120.0
+    is_transactional: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class PendingBatch:
+    topic: str
+    partition: int
+    number: int
+    """Batches are numbered in the order in which they are begun."""
+    created_at: float
+    sends: list[PendingSend] = field(default_factory=list)
+    size: int = 0
+    payload: bytes | None = None
+    """The batch as it is sent, from the first attempt on."""
+    is_under_way: bool = False
+    may_be_written: bool = False
+    """A request with it was sent, and it isn't known what the broker did."""
+    attempts: int = 0
+    not_before: float = float("-inf")
+    problem: str = ""
+    """Why the last attempt failed."""
+
+    @property
+    def place(self) -> str:
+        return f"{self.topic}[{self.partition}]"
+
+    def add(self, send: PendingSend, size: int) -> None:
+        self.sends.append(send)
+        self.size += size
+
+
+@dataclass(slots=True)
+class _Partition:
+    """The batches of a partition, oldest first."""
+
+    batches: deque[PendingBatch] = field(default_factory=deque)
+    identity: ProducerIdentity | None = None
+    """What the producer had when a batch was last numbered."""
+    epoch: int = 0
+    sequence: int = 0
+    """The sequence number of the oldest batch."""
+
+    def number_for(self, identity: ProducerIdentity) -> tuple[int, int]:
+        """Epoch and sequence number of the oldest batch."""
+        if self.identity != identity:
+            self.identity, self.epoch, self.sequence = identity, identity.epoch, 0
+        return self.epoch, self.sequence
+
+    def begin_epoch(self) -> None:
+        self.epoch += 1
+        self.sequence = 0
+
+
+class Backlog:
+    """All batches of a producer."""
+
+    def __init__(self, settings: BacklogSettings) -> None:
+        self.size = 0
+        """The approximate size of all records, in bytes."""
+        self.identity: ProducerIdentity | None = None
+        """Nothing is sent without one."""
+        self.last_number = -1
+        """The number of the newest batch."""
+        self.failed: PendingSend | None = None
+        """A record that wasn't written, since failures were last forgotten."""
+        self._settings = settings
+        self._numbers = count()
+        self._partitions: dict[tuple[str, int], _Partition] = {}
+        self._waiting: dict[tuple[str, int], _Partition] = {}
+        """The partitions with batches."""
+        self._flushed_through = -1
+        self._unseen: deque[PendingSend] = deque(maxlen=_UNSEEN_LIMIT)
+        """Records that weren't written. Nobody may have seen the errors yet."""
+
+    # --- adding
+
+    def add(self, topic: str, partition: int, record: NewRecord, now: float) -> tuple[PendingSend, bool]:
+        """Returns the handle, and whether there may be something to send, or something new to wait for."""
+        place = (topic, partition)
+        queue = self._partitions.setdefault(place, _Partition())
+        send, size = PendingSend(record), record.size
+        batch = self._open_batch(queue, size)
+        is_new = batch is None
+        if batch is None:
+            self.last_number = next(self._numbers)
+            batch = PendingBatch(topic, partition, self.last_number, now)
+            queue.batches.append(batch)
+            self._waiting[place] = queue
+        batch.add(send, size)
+        self.size += size
+        return send, is_new or batch.size >= self._settings.batch_bytes
+
+    def has_room(self, topic: str, partition: int, record: NewRecord) -> bool:
+        """Whether the record would join others that wait for this partition."""
+        queue = self._waiting.get((topic, partition))
+        return queue is not None and self._open_batch(queue, record.size) is not None
+
+    def _open_batch(self, queue: _Partition, size: int) -> PendingBatch | None:
+        if not queue.batches:
+            return None
+        batch = queue.batches[-1]
+        is_open = batch.payload is None and batch.attempts == 0 and not batch.is_under_way
+        return batch if is_open and batch.size + size <= self._settings.batch_bytes else None
+
+    # --- sending
+
+    @property
+    def oldest_number(self) -> int | None:
+        """None if there are no batches."""
+        return min((queue.batches[0].number for queue in self._waiting.values()), default=None)
+
+    def has(self, batch: PendingBatch) -> bool:
+        """Whether the batch still waits for its outcome."""
+        queue = self._waiting.get((batch.topic, batch.partition))
+        return queue is not None and batch in queue.batches
+
+    def flush(self, number: int) -> None:
+        """Don't let batches up to this number linger."""
+        self._flushed_through = max(self._flushed_through, number)
+
+    def ready(self, now: float) -> list[PendingBatch]:
+        """The batches to send now."""
+        return [batch for batch in self._heads() if self._ready_at(batch) <= now]
+
+    def wake_at(self) -> float:
+        """When there will be something to send or to give up, if nothing happens until then."""
+        return min(
+            (min(self._ready_at(batch), self.expires_at(batch)) for batch in self._heads()),
+            default=float("inf"),
+        )
+
+    def _heads(self) -> Iterator[PendingBatch]:
+        for queue in self._waiting.values():
+            if not queue.batches[0].is_under_way:
+                yield queue.batches[0]
+
+    def _ready_at(self, batch: PendingBatch) -> float:
+        is_full = (
+            batch.attempts > 0
+            or batch.number <= self._flushed_through
+            or batch.size >= self._settings.batch_bytes
+            or len(self._waiting[batch.topic, batch.partition].batches) > 1
+        )
+        return max(batch.not_before, batch.created_at + (0 if is_full else self._settings.linger))
+
+    def expires_at(self, batch: PendingBatch) -> float:
+        return batch.created_at + self._settings.delivery_timeout
+
+    def take(self, batch: PendingBatch) -> bytes:
+        """The bytes to send. `settle` or `postpone` has to be called when the outcome is known."""
+        assert self.identity is not None, "nothing is sent without an identity"
+        batch.is_under_way = True
+        batch.attempts += 1
+        if batch.payload is None:
+            queue = self._waiting[batch.topic, batch.partition]
+            epoch, sequence = queue.number_for(self.identity)
+            builder = BatchBuilder(
+                compression=self._settings.compression,
+                producer_id=self.identity.producer_id,
+                producer_epoch=epoch,
+                base_sequence=sequence,
+                is_transactional=self._settings.is_transactional,
+            )
+            for send in batch.sends:
+                value, key, headers, timestamp = send.record
+                builder.append(value, key=key, headers=headers, timestamp=timestamp)
+            batch.payload = bytes(builder.build())
+        return batch.payload
+
+    def postpone(self, batch: PendingBatch, now: float, problem: str) -> None:
+        """It couldn't be sent."""
+        batch.is_under_way = False
+        batch.problem = problem
+        pause = _FIRST_PAUSE_S * 2 ** min(batch.attempts, 10)
+        batch.not_before = now + min(pause, _LONGEST_PAUSE_S)
+
+    # --- outcomes
+
+    def confirm(self, batch: PendingBatch, base_offset: int, append_time: int) -> None:
+        queue = self._remove(batch)
+        queue.sequence = (queue.sequence + len(batch.sends)) % _SEQUENCES
+        for index, send in enumerate(batch.sends):
+            offset = base_offset + index if base_offset >= 0 else -1
+            timestamp = append_time if append_time >= 0 else send.record.timestamp
+            send.succeed(Produced(batch.topic, batch.partition, offset, timestamp))
+
+    def settle(self, batch: PendingBatch, verdict: BatchVerdict, error: KshareError, now: float) -> None:
+        """An attempt has failed."""
+        if verdict in (BatchVerdict.RETRY_OPEN, BatchVerdict.REFUSED_OPEN):
+            batch.may_be_written = True
+        is_untouched = not batch.may_be_written and not self._settings.is_transactional
+        if verdict in (BatchVerdict.RETRY, BatchVerdict.RETRY_OPEN):
+            self.postpone(batch, now, str(error))
+        elif verdict is BatchVerdict.RENUMBER and is_untouched and self._may_renumber(batch):
+            self._waiting[batch.topic, batch.partition].begin_epoch()
+            batch.payload = None
+            self.postpone(batch, now, str(error))
+        elif verdict is BatchVerdict.SPLIT and not batch.may_be_written and len(batch.sends) > 1:
+            self._split(batch)
+        else:
+            self.give_up(batch, error)
+
+    def _may_renumber(self, batch: PendingBatch) -> bool:
+        return self._waiting[batch.topic, batch.partition].epoch < _LAST_EPOCH
+
+    def _split(self, batch: PendingBatch) -> None:
+        queue = self._waiting[batch.topic, batch.partition]
+        queue.batches.popleft()
+        half = len(batch.sends) // 2
+        for sends in (batch.sends[half:], batch.sends[:half]):
+            part = PendingBatch(batch.topic, batch.partition, batch.number, batch.created_at, attempts=1)
+            for send in sends:
+                part.add(send, send.record.size)
+            queue.batches.appendleft(part)
+
+    def expire(self, now: float) -> bool:
+        """Give up batches that weren't confirmed within the delivery timeout. Returns whether there were any."""
+        late = [batch for batch in self._heads() if self.expires_at(batch) <= now]
+        for batch in late:
+            limit = f"{self._settings.delivery_timeout:g} s"
+            self.give_up(batch, KshareError(f"not confirmed within {limit}: {batch.problem or 'not sent'}"))
+        return bool(late)
+
+    def give_up(self, batch: PendingBatch, error: KshareError) -> None:
+        """In a transaction, everything else is given up with it, because nothing of it can be committed."""
+        if self.has(batch):
+            self._give_up(batch, error)
+        if self._settings.is_transactional:
+            self.give_up_idle(KshareError(f"the transaction failed: {error}"))
+
+    def give_up_topic(self, topic: str, error: KshareError) -> None:
+        """Give up everything for a topic, except what is under way."""
+        for batch in self._idle():
+            if batch.topic == topic:
+                self.give_up(batch, error)
+
+    def give_up_idle(self, error: KshareError) -> None:
+        """Give up everything, except what is under way."""
+        for batch in self._idle():
+            self._give_up(batch, error)
+
+    def give_up_all(self, error: KshareError) -> None:
+        """Nothing is sent any more. What is under way may have been written."""
+        for queue in list(self._waiting.values()):
+            for batch in list(queue.batches):
+                batch.may_be_written |= batch.is_under_way
+                self._give_up(batch, error)
+
+    def _idle(self) -> list[PendingBatch]:
+        queues = self._waiting.values()
+        return [batch for queue in queues for batch in queue.batches if not batch.is_under_way]
+
+    def _give_up(self, batch: PendingBatch, error: KshareError) -> None:
+        queue = self._remove(batch)
+        if (
+            batch.may_be_written and not self._settings.is_transactional
+        ):  # the coordinator gives those an epoch
+            queue.begin_epoch()
+            if queue.epoch > _LAST_EPOCH:
+                self.identity = None
+        make_error = _error_factory(batch, error)
+        for send in batch.sends:
+            send.fail(make_error)
+        self._unseen.extend(batch.sends[:_UNSEEN_LIMIT])
+        self.failed = self.failed or batch.sends[0]
+
+    def _remove(self, batch: PendingBatch) -> _Partition:
+        queue = self._waiting[batch.topic, batch.partition]
+        queue.batches.remove(batch)
+        if not queue.batches:
+            del self._waiting[batch.topic, batch.partition]
+        self.size -= batch.size
+        return queue
+
+    def forget_failures(self) -> None:
+        self.failed = None
+        self._unseen.clear()
+
+    def take_unseen(self) -> PendingSend | None:
+        """A record that wasn't written, and whose error nobody has got yet. Forgets all of them."""
+        unseen = next((send for send in self._unseen if not send.is_seen), None)
+        self._unseen.clear()
+        return unseen
+
+
+def _error_factory(batch: PendingBatch, error: KshareError) -> MakeError:
+    """Refusals stay as they are, unless an earlier attempt may have written the batch."""
+    if isinstance(error, BrokerError) and not batch.may_be_written:
+        return lambda: copy_of(error)
+    place, reason, is_open = (batch.topic, batch.partition), str(error), batch.may_be_written
+    return lambda: DeliveryFailed(*place, reason, is_open=is_open)
+
+
+def copy_of(error: KshareError) -> KshareError:
+    own = type(error).__new__(type(error), *error.args)
+    own.__dict__.update(error.__dict__)
+    return own

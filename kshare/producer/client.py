@@ -1,0 +1,142 @@
+"""Producer: writes records, each confirmed by all in-sync replicas, in order and without duplicates.
+
+    async with Producer("localhost:9092") as producer:
+        produced = await producer.send("orders", b"shipped", key=b"order 7")
+
+The work is done by `RecordWriter`; this adds the connections and the options.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager
+from time import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, Unpack
+
+import anyio
+
+from kshare.admin.routing import Router
+from kshare.client.background import Background
+from kshare.errors import ConfigError, KshareError
+from kshare.net.pool import Pool
+from kshare.producer.config import producer_settings
+from kshare.producer.records import Headers, NewRecord, PendingSend, Produced
+from kshare.producer.writer import RecordWriter
+
+if TYPE_CHECKING:
+    from kshare.producer.options import ProducerOptions
+
+log = logging.getLogger("kshare.producer")
+
+
+class Producer:
+    """Writes records: use it with `async with`. Kafka's own option names are understood too."""
+
+    def __init__(
+        self, bootstrap_servers: str | Iterable[str] | None = None, **options: Unpack[ProducerOptions]
+    ) -> None:
+        self._net, self._settings = producer_settings(bootstrap_servers, options)
+        self._writer: RecordWriter | None = None
+        """While it is open."""
+        self._background: Background | None = None
+
+    async def __aenter__(self) -> Self:
+        """Connect to a broker and get a producer id, or raise. Fences older producers with our transactional id."""
+        if self._background is not None:
+            raise KshareError("the producer is open already: create one for each `async with`")
+        self._background = Background(self._run, self._on_end, "producer")
+        try:
+            await self._background.start()
+        except BaseException:
+            self._background = None
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close it. An error that ended the block is more important than that a record wasn't written."""
+        try:
+            await self.close()
+        except KshareError as problem:
+            if error is None:
+                raise
+            log.warning("a producer was closed, and not all records were written: %s", problem)
+
+    async def close(self) -> None:
+        """Write what is left, within `close_timeout`, even if cancelled.
+
+        Raises the error of a record that wasn't written, unless its result was awaited. Called at the end of
+        `async with`.
+        """
+        background, self._background = self._background, None
+        if background is not None:
+            background.stop()
+            await background.join()
+
+    async def _run(self, on_started: Callable[[], None], stopping: anyio.Event) -> None:
+        async with Pool(self._net) as pool:
+            await pool.bootstrap()
+            async with RecordWriter(Router(pool, self._net.request_timeout), self._settings) as writer:
+                self._writer = writer
+                on_started()
+                await stopping.wait()
+                self._writer = None
+
+    def _on_end(self) -> None:
+        self._writer = None
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        headers: Headers = (),
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> Produced:
+        """Write a record, and wait until all in-sync replicas have it.
+
+        The key chooses the partition, as with Java's producers. `timestamp` is in milliseconds, by default now. If this
+        is cancelled, the record is written all the same.
+        """
+        return await (await self.enqueue(topic, value, key, headers, partition, timestamp))
+
+    async def enqueue(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        headers: Headers = (),
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> PendingSend:
+        """Put a record into the buffer and return at once, or when the buffer has room. Await the result if you want.
+
+        If you don't await it, `flush` or the end of `async with` raises the error of a record that wasn't written.
+        """
+        if not isinstance(topic, str) or not topic:
+            raise ConfigError(f"topic must be a non-empty string, not {topic!r}")
+        at = int(time() * 1000) if timestamp is None else timestamp
+        return await self._open().enqueue(topic, NewRecord(value, key, headers, at), partition)
+
+    async def flush(self) -> None:
+        """Wait until the outcome of all records that were enqueued before is known.
+
+        Raises the error of a record that wasn't written, unless its result was awaited.
+        """
+        await self._open().flush()
+
+    def transaction(self) -> AbstractAsyncContextManager[None]:
+        """`async with producer.transaction():` commits what is written in it, or nothing.
+
+        It is aborted if the block raises or is cancelled, or if a record wasn't written.
+        """
+        return self._open().transaction()
+
+    def _open(self) -> RecordWriter:
+        if self._writer is None:
+            raise KshareError("the producer isn't open: use it with `async with`")
+        return self._writer

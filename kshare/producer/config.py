@@ -1,0 +1,104 @@
+"""The options of a producer: where the cluster is, how to connect and how to write, in our names or in Kafka's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from kshare.client.config import OPTIONS as CONSUMER_OPTIONS
+from kshare.client.kafka_names import parse_option
+from kshare.errors import ConfigError
+from kshare.net.settings import CLIENT_OPTIONS, NetSettings
+from kshare.producer.settings import WriterSettings
+
+WRITER_OPTIONS = tuple(one.name for one in fields(WriterSettings))
+OPTIONS = ("bootstrap_servers", *WRITER_OPTIONS, *CLIENT_OPTIONS)
+
+
+def producer_settings(
+    bootstrap_servers: str | Iterable[str] | None, options: Mapping[str, Any]
+) -> tuple[NetSettings, WriterSettings]:
+    """Build the settings from the user's options, in our names or Kafka's; raise ConfigError if invalid."""
+    values: dict[str, Any] = {}
+    names: dict[str, str] = {}
+    if bootstrap_servers is not None:
+        values["bootstrap_servers"] = bootstrap_servers
+    for name, value in options.items():
+        for option, translated in _translated(name, value, options).items():
+            if option not in OPTIONS:
+                raise ConfigError(f"{name} is an option of consumers, not of Producer: leave it out")
+            if option in values:
+                raise ConfigError(f"{names.get(option, option)} and {name} both set {option}: give only one")
+            values[option], names[option] = translated, name
+    servers = values.pop("bootstrap_servers", None)
+    if not servers:
+        raise ConfigError('bootstrap_servers is missing: write "localhost:9092"')
+    own = {name: values.pop(name) for name in WRITER_OPTIONS if name in values}
+    return NetSettings.parse(servers, **values), WriterSettings(**own)
+
+
+def _translated(name: str, value: Any, options: Mapping[str, Any]) -> Mapping[str, Any]:
+    if name not in OPTIONS:
+        translate = _KAFKA_NAMES.get(name.replace("_", "."))
+        if translate is not None:
+            try:
+                return translate(value)
+            except ValueError as error:
+                raise ConfigError(f"{name}: {error}") from None
+    return parse_option(name, value, options, OPTIONS, CONSUMER_OPTIONS)
+
+
+def _seconds(option: str) -> Callable[[Any], dict[str, Any]]:
+    return lambda value: {option: float(value) / 1000}
+
+
+def _number(option: str) -> Callable[[Any], dict[str, Any]]:
+    return lambda value: {option: int(value)}
+
+
+def _compression(value: Any) -> dict[str, Any]:
+    return {"compression": None if value in (None, "none") else value}
+
+
+def _only(allowed: Iterable[str], reason: str) -> Callable[[Any], dict[str, Any]]:
+    """For options that would make the producer unreliable: only the reliable values are accepted."""
+    values = tuple(allowed)
+
+    def check(value: Any) -> dict[str, Any]:
+        if str(value).lower() not in values:
+            raise ConfigError(f"{reason}: leave it out")
+        return {}
+
+    return check
+
+
+def _refuse(reason: str) -> Callable[[Any], dict[str, Any]]:
+    def refuse(value: Any) -> dict[str, Any]:
+        raise ConfigError(reason)
+
+    return refuse
+
+
+_UNTIL_TIMEOUT = "records are retried, in order, until delivery_timeout: leave it out"
+
+_KAFKA_NAMES: dict[str, Callable[[Any], Mapping[str, Any]]] = {
+    "transactional.id": lambda value: {"transactional_id": value},
+    "transaction.timeout.ms": _seconds("transaction_timeout"),
+    "compression.type": _compression,
+    "compression.codec": _compression,
+    "linger.ms": _seconds("linger"),
+    "queue.buffering.max.ms": _seconds("linger"),
+    "batch.size": _number("batch_bytes"),
+    "buffer.memory": _number("buffer_bytes"),
+    "delivery.timeout.ms": _seconds("delivery_timeout"),
+    "message.timeout.ms": _seconds("delivery_timeout"),
+    "acks": _only(("all", "-1"), "records are confirmed by all in-sync replicas"),
+    "enable.idempotence": _only(("true",), "producers are always idempotent"),
+    "retries": _refuse(_UNTIL_TIMEOUT),
+    "max.in.flight.requests.per.connection": _refuse(_UNTIL_TIMEOUT),
+    "max.block.ms": _refuse("waiting for the buffer is limited by delivery_timeout: leave it out"),
+    "key.serializer": _refuse("keys are bytes: encode them"),
+    "value.serializer": _refuse("values are bytes: encode them"),
+    "partitioner.class": _refuse("leave it out, and write send(partition=...)"),
+}

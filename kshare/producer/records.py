@@ -1,0 +1,114 @@
+"""What users write and get back: a record, the handle of one that is being sent, and where it was written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, NamedTuple
+
+import anyio
+
+from kshare.errors import ConfigError, KshareError
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+_OVERHEAD = 32
+"""The most that lengths, offset and timestamp of a record take in a batch."""
+_HEADER_OVERHEAD = 10
+
+
+class NewRecord(NamedTuple):
+    value: bytes | None
+    key: bytes | None = None
+    headers: Headers = ()
+    timestamp: int = 0
+    """Milliseconds since 1970."""
+
+    def check(self) -> None:
+        """Raise ConfigError if a part has the wrong type."""
+        for name, content in (("value", self.value), ("key", self.key)):
+            if content is not None and not isinstance(content, bytes | bytearray | memoryview):
+                raise ConfigError(f"{name} must be bytes or None, not {type(content).__name__}: encode it")
+        for pair in self.headers:
+            if not (isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], str)):
+                raise ConfigError('headers must be pairs of a name and bytes: [("trace", b"a1")]')
+            if pair[1] is not None and not isinstance(pair[1], bytes | bytearray | memoryview):
+                raise ConfigError(f"header {pair[0]} must be bytes or None, not {type(pair[1]).__name__}")
+        if type(self.timestamp) is not int:
+            raise ConfigError(f"timestamp must be whole milliseconds since 1970, not {self.timestamp!r}")
+
+    @property
+    def size(self) -> int:
+        """The approximate size in a batch, never less than the actual one."""
+        headers = sum(
+            4 * len(name) + len(content or b"") + _HEADER_OVERHEAD for name, content in self.headers
+        )
+        return len(self.value or b"") + len(self.key or b"") + headers + _OVERHEAD
+
+
+class Produced(NamedTuple):
+    """Where a record was written. All in-sync replicas have it."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    """Milliseconds since 1970: the record's own, or the broker's if the topic is configured so."""
+
+
+class PendingSend:
+    """A record on its way. `await` it for the result, any number of times; or leave that to `flush`."""
+
+    __slots__ = ("_event", "_make_error", "_produced", "is_seen", "record")
+
+    def __init__(self, record: NewRecord) -> None:
+        self.record = record
+        self.is_seen = False
+        """Whether a caller has got the result."""
+        self._event: anyio.Event | None = None
+        self._produced: Produced | None = None
+        self._make_error: Callable[[], KshareError] | None = None
+
+    @property
+    def is_done(self) -> bool:
+        return self._produced is not None or self._make_error is not None
+
+    def result(self) -> Produced:
+        """The result of a record that is done; raises the error if it wasn't written."""
+        self.is_seen = True
+        if self._make_error is not None:
+            raise self._make_error()
+        if self._produced is None:
+            raise KshareError("the record is still on its way: await it")
+        return self._produced
+
+    @property
+    def problem(self) -> str:
+        """Why it wasn't written, for logs."""
+        return str(self._make_error()) if self._make_error is not None else ""
+
+    def succeed(self, produced: Produced) -> None:
+        self._produced = produced
+        self._wake()
+
+    def fail(self, make_error: Callable[[], KshareError]) -> None:
+        """Each caller gets an error of its own, because a shared one would accumulate all their tracebacks."""
+        self._make_error = make_error
+        self._wake()
+
+    def __await__(self) -> Generator[Any, Any, Produced]:
+        return self._result().__await__()
+
+    async def _result(self) -> Produced:
+        await self.wait()
+        return self.result()
+
+    async def wait(self) -> None:
+        """Wait until the outcome is known."""
+        if not self.is_done:
+            if self._event is None:
+                self._event = anyio.Event()
+            await self._event.wait()
+
+    def _wake(self) -> None:
+        if self._event is not None:
+            self._event.set()

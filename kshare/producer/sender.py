@@ -1,0 +1,256 @@
+"""Sends batches: finds out which are ready, sends each to the leader of its partition, and takes down the outcome.
+
+One task finds out what is ready, and starts another one for each request. There is one request with a partition at a
+time, so its records are written in order. What errors mean is decided in `verdicts`, what happens to a batch in
+`backlog`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+import anyio
+from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint
+
+from kshare.admin.routing import Router
+from kshare.errors import (
+    BrokerError,
+    ConnectionLost,
+    KshareError,
+    ProducerFenced,
+    RequestTimedOut,
+    UnreadableAnswer,
+)
+from kshare.net.connection import Connection
+from kshare.net.permissions import Right, missing_right, refusal
+from kshare.producer.backlog import Backlog, BacklogSettings, PendingBatch, copy_of
+from kshare.producer.settings import WriterSettings
+from kshare.producer.topics import WrittenTopics
+from kshare.producer.transactions import TransactionLink
+from kshare.producer.verdicts import BatchVerdict, verdict_on
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import ProduceRequest, ProduceResponse
+from kshare.protocol.messages.produce_request import PartitionProduceData, TopicProduceData
+from kshare.protocol.messages.produce_response import PartitionProduceResponse
+
+_ALL_REPLICAS = -1
+_PURPOSE = "produce"
+_REQUEST_BYTES = 8 * 1024 * 1024
+_EXPLICIT_TRANSACTIONS = 11
+"""The last version of Produce that expects AddPartitionsToTxn before."""
+_SHORTEST_WAIT_S = 0.001
+
+
+class BatchSender:
+    """Sends what is in `backlog`, while `run` runs."""
+
+    def __init__(self, router: Router, settings: WriterSettings) -> None:
+        self.topics = WrittenTopics(router)
+        self.link = TransactionLink(router, settings)
+        self.backlog = Backlog(
+            BacklogSettings(
+                settings.codec,
+                settings.linger,
+                settings.batch_bytes,
+                settings.delivery_timeout,
+                settings.transactional_id is not None,
+            )
+        )
+        self.fatal: KshareError | None = None
+        """Why nothing can be written any more."""
+        self._router = router
+        self._tasks: TaskGroup | None = None
+        self._wake = anyio.Event()
+        self._progress = anyio.Event()
+        self._refreshing: set[str] = set()
+
+    async def identify(self) -> None:
+        self.backlog.identity = await self.link.identify()
+
+    def wake(self) -> None:
+        """There may be something to send."""
+        self._wake.set()
+
+    async def wait_for_progress(self) -> None:
+        """Wait until the outcome of another batch is known."""
+        await self._progress.wait()
+
+    def stop(self, error: KshareError) -> None:
+        """Nothing is written any more."""
+        self.fatal = self.fatal or error
+        self.backlog.give_up_all(error)
+        self._advance()
+
+    def copy_of_fatal(self) -> KshareError:
+        """A new exception for each caller."""
+        assert self.fatal is not None, "only asked then"
+        return copy_of(self.fatal)
+
+    def _advance(self) -> None:
+        self._progress.set()
+        self._progress = anyio.Event()
+        self._wake.set()
+
+    # --- what to send
+
+    async def run(self, tasks: TaskGroup) -> None:
+        self._tasks = tasks
+        while True:
+            self._wake = anyio.Event()
+            now = anyio.current_time()
+            if self.backlog.expire(now):
+                self._advance()
+            if self.backlog.identity is None:
+                self.stop(KshareError("the epochs of this producer id are used up: open a new producer"))
+            for node, batches in self._requests(self.backlog.ready(now), now):
+                self._begin(node, batches, now)
+            with anyio.CancelScope(deadline=self.backlog.wake_at()):
+                await self._wake.wait()
+            await checkpoint()
+
+    def _requests(
+        self, batches: Iterable[PendingBatch], now: float
+    ) -> Iterator[tuple[int, list[PendingBatch]]]:
+        """Which batches to send together, and to which node."""
+        shares: dict[int, list[list[PendingBatch]]] = defaultdict(lambda: [[]])
+        for batch in batches:
+            leader = self._leader(batch)
+            if leader is None:
+                self.backlog.postpone(batch, now, batch.problem or "the partition has no leader")
+                self._refresh(batch.topic)
+                continue
+            requests = shares[leader]
+            if requests[-1] and sum(one.size for one in requests[-1]) + batch.size > _REQUEST_BYTES:
+                requests.append([])
+            requests[-1].append(batch)
+        for node, requests in shares.items():
+            for request in requests:
+                yield node, request
+
+    def _leader(self, batch: PendingBatch) -> int | None:
+        topic = self.topics.known(batch.topic)
+        leader = -1 if topic is None or topic.is_stale else topic.leaders.get(batch.partition, -1)
+        return leader if leader >= 0 else None
+
+    def _refresh(self, topic: str) -> None:
+        if topic not in self._refreshing and self._tasks is not None:
+            self._refreshing.add(topic)
+            self._tasks.start_soon(self._look_up, topic)
+
+    async def _look_up(self, topic: str) -> None:
+        try:
+            await self.topics.refresh(topic)
+        except (ConnectionLost, RequestTimedOut):
+            pass  # the batches are tried again until they expire
+        except KshareError as error:
+            if not (isinstance(error, BrokerError) and error.is_retriable and not _is_unknown(error)):
+                self.backlog.give_up_topic(topic, error)
+                self._advance()
+        finally:
+            self._refreshing.discard(topic)
+            self._wake.set()
+
+    # --- requests
+
+    def _begin(self, node: int, batches: list[PendingBatch], now: float) -> None:
+        assert self._tasks is not None, "it runs"
+        payloads = [self.backlog.take(batch) for batch in batches]
+        deadline = min(self.backlog.expires_at(batch) for batch in batches)
+        limit = min(self._router.pool.settings.request_timeout, max(deadline - now, _SHORTEST_WAIT_S))
+        self._tasks.start_soon(self._send, node, batches, payloads, limit)
+
+    async def _send(
+        self, node: int, batches: list[PendingBatch], payloads: list[bytes], limit: float
+    ) -> None:
+        deadline = anyio.current_time() + limit
+        verdict = BatchVerdict.RETRY
+        try:
+            if self.link.name is not None:
+                await self.link.add((batch.topic, batch.partition) for batch in batches)
+            connection = await self._router.pool.connection(node, purpose=_PURPOSE, timeout=limit)
+            verdict = BatchVerdict.RETRY_OPEN
+            answer = await self._ask(connection, self._request(batches, payloads, limit), deadline)
+        except ProducerFenced as error:
+            self._settle(batches, BatchVerdict.REFUSED, error)
+            self.stop(error)
+        except (ConnectionLost, RequestTimedOut, UnreadableAnswer) as error:
+            self._forget_leaders(batches)
+            self._settle(batches, verdict, error)
+        except KshareError as error:
+            is_open = verdict is BatchVerdict.RETRY_OPEN
+            self._settle(batches, BatchVerdict.REFUSED_OPEN if is_open else BatchVerdict.REFUSED, error)
+        else:
+            self._on_answer(batches, answer)
+        self._advance()
+
+    async def _ask(self, connection: Connection, request: ProduceRequest, deadline: float) -> ProduceResponse:
+        version = connection.version_for(ProduceRequest)
+        if self.link.name is not None:
+            version = min(version, _EXPLICIT_TRANSACTIONS)
+        remaining = max(deadline - anyio.current_time(), _SHORTEST_WAIT_S)
+        return await connection.ask(request, version=version, timeout=remaining)
+
+    def _request(self, batches: list[PendingBatch], payloads: list[bytes], limit: float) -> ProduceRequest:
+        rows: dict[str, TopicProduceData] = {}
+        for batch, payload in zip(batches, payloads, strict=True):
+            if batch.topic not in rows:
+                topic = self.topics.known(batch.topic)
+                assert topic is not None, "its leader is known"
+                rows[batch.topic] = TopicProduceData(batch.topic, topic.topic_id)
+            rows[batch.topic].partition_data.append(PartitionProduceData(batch.partition, payload))
+        timeout_ms = max(1, int(limit * 1000))
+        return ProduceRequest(self.link.name, _ALL_REPLICAS, timeout_ms, list(rows.values()))
+
+    def _on_answer(self, batches: list[PendingBatch], answer: ProduceResponse) -> None:
+        results = {
+            (topic.name or self.topics.name_of(topic.topic_id), row.index): row
+            for topic in answer.responses
+            for row in topic.partition_responses
+        }
+        for batch in batches:
+            row = results.get((batch.topic, batch.partition))
+            if row is None:
+                problem = KshareError("the broker's response doesn't mention the partition")
+                self._settle([batch], BatchVerdict.RETRY_OPEN, problem)
+            else:
+                self._on_result(batch, row)
+
+    def _on_result(self, batch: PendingBatch, row: PartitionProduceResponse) -> None:
+        if not self.backlog.has(batch):
+            return  # given up meanwhile
+        verdict = verdict_on(row.error_code, is_transactional=self.link.name is not None)
+        if verdict is BatchVerdict.WRITTEN:
+            self.backlog.confirm(batch, row.base_offset, row.log_append_time_ms)
+        elif verdict is BatchVerdict.FENCED:
+            error = self.link.fenced(row.error_code)
+            self._settle([batch], BatchVerdict.REFUSED, error)
+            self.stop(error)
+        else:
+            if verdict in (BatchVerdict.RETRY, BatchVerdict.RETRY_OPEN):
+                self._forget_leaders([batch])
+            self._settle([batch], verdict, self._error(batch, row))
+
+    def _settle(self, batches: Iterable[PendingBatch], verdict: BatchVerdict, error: KshareError) -> None:
+        now = anyio.current_time()
+        for batch in batches:
+            if self.backlog.has(batch):
+                self.backlog.settle(batch, verdict, error, now)
+
+    def _forget_leaders(self, batches: Iterable[PendingBatch]) -> None:
+        for batch in batches:
+            topic = self.topics.known(batch.topic)
+            if topic is not None:
+                topic.is_stale = True
+
+    def _error(self, batch: PendingBatch, row: PartitionProduceResponse) -> BrokerError:
+        action = f"writing to {batch.place}"
+        right = missing_right(row.error_code, [Right("Write", "topic", batch.topic)])
+        if right is not None:
+            return refusal(row.error_code, action, right, self._router.pool.settings)
+        return BrokerError(row.error_code, action, row.error_message)
+
+
+def _is_unknown(error: BrokerError) -> bool:
+    return error.code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)

@@ -1,0 +1,75 @@
+"""How records are written: what a `RecordWriter` needs to know, apart from how to connect."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Self, get_args
+
+from kshare.errors import ConfigError
+from kshare.protocol.compression import Compression
+
+CompressionName = Literal["gzip", "snappy", "lz4", "zstd"]
+COMPRESSIONS = get_args(CompressionName)
+
+_LONGEST_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriterSettings:
+    """Checked when created. Durations are in seconds."""
+
+    transactional_id: str | None = None
+    """A name that identifies this producer across restarts, for transactions. Opening a producer fences older ones with
+    the same name."""
+    transaction_timeout: float = 60.0
+    """How many seconds a transaction may take. After that, the broker aborts it."""
+    compression: CompressionName | None = None
+    """The codec to compress batches with."""
+    linger: float = 0.005
+    """How many seconds a batch waits for more records before it is sent."""
+    batch_bytes: int = 512 * 1024
+    """The size at which a batch is sent at once. Brokers refuse batches above 1 MiB by default."""
+    buffer_bytes: int = 32 * 1024 * 1024
+    """The maximum size of all records that aren't confirmed yet. While it is reached, producing waits."""
+    delivery_timeout: float = 120.0
+    """How many seconds writing a record may take, with all retries. After that, its result is DeliveryFailed."""
+    close_timeout: float = 10.0
+    """How many seconds closing may take to write the remaining records."""
+
+    def __post_init__(self) -> None:
+        name = self.transactional_id
+        if name is not None and (not isinstance(name, str) or not name):
+            raise ConfigError(f"transactional_id must be a non-empty string, not {name!r}")
+        if self.compression is not None and self.compression not in COMPRESSIONS:
+            raise ConfigError(
+                f"compression must be one of {', '.join(COMPRESSIONS)}, or None, not {self.compression!r}"
+            )
+        for option, least in (
+            ("transaction_timeout", 0.001),
+            ("linger", 0.0),
+            ("delivery_timeout", 0.001),
+            ("close_timeout", 0.001),
+        ):
+            value = getattr(self, option)
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int | float)
+                or not least <= value <= _LONGEST_S
+            ):
+                positive = "a positive number of seconds" if least else "a number of seconds, 0 or more"
+                raise ConfigError(f"{option} must be {positive}, at most 86,400, not {value!r}")
+        for option in ("batch_bytes", "buffer_bytes"):
+            value = getattr(self, option)
+            if type(value) is not int or not 1 <= value < 2**31:
+                raise ConfigError(
+                    f"{option} must be a number of bytes from 1 to {2**31 - 1:,}, not {value!r}"
+                )
+
+    @classmethod
+    def confirming(cls, limit: float, compression: CompressionName | None = None) -> Self:
+        """For commands that wait for each confirmation, at most so many seconds: nothing lingers."""
+        return cls(compression=compression, linger=0.0, delivery_timeout=limit, close_timeout=1.0)
+
+    @property
+    def codec(self) -> Compression:
+        return Compression[(self.compression or "none").upper()]

@@ -1,0 +1,248 @@
+"""Writes records: takes them from callers, gives them to `BatchSender`, and runs transactions.
+
+Keeps the buffer bounded: callers wait while it is full. A caller that is cancelled leaves its record in the buffer,
+from where it is written; nothing else is affected.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from random import Random
+from types import TracebackType
+from typing import Self
+
+import anyio
+from anyio.abc import TaskGroup
+
+from kshare.admin.log_offsets import no_partition
+from kshare.admin.routing import Router
+from kshare.errors import (
+    ConfigError,
+    ConnectionLost,
+    DeliveryFailed,
+    KshareError,
+    ProducerFenced,
+    RequestTimedOut,
+)
+from kshare.producer.partitioner import partition_for
+from kshare.producer.records import NewRecord, PendingSend
+from kshare.producer.sender import BatchSender
+from kshare.producer.settings import WriterSettings
+from kshare.producer.topics import WrittenTopic
+
+log = logging.getLogger("kshare.producer")
+
+
+class RecordWriter:
+    """Use it with `async with`. At the end, it writes what is left, within `close_timeout`."""
+
+    def __init__(self, router: Router, settings: WriterSettings, random: Random | None = None) -> None:
+        self._settings = settings
+        self._random = random or Random()
+        self._sender = BatchSender(router, settings)
+        self._backlog = self._sender.backlog
+        self._tasks: TaskGroup | None = None
+        self._room = anyio.Lock()
+        self._is_in_transaction = False
+
+    async def __aenter__(self) -> Self:
+        await self._sender.identify()
+        self._tasks = await anyio.create_task_group().__aenter__()
+        self._tasks.start_soon(self._sender.run, self._tasks, name="kshare producer")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        tasks, self._tasks = self._tasks, None
+        assert tasks is not None, "entered before"
+        is_cancelled = not (error is None or isinstance(error, Exception))  # and so are our tasks
+        if not is_cancelled:
+            with anyio.move_on_after(self._settings.close_timeout):
+                await self._drain()
+        tasks.cancel_scope.cancel()
+        self._sender.stop(KshareError("the producer was closed"))
+        if is_cancelled:
+            await tasks.__aexit__(kind, error, trace)
+        else:
+            await tasks.__aexit__(None, None, None)  # so that the error propagates as it is, not in a group
+        unseen = self._backlog.take_unseen()
+        if unseen is not None:
+            if error is None:
+                unseen.result()
+            log.warning("a producer was closed, and not all records were written: %s", unseen.problem)
+
+    async def partition_count(self, topic: str) -> int:
+        return len((await self._sender.topics.find(topic)).leaders)
+
+    async def choose(self, topic: str, key: bytes | None) -> int:
+        """The partition of the key, as Java's producers choose it; without a key, each partition in turn."""
+        found = await self._sender.topics.find(topic)
+        return found.partition_in_turn() if key is None else partition_for(key, len(found.leaders))
+
+    async def enqueue(self, topic: str, record: NewRecord, partition: int | None = None) -> PendingSend:
+        """Put a record into the buffer, and wait while that is full. Without a partition, the key chooses it."""
+        record.check()
+        size = record.size
+        if size > self._settings.buffer_bytes:
+            raise ConfigError(
+                f"a record of about {size:,} bytes for {topic} doesn't fit into the buffer: "
+                f"raise buffer_bytes ({self._settings.buffer_bytes:,})"
+            )
+        self._require_open()
+        if self._is_in_transaction and self._backlog.failed is not None:
+            self._backlog.failed.result()
+        topics = self._sender.topics
+        found = topics.known(topic) or await topics.find(topic)
+        number = self._choose(found, topic, record, partition)
+        if self._backlog.size + size > self._settings.buffer_bytes or self._room.locked():
+            await self._wait_for_room(topic, number, size)
+        self._require_open()
+        send, is_news = self._backlog.add(topic, number, record, anyio.current_time())
+        if is_news:
+            self._sender.wake()
+        return send
+
+    async def append(self, topic: str, partition: int, records: Iterable[NewRecord]) -> int:
+        """Write these records in order. Returns the offset of the first, or -1 if there are none."""
+        sends = [await self.enqueue(topic, record, partition) for record in records]
+        self._push()
+        for send in sends:
+            await send.wait()
+        offsets = [send.result().offset for send in sends]
+        return offsets[0] if offsets else -1
+
+    async def flush(self) -> None:
+        """Wait until the outcome of all records that were enqueued before is known.
+
+        Raises the error of a record that wasn't written, unless somebody has already got that error.
+        """
+        await self._drain()
+        unseen = self._backlog.take_unseen()
+        if unseen is not None:
+            unseen.result()
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """Commit what is written in this context, or abort it if the context ends with an error or is cancelled."""
+        await self._begin()
+        try:
+            yield
+            await self._drain()
+            if self._backlog.failed is not None:
+                self._backlog.failed.result()
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await self._abort()
+            raise
+        else:
+            with anyio.CancelScope(shield=True):
+                await self._commit()
+        finally:
+            self._is_in_transaction = False
+
+    # --- transactions
+
+    async def _begin(self) -> None:
+        if self._settings.transactional_id is None:
+            raise ConfigError("transactions need a name: open the producer with transactional_id=...")
+        if self._is_in_transaction:
+            raise KshareError("a transaction is open already: a producer has one at a time")
+        self._require_open(is_beginning=True)
+        self._is_in_transaction = True
+        try:
+            if self._sender.link.needs_identity:
+                await self._identify()
+        except BaseException:
+            self._is_in_transaction = False
+            raise
+        self._backlog.forget_failures()
+
+    async def _identify(self) -> None:
+        try:
+            await self._sender.identify()
+        except ProducerFenced as error:
+            self._sender.stop(error)
+            raise
+
+    async def _commit(self) -> None:
+        link = self._sender.link
+        try:
+            await link.end(commits=True)
+        except (ConnectionLost, RequestTimedOut) as error:
+            link.needs_identity = True
+            raise type(error)(f"it isn't known whether the transaction was committed: {error}") from error
+        except KshareError as error:
+            link.needs_identity = True
+            if isinstance(error, ProducerFenced):
+                self._sender.stop(error)
+            raise
+
+    async def _abort(self) -> None:
+        """The error that ended the transaction is more important than one of these requests, which is only logged."""
+        link, reason = self._sender.link, KshareError("the transaction was aborted")
+        link.needs_identity = True  # so that requests that are late don't get into the next transaction
+        self._backlog.give_up_idle(reason)
+        with anyio.move_on_after(self._settings.close_timeout):
+            await self._drain()
+        self._backlog.give_up_all(reason)
+        self._backlog.forget_failures()
+        if self._sender.fatal is not None:
+            return
+        try:
+            with anyio.fail_after(self._settings.close_timeout):
+                await link.end(commits=False)
+        except (KshareError, TimeoutError) as error:
+            log.warning(
+                "a transaction couldn't be aborted; the broker does that later: %s", error or "timeout"
+            )
+            if isinstance(error, ProducerFenced):
+                self._sender.stop(error)
+
+    # --- the buffer
+
+    def _push(self) -> None:
+        """Send everything without lingering."""
+        self._backlog.flush(self._backlog.last_number)
+        self._sender.wake()
+
+    async def _drain(self) -> None:
+        number = self._backlog.last_number
+        self._push()
+        while (oldest := self._backlog.oldest_number) is not None and oldest <= number:
+            await self._sender.wait_for_progress()
+
+    def _choose(self, found: WrittenTopic, topic: str, record: NewRecord, partition: int | None) -> int:
+        if partition is not None:
+            if partition not in found.leaders:
+                raise ConfigError(no_partition(topic, partition, len(found.leaders)))
+            return partition
+        if record.key is not None:
+            return partition_for(bytes(record.key), len(found.leaders))
+        return found.partition_without_key(
+            self._random, lambda number: self._backlog.has_room(topic, number, record)
+        )
+
+    async def _wait_for_room(self, topic: str, partition: int, size: int) -> None:
+        limit = self._settings.delivery_timeout
+        with anyio.move_on_after(limit) as scope:
+            async with self._room:  # first come, first served
+                self._push()
+                while self._backlog.size + size > self._settings.buffer_bytes:
+                    await self._sender.wait_for_progress()
+        if scope.cancelled_caught:
+            reason = f"the buffer has been full for {limit:g} s"
+            raise DeliveryFailed(topic, partition, reason, is_open=False)
+
+    def _require_open(self, *, is_beginning: bool = False) -> None:
+        if self._sender.fatal is not None:
+            raise self._sender.copy_of_fatal()
+        if self._tasks is None:
+            raise KshareError("the producer isn't open: use it with `async with`")
+        if self._settings.transactional_id is not None and not (self._is_in_transaction or is_beginning):
+            raise KshareError(
+                "a producer with a transactional id writes in transactions: "
+                "use `async with producer.transaction():`"
+            )

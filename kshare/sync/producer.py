@@ -1,0 +1,176 @@
+"""The producer for blocking code.
+
+    with kshare.sync.Producer("localhost:9092") as producer:
+        produced = producer.send("orders", b"shipped", key=b"order 7")
+
+The same producer as `kshare.Producer`, on an event loop that the calling thread runs itself while it waits (see
+`shared_loop`), and a background thread in between. Any thread may call any method.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+
+from kshare.errors import KshareError
+from kshare.producer.client import Producer as _Producer
+from kshare.producer.records import Headers, Produced
+from kshare.producer.records import PendingSend as _PendingSend
+from kshare.sync.shared_loop import LoopClosed, SharedLoop
+from kshare.sync.signals import SignalsPutOff
+
+if TYPE_CHECKING:
+    from kshare.producer.options import ProducerOptions
+
+log = logging.getLogger("kshare.producer")
+
+ReturnT = TypeVar("ReturnT")
+
+
+class PendingSend:
+    """A record on its way: `result()` waits for it."""
+
+    __slots__ = ("_run", "_send")
+
+    def __init__(self, send: _PendingSend, run: Callable[[Callable[[], Any]], Any]) -> None:
+        self._send = send
+        self._run = run
+
+    @property
+    def is_done(self) -> bool:
+        return self._send.is_done
+
+    def result(self) -> Produced:
+        """Wait until all in-sync replicas have the record. Raises the error if it wasn't written."""
+        if not self._send.is_done:
+            self._run(self._send.wait)
+        return self._send.result()
+
+
+class Producer:
+    """Writes records: use it with `with`. Options are those of `kshare.Producer`."""
+
+    def __init__(
+        self, bootstrap_servers: str | Iterable[str] | None = None, **options: Unpack[ProducerOptions]
+    ) -> None:
+        self._producer = _Producer(bootstrap_servers, **options)
+        self._loop: SharedLoop | None = None
+
+    def __enter__(self) -> Self:
+        """Connect to a broker and get a producer id, or raise. Fences older producers with our transactional id."""
+        if self._loop is not None:
+            raise KshareError("the producer is open already: create one for each `with`")
+        with SignalsPutOff(lambda: None):  # an interrupt here would leave a thread that nobody knows of
+            self._loop = SharedLoop(_Unconcerned())
+        try:
+            self._run(self._producer.__aenter__)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Write what is left, within `close_timeout`. Raises the error of a record that wasn't written."""
+        try:
+            self.close()
+        except KshareError as problem:
+            if error is None:
+                raise
+            # The error that ended the block is more important to the user.
+            log.warning("a producer was closed, and not all records were written: %s", problem)
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        headers: Headers = (),
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> Produced:
+        """Write a record, and wait until all in-sync replicas have it."""
+        return self._run(lambda: self._producer.send(topic, value, key, headers, partition, timestamp))
+
+    def enqueue(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        headers: Headers = (),
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> PendingSend:
+        """Put a record into the buffer and return at once, or when the buffer has room.
+
+        If you don't ask for the result, `flush` or the end of `with` raises the error of a record that wasn't written.
+        """
+        send = self._run(lambda: self._producer.enqueue(topic, value, key, headers, partition, timestamp))
+        return PendingSend(send, self._run)
+
+    def flush(self) -> None:
+        """Wait until the outcome of all records that were enqueued before is known.
+
+        Raises the error of a record that wasn't written, unless somebody has already got that error.
+        """
+        self._run(self._producer.flush)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """`with producer.transaction():` commits what is written in it, or nothing.
+
+        It is aborted if the block raises, or if a record wasn't written.
+        """
+        transaction = self._producer.transaction()
+        self._run(lambda: _awaited(transaction.__aenter__))
+        try:
+            yield
+        except BaseException as error:
+            problem = error
+            self._run(lambda: _awaited(lambda: transaction.__aexit__(type(problem), problem, None)))
+            raise
+        else:
+            self._run(lambda: _awaited(lambda: transaction.__aexit__(None, None, None)))
+
+    def close(self) -> None:
+        """Write what is left, within `close_timeout`. Called at the end of `with`."""
+        loop = self._loop
+        if loop is None or loop.is_foreign:
+            return
+        with SignalsPutOff(lambda: None):
+            try:
+                loop.run(self._producer.close)
+            except LoopClosed:
+                return
+            finally:
+                loop.close()
+                self._loop = None
+
+    # --- the event loop
+
+    def _run(self, function: Callable[[], Coroutine[Any, Any, ReturnT]]) -> ReturnT:
+        loop = self._loop
+        if loop is None:
+            raise KshareError("the producer isn't open: use it with `with`")
+        try:
+            return loop.run(function)
+        except LoopClosed:
+            raise KshareError("the producer was closed by another thread") from None
+
+
+async def _awaited(function: Callable[[], Any]) -> Any:
+    return await function()
+
+
+class _Unconcerned:
+    """Nothing depends on which thread runs the loop."""
+
+    def on_taken(self) -> None: ...
+
+    def on_run(self) -> None: ...
+
+    def on_free(self) -> None: ...

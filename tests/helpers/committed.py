@@ -1,0 +1,29 @@
+"""Reads a topic as a consumer with `read_committed` does."""
+
+from __future__ import annotations
+
+from kshare.admin.log_reading import LogReader
+from kshare.admin.routing import Router
+from kshare.net.pool import Pool
+from kshare.net.settings import NetSettings
+
+LIMIT_S = 30.0
+
+
+async def committed(bootstrap: str, topic: str) -> list[bytes | None]:
+    """The values of all partitions, one partition after another."""
+    found: list[bytes | None] = []
+    async with Pool(NetSettings.parse(bootstrap)) as pool:
+        router = Router(pool, LIMIT_S)
+        row = (await router.metadata([topic])).topics[0]
+        reader = LogReader(router, is_committed_only=True)
+        for number in range(len(row.partitions)):
+            where, at = (row.topic_id, number), 0
+            while True:
+                fetched = await reader.fetch(where, at)
+                for batch, is_for_users in fetched.batches():
+                    at = batch.last_offset + 1
+                    found += [record.value for record in batch] if is_for_users else []
+                if at >= fetched.end:
+                    break
+    return found

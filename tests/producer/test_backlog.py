@@ -1,0 +1,220 @@
+"""Batches by partition: when they are sent, how they are numbered, and what becomes of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from kshare.errors import BrokerError, DeliveryFailed, KshareError
+from kshare.producer.backlog import Backlog, BacklogSettings, PendingBatch, ProducerIdentity
+from kshare.producer.records import NewRecord, PendingSend, Produced
+from kshare.producer.verdicts import BatchVerdict
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.records import Batch, read_batches
+
+REFUSED = BrokerError(ErrorCode.INVALID_RECORD, "writing to t[0]")
+LOST = KshareError("the connection broke")
+
+
+def backlog(*, is_transactional: bool = False, batch_bytes: int = 1000) -> Backlog:
+    made = Backlog(
+        BacklogSettings(
+            linger=1.0, batch_bytes=batch_bytes, delivery_timeout=60.0, is_transactional=is_transactional
+        )
+    )
+    made.identity = ProducerIdentity(7, 0)
+    return made
+
+
+def add(backlog: Backlog, *values: bytes, partition: int = 0, now: float = 0.0) -> list[PendingSend]:
+    return [backlog.add("t", partition, NewRecord(value, timestamp=5), now)[0] for value in values]
+
+
+def take(backlog: Backlog, now: float = 10.0) -> tuple[PendingBatch, Batch]:
+    """The only batch that is ready, and what is sent."""
+    (batch,) = backlog.ready(now)
+    (sent,) = read_batches(backlog.take(batch))
+    return batch, sent
+
+
+def stamp(sent: Batch) -> tuple[int, int, int]:
+    return sent.producer_id, sent.producer_epoch, sent.base_sequence
+
+
+def test_batch_lingers_until_it_is_old_or_full_or_flushed() -> None:
+    made = backlog(batch_bytes=100)
+    add(made, b"a")
+    assert made.ready(0.5) == []
+    assert made.wake_at() == 1.0
+    assert len(made.ready(1.0)) == 1
+    add(made, b"b" * 60)  # begins a second batch, so the first isn't waited for
+    assert len(made.ready(0.5)) == 1
+    other = backlog()
+    add(other, b"a")
+    other.flush(other.last_number)
+    assert len(other.ready(0.0)) == 1
+
+
+def test_one_batch_of_a_partition_is_under_way() -> None:
+    made = backlog(batch_bytes=60)
+    add(made, b"a" * 30, b"b" * 30)
+    add(made, b"c", partition=1)
+    first, other = made.ready(10)
+    assert (first.partition, other.partition) == (0, 1)
+    made.take(first)
+    assert made.ready(10) == [other]
+    made.confirm(first, 5, -1)
+    assert [batch.partition for batch in made.ready(10)] == [0, 1]
+
+
+def test_confirmed_records_know_where_they_are_and_free_the_buffer() -> None:
+    made = backlog()
+    sends = add(made, b"a", b"b")
+    batch, _ = take(made)
+    assert made.size > 0
+    made.confirm(batch, 41, -1)
+    assert [send.result() for send in sends] == [Produced("t", 0, 41, 5), Produced("t", 0, 42, 5)]
+    assert (made.size, made.oldest_number) == (0, None)
+    add(made, b"c")
+    batch, sent = take(made)
+    assert stamp(sent) == (7, 0, 2)
+    made.confirm(batch, 43, 99)
+
+
+def test_retried_batch_is_the_same_and_comes_after_a_pause() -> None:
+    made = backlog()
+    add(made, b"a")
+    batch, sent = take(made)
+    made.settle(batch, BatchVerdict.RETRY_OPEN, LOST, 10.0)
+    add(made, b"b")  # doesn't join what may have been written
+    assert made.ready(10.0) == []
+    again, resent = take(made, 12.0)
+    assert (again, stamp(resent), resent.record_count) == (batch, stamp(sent), 1)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "following"), [(BatchVerdict.REFUSED, (7, 0, 0)), (BatchVerdict.REFUSED_OPEN, (7, 1, 0))]
+)
+def test_number_after_a_batch_was_given_up(verdict: BatchVerdict, following: tuple[int, int, int]) -> None:
+    made = backlog(batch_bytes=60)
+    add(made, b"a" * 30, b"b" * 30)
+    batch, _ = take(made)
+    made.settle(batch, verdict, REFUSED, 10.0)
+    assert stamp(take(made)[1]) == following
+
+
+def test_refusal_is_raised_as_it_is_and_again_for_each_record() -> None:
+    made = backlog()
+    one, two = add(made, b"a", b"b")
+    made.settle(take(made)[0], BatchVerdict.REFUSED, REFUSED, 10.0)
+    caught = []
+    for send in (one, two):
+        with pytest.raises(BrokerError, match=r"writing to t\[0\]: INVALID_RECORD") as raised:
+            send.result()
+        caught.append(raised.value)
+    assert caught[0] is not caught[1]
+    assert caught[0].code == ErrorCode.INVALID_RECORD
+
+
+def test_refusal_after_a_lost_response_is_open() -> None:
+    made = backlog()
+    (send,) = add(made, b"a")
+    batch, _ = take(made)
+    made.settle(batch, BatchVerdict.RETRY_OPEN, LOST, 10.0)
+    take(made, 20.0)
+    made.settle(batch, BatchVerdict.REFUSED, REFUSED, 20.0)
+    with pytest.raises(DeliveryFailed, match=r"t\[0\]: the record may have been written") as raised:
+        send.result()
+    assert (raised.value.topic, raised.value.partition, raised.value.is_open) == ("t", 0, True)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "is_open"), [(BatchVerdict.RETRY, False), (BatchVerdict.RETRY_OPEN, True)]
+)
+def test_expired_batch_says_whether_it_may_be_written(verdict: BatchVerdict, is_open: bool) -> None:
+    made = backlog()
+    (send,) = add(made, b"a")
+    batch, _ = take(made)
+    made.settle(batch, verdict, LOST, 59.99)
+    assert not made.expire(59.99)
+    assert made.wake_at() == 60.0
+    assert made.expire(60.0)
+    with pytest.raises(DeliveryFailed, match="not confirmed within 60 s: the connection broke") as raised:
+        send.result()
+    assert raised.value.is_open is is_open
+
+
+def test_batch_under_way_does_not_expire() -> None:
+    made = backlog()
+    add(made, b"a")
+    take(made)
+    assert not made.expire(100.0)
+    assert made.wake_at() == float("inf")
+
+
+def test_batch_with_unexpected_number_gets_the_next_epoch() -> None:
+    made = backlog()
+    add(made, b"a")
+    batch, _ = take(made)
+    made.settle(batch, BatchVerdict.RENUMBER, REFUSED, 10.0)
+    assert stamp(take(made, 20.0)[1]) == (7, 1, 0)
+
+
+def test_batch_with_unexpected_number_that_may_be_written_is_given_up() -> None:
+    made = backlog()
+    (send,) = add(made, b"a")
+    batch, _ = take(made)
+    made.settle(batch, BatchVerdict.RETRY_OPEN, LOST, 10.0)
+    take(made, 20.0)
+    made.settle(batch, BatchVerdict.RENUMBER, REFUSED, 20.0)
+    with pytest.raises(DeliveryFailed, match="may have been written"):
+        send.result()
+
+
+def test_large_batch_is_split_in_order_until_one_record_is_too_large() -> None:
+    made = backlog()
+    sends = add(made, b"a", b"b", b"c")
+    add(made, b"d", now=9.0)
+    made.settle(take(made)[0], BatchVerdict.SPLIT, REFUSED, 10.0)
+    first, sent = take(made)
+    assert ([record.value for record in sent], stamp(sent)) == ([b"a", b"b"], (7, 0, 0))
+    made.confirm(first, 0, -1)
+    made.settle(take(made)[0], BatchVerdict.SPLIT, REFUSED, 10.0)
+    last, sent = take(made)
+    assert ([record.value for record in sent], stamp(sent)) == ([b"c"], (7, 0, 2))
+    made.settle(last, BatchVerdict.SPLIT, REFUSED, 10.0)
+    with pytest.raises(BrokerError):
+        sends[2].result()
+    assert [record.value for record in take(made)[1]] == [b"d"]
+
+
+def test_failure_in_a_transaction_gives_everything_up() -> None:
+    made = backlog(is_transactional=True)
+    (one,) = add(made, b"a")
+    (two,) = add(made, b"b", partition=1)
+    batch, other = made.ready(10)
+    assert stamp(next(iter(read_batches(made.take(batch))))) == (7, 0, 0)
+    made.settle(batch, BatchVerdict.REFUSED_OPEN, REFUSED, 10.0)
+    assert (one.is_done, two.is_done, made.has(other)) == (True, True, False)
+    with pytest.raises(DeliveryFailed, match=r"t\[1\]: the record was not written \(the transaction failed"):
+        two.result()
+    made.identity = ProducerIdentity(7, 1)
+    add(made, b"c")
+    assert stamp(take(made)[1]) == (7, 1, 0)
+
+
+def test_used_up_epochs_need_another_producer_id() -> None:
+    made = backlog()
+    made.identity = ProducerIdentity(7, 2**15 - 1)
+    add(made, b"a")
+    made.settle(take(made)[0], BatchVerdict.REFUSED_OPEN, REFUSED, 10.0)
+    assert made.identity is None
+
+
+def test_unseen_failures_are_told_once() -> None:
+    made = backlog()
+    one, two = add(made, b"a", b"b")
+    made.settle(take(made)[0], BatchVerdict.REFUSED, REFUSED, 10.0)
+    with pytest.raises(BrokerError):
+        one.result()
+    assert made.take_unseen() is two
+    assert made.take_unseen() is None

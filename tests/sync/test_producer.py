@@ -1,0 +1,96 @@
+"""The producer for blocking code, with an embedded broker."""
+
+from __future__ import annotations
+
+import threading
+
+import anyio
+import pytest
+
+import kshare.sync
+from kshare import BrokerError, ConnectionLost, DeliveryFailed, KshareError
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import ProduceRequest
+from kshare.testing import Broker
+from tests.helpers.committed import committed
+
+
+@pytest.fixture
+def broker(kshare_broker: Broker) -> Broker:
+    kshare_broker.create_topic("orders", 1)
+    return kshare_broker
+
+
+def written(broker: Broker) -> list[bytes | None]:
+    return [record.value for record in broker.records("orders")]
+
+
+def test_send_enqueue_and_flush(broker: Broker) -> None:
+    with kshare.sync.Producer(broker.bootstrap) as producer:
+        assert producer.send("orders", b"one").offset == 0
+        sends = [producer.enqueue("orders", b"%d" % number) for number in range(500)]
+        assert sends[0].result().offset == 1
+        producer.flush()
+        assert all(send.is_done for send in sends)
+        producer.enqueue("orders", b"last")
+    assert written(broker)[-1] == b"last"
+    with pytest.raises(KshareError, match="isn't open: use it with `with`"):
+        producer.send("orders", b"two")
+
+
+def test_several_threads_use_a_producer(broker: Broker) -> None:
+    def work(name: int) -> None:
+        for number in range(50):
+            producer.send("orders", b"%d %d" % (name, number))
+
+    with kshare.sync.Producer(broker.bootstrap, linger=0) as producer:
+        threads = [threading.Thread(target=work, args=(name,)) for name in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    values = written(broker)
+    assert len(values) == 200
+    for name in range(4):
+        own = [value for value in values if value and value.startswith(b"%d " % name)]
+        assert own == [b"%d %d" % (name, number) for number in range(50)]
+
+
+def test_transactions(broker: Broker) -> None:
+    def abort() -> None:
+        with producer.transaction():
+            producer.send("orders", b"b")
+            raise ZeroDivisionError
+
+    with kshare.sync.Producer(broker.bootstrap, transactional_id="shop") as producer:
+        with producer.transaction():
+            producer.enqueue("orders", b"a")
+        with pytest.raises(ZeroDivisionError):
+            abort()
+        broker.faults.add(ProduceRequest, error=ErrorCode.INVALID_RECORD)
+        with pytest.raises(BrokerError, match="INVALID_RECORD"), producer.transaction():
+            producer.enqueue("orders", b"c")
+    assert anyio.run(committed, broker.bootstrap, "orders") == [b"a"]
+
+
+def test_errors_at_the_end(broker: Broker) -> None:
+    broker.faults.add(ProduceRequest, times=None, swallow=True)
+    with (
+        pytest.raises(DeliveryFailed, match="the producer was closed"),
+        kshare.sync.Producer(broker.bootstrap, close_timeout=0.2) as producer,
+    ):
+        producer.enqueue("orders", b"one")
+
+    def fail() -> None:
+        with kshare.sync.Producer(broker.bootstrap, close_timeout=0.2) as producer:
+            producer.enqueue("orders", b"one")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+
+
+def test_broker_out_of_reach() -> None:
+    with pytest.raises(ConnectionLost), kshare.sync.Producer("localhost:1", request_timeout=0.5):
+        pass
+    assert not [one for one in threading.enumerate() if one.name == "kshare client"]
