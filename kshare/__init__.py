@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kshare.client.consumer import ShareConsumer
     from kshare.client.deserialize import ReadRecord
     from kshare.client.deserialize import TypedBatch as ShareBatch
+    from kshare.client.deserializer_calls import DeserializerContext
     from kshare.client.options import ClientOptions, ConsumerOptions
     from kshare.client.record import ShareRecord
     from kshare.engine.events import Settled
@@ -53,6 +54,7 @@ __all__ = [
     "CorruptBatchError",
     "DecodeError",
     "DeserializationFailed",
+    "DeserializerContext",
     "EncodeError",
     "KshareError",
     "ReadRecord",
@@ -69,6 +71,7 @@ _LATE = {
     "AdminClient": "kshare.admin.client",
     "ClientOptions": "kshare.client.options",
     "ConsumerOptions": "kshare.client.options",
+    "DeserializerContext": "kshare.client.deserializer_calls",
     "ReadRecord": "kshare.client.deserialize",
     "Settled": "kshare.engine.events",
     "ShareBatch": "kshare.client.record",
