@@ -23,7 +23,7 @@ from anyio.lowlevel import checkpoint
 from kshare.client.background import Background
 from kshare.client.config import ConsumerConfig, check_max_records, topic_names
 from kshare.client.deserialize import KeyT, Reader, ReadRecord, RecordT_co, TypedBatch, ValueT
-from kshare.client.deserializer_calls import AwaitedDeserializer, PlainDeserializer
+from kshare.client.deserializer_calls import AwaitedDeserializer, DeserializerContext, PlainDeserializer
 from kshare.client.holdings import Holdings
 from kshare.client.preparation import Preparer
 from kshare.client.record import ShareBatch, ShareRecord, lease_of
@@ -332,7 +332,7 @@ class ShareConsumer(AsyncConsumer[RecordT_co]):
     # The record type for each combination of deserializers. These are overloads of `__new__`, in a separate class:
     # editors show the docs of options only where `__init__` has no overloads, and mypy uses `__new__` only where
     # `__init__` is inherited. Async functions come first, because any function matches the others.
-    # Functions of one argument come before those of one or two, because mypy infers a lambda from a single type only.
+    # Where there is one deserializer, each number of arguments has an overload, so that mypy can infer lambdas.
 
     if TYPE_CHECKING:
 
@@ -376,13 +376,13 @@ class ShareConsumer(AsyncConsumer[RecordT_co]):
         def __new__(
             cls,
             bootstrap_servers: BootstrapServers = None,
-            **options: Unpack[ValueOptions[AwaitedDeserializer[ValueT]]],
+            **options: Unpack[ValueOptions[Callable[[bytes, DeserializerContext], Awaitable[ValueT]]]],
         ) -> ShareConsumer[ReadRecord[bytes | None, ValueT | None]]: ...
         @overload
         def __new__(
             cls,
             bootstrap_servers: BootstrapServers = None,
-            **options: Unpack[ValueOptions[PlainDeserializer[ValueT]]],
+            **options: Unpack[ValueOptions[Callable[[bytes, DeserializerContext], ValueT]]],
         ) -> ShareConsumer[ReadRecord[bytes | None, ValueT | None]]: ...
         @overload
         def __new__(
@@ -400,13 +400,13 @@ class ShareConsumer(AsyncConsumer[RecordT_co]):
         def __new__(
             cls,
             bootstrap_servers: BootstrapServers = None,
-            **options: Unpack[KeyOptions[AwaitedDeserializer[KeyT]]],
+            **options: Unpack[KeyOptions[Callable[[bytes, DeserializerContext], Awaitable[KeyT]]]],
         ) -> ShareConsumer[ReadRecord[KeyT | None, bytes | None]]: ...
         @overload
         def __new__(
             cls,
             bootstrap_servers: BootstrapServers = None,
-            **options: Unpack[KeyOptions[PlainDeserializer[KeyT]]],
+            **options: Unpack[KeyOptions[Callable[[bytes, DeserializerContext], KeyT]]],
         ) -> ShareConsumer[ReadRecord[KeyT | None, bytes | None]]: ...
         @overload
         def __new__(

@@ -83,11 +83,14 @@ class Reader:
     def read(self, record: ShareRecord) -> bool:
         """Set key and value. Returns False if that failed and the record was settled."""
         mutable = undeserialized_parts(record)
+        key, value = mutable.key, mutable.value
         part: Part = "key"
         try:
-            key = deserialized(record, self.key, mutable.key)
+            if self.key is not None and key is not None:
+                key = deserialized(record, self.key, key)
             part = "value"
-            value = deserialized(record, self.value, mutable.value)
+            if self.value is not None and value is not None:
+                value = deserialized(record, self.value, value)
         except Exception as error:
             self.report_failure(record, part, error)
             return False
@@ -115,28 +118,20 @@ class Reader:
         self._reporter.log.records(level, cause, record.topic, record.partition, 1, offset, offset)
 
 
+_key_of = Record.key.__get__
+_value_of = Record.value.__get__
+
+
 def undeserialized_parts(record: ShareRecord) -> ReadRecord[Any, Any]:
     """The record with its key and value as bytes, to be replaced."""
     mutable = cast("ReadRecord[Any, Any]", record)
-    mutable.key, mutable.value = Record.key.__get__(record), Record.value.__get__(record)
+    mutable.key, mutable.value = _key_of(record), _value_of(record)
     return mutable
 
 
-def call_on(record: ShareRecord, call: DeserializerCall, data: bytes) -> Any:
-    """What the deserializer returns: something to be awaited, if it is async."""
-    if call.takes_context:
-        return call.function(data, context_of(record, call.part))
-    return call.function(data)
-
-
-def context_of(record: ShareRecord, part: Part) -> DeserializerContext:
-    return DeserializerContext(record.topic, part, record.headers, record.partition, record.offset)
-
-
-def deserialized(record: ShareRecord, call: DeserializerCall | None, data: bytes | None) -> Any:
-    if call is None or data is None:
-        return data
-    found = call_on(record, call, data)
+def deserialized(record: ShareRecord, call: DeserializerCall, data: bytes) -> Any:
+    """Convert the bytes with a deserializer that isn't async."""
+    found = call.function(data, context_of(record, call.part)) if call.takes_context else call.function(data)
     if type(found) is CoroutineType:
         found.close()
         raise ConfigError(
@@ -144,3 +139,7 @@ def deserialized(record: ShareRecord, call: DeserializerCall | None, data: bytes
             "wrap it in an `async def` that awaits it"
         )
     return found
+
+
+def context_of(record: ShareRecord, part: Part) -> DeserializerContext:
+    return DeserializerContext(record.topic, part, record.headers, record.partition, record.offset)

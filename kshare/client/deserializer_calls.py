@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from kshare.errors import ConfigError
@@ -38,7 +39,8 @@ AwaitedDeserializer = (
 )
 
 
-class DeserializerCall(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class DeserializerCall:
     """A deserializer, and how it is called."""
 
     function: Callable[..., Any]

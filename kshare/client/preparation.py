@@ -24,7 +24,7 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
 import kshare.fast.coarse_clock as coarse_clock
-from kshare.client.deserialize import Reader, ReadRecord, call_on, deserialized, undeserialized_parts
+from kshare.client.deserialize import Reader, ReadRecord, context_of, deserialized, undeserialized_parts
 from kshare.client.deserializer_calls import DeserializerCall, Part
 from kshare.client.record import (
     BatchIterator,
@@ -153,6 +153,10 @@ _UNFINISHED = _Failure("value", TimeoutError("it wasn't deserialized within max_
 
 
 async def _awaited(record: ShareRecord, call: DeserializerCall | None, data: bytes | None) -> Any:
-    if call is None or data is None or not call.is_async:
+    if call is None or data is None:
+        return data
+    if not call.is_async:
         return deserialized(record, call, data)
-    return await call_on(record, call, data)
+    if call.takes_context:
+        return await call.function(data, context_of(record, call.part))
+    return await call.function(data)

@@ -31,7 +31,7 @@ from kshare.client.config import ConsumerConfig
 from kshare.client.consumer import AsyncConsumer as _Consumer
 from kshare.client.consumer import BootstrapServers, TopicPartition, source_of
 from kshare.client.deserialize import KeyT, ReadRecord, RecordT_co, TypedBatch, ValueT
-from kshare.client.deserializer_calls import AwaitedDeserializer, PlainDeserializer
+from kshare.client.deserializer_calls import AwaitedDeserializer, DeserializerContext, PlainDeserializer
 from kshare.client.record import BatchIterator, ShareBatch, ShareRecord, lease_of, settle_held, settle_through
 from kshare.errors import ConfigError, ConsumerClosed, KshareError
 from kshare.state.lease import RELEASE
@@ -494,13 +494,13 @@ class ShareConsumer(BlockingConsumer[RecordT_co]):
         def __new__(
             cls,
             bootstrap_servers: BootstrapServers = None,
-            **options: Unpack[ValueOptions[AwaitedDeserializer[ValueT]]],
+            **options: Unpack[ValueOptions[Callable[[bytes, DeserializerContext], Awaitable[ValueT]]]],
         ) -> ShareConsumer[ReadRecord[bytes | None, ValueT | None]]: ...
         @overload
         def __new__(
             cls,
             bootstrap_servers: BootstrapServers = None,
-            **options: Unpack[ValueOptions[PlainDeserializer[ValueT]]],
+            **options: Unpack[ValueOptions[Callable[[bytes, DeserializerContext], ValueT]]],
         ) -> ShareConsumer[ReadRecord[bytes | None, ValueT | None]]: ...
         @overload
         def __new__(
@@ -518,13 +518,13 @@ class ShareConsumer(BlockingConsumer[RecordT_co]):
         def __new__(
             cls,
             bootstrap_servers: BootstrapServers = None,
-            **options: Unpack[KeyOptions[AwaitedDeserializer[KeyT]]],
+            **options: Unpack[KeyOptions[Callable[[bytes, DeserializerContext], Awaitable[KeyT]]]],
         ) -> ShareConsumer[ReadRecord[KeyT | None, bytes | None]]: ...
         @overload
         def __new__(
             cls,
             bootstrap_servers: BootstrapServers = None,
-            **options: Unpack[KeyOptions[PlainDeserializer[KeyT]]],
+            **options: Unpack[KeyOptions[Callable[[bytes, DeserializerContext], KeyT]]],
         ) -> ShareConsumer[ReadRecord[KeyT | None, bytes | None]]: ...
         @overload
         def __new__(
