@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from kshare.client.deserialize import OnPoison
-from kshare.client.deserializer_calls import Deserializer, DeserializerCall, Part
+from kshare.client.deserializer_calls import Deserializer, DeserializerCall, RecordPart
 from kshare.client.kafka_names import parse_option
 from kshare.engine.events import Observer, OnSettled
 from kshare.engine.settings import MemberSettings
@@ -159,7 +159,7 @@ class ConsumerConfig:
         for name in ("key_deserializer", "value_deserializer", "on_settled", "observer"):
             if getattr(self, name) is not None and not callable(getattr(self, name)):
                 raise ConfigError(f"{name} must be a function, not {getattr(self, name)!r}")
-        for part in get_args(Part):
+        for part in get_args(RecordPart):
             if (function := getattr(self, f"{part}_deserializer")) is not None:
                 DeserializerCall.of(function, part)
         if not isinstance(self.renew_leases, bool):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
-from kshare.client.deserializer_calls import DeserializerCall, DeserializerContext, Part
+from kshare.client.deserializer_calls import DeserializerCall, DeserializerContext, RecordPart
 from kshare.client.record import ShareBatch, ShareRecord
 from kshare.engine.events import Poisoned
 from kshare.engine.reporter import Reporter
@@ -84,7 +84,7 @@ class Reader:
         """Set key and value. Returns False if that failed and the record was settled."""
         mutable = undeserialized_parts(record)
         key, value = mutable.key, mutable.value
-        part: Part = "key"
+        part: RecordPart = "key"
         try:
             if self.key is not None and key is not None:
                 key = deserialized(record, self.key, key)
@@ -97,7 +97,7 @@ class Reader:
         mutable.key, mutable.value = key, value
         return True
 
-    def report_failure(self, record: ShareRecord, part: Part, error: Exception) -> None:
+    def report_failure(self, record: ShareRecord, part: RecordPart, error: Exception) -> None:
         """Settle the record as `on_poison` says, or raise DeserializationFailed."""
         failure = DeserializationFailed(record, part, error)
         if isinstance(error, KshareError):
@@ -141,5 +141,5 @@ def deserialized(record: ShareRecord, call: DeserializerCall, data: bytes) -> An
     return found
 
 
-def context_of(record: ShareRecord, part: Part) -> DeserializerContext:
+def context_of(record: ShareRecord, part: RecordPart) -> DeserializerContext:
     return DeserializerContext(record.topic, part, record.headers, record.partition, record.offset)

@@ -17,14 +17,14 @@ from kshare.protocol.record import Headers
 ResultT = TypeVar("ResultT")
 KeyFunctionT = TypeVar("KeyFunctionT")
 ValueFunctionT = TypeVar("ValueFunctionT")
-Part = Literal["key", "value"]
+RecordPart = Literal["key", "value"]
 
 
 class DeserializerContext(NamedTuple):
     """Where the bytes come from that a deserializer converts."""
 
     topic: str
-    part: Part
+    part: RecordPart
     """Which part of the record the bytes are: its key or its value."""
     headers: Headers = ()
     """The headers of the record."""
@@ -44,17 +44,17 @@ class DeserializerCall:
     """A deserializer, and how it is called."""
 
     function: Callable[..., Any]
-    part: Part
+    part: RecordPart
     takes_context: bool
     is_async: bool
 
     @classmethod
-    def of(cls, function: Callable[..., Any], part: Part) -> DeserializerCall:
+    def of(cls, function: Callable[..., Any], part: RecordPart) -> DeserializerCall:
         """Raises ConfigError if the function accepts neither one nor two arguments."""
         return cls(function, part, _takes_context(function, part), _is_async(function))
 
 
-def _takes_context(function: Callable[..., Any], part: Part) -> bool:
+def _takes_context(function: Callable[..., Any], part: RecordPart) -> bool:
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # some functions written in C have none

@@ -25,7 +25,7 @@ from anyio.lowlevel import checkpoint
 
 import kshare.fast.coarse_clock as coarse_clock
 from kshare.client.deserialize import Reader, ReadRecord, context_of, deserialized, undeserialized_parts
-from kshare.client.deserializer_calls import DeserializerCall, Part
+from kshare.client.deserializer_calls import DeserializerCall, RecordPart
 from kshare.client.record import (
     BatchIterator,
     ShareBatch,
@@ -43,7 +43,7 @@ _MAX_BURST_MS = 5
 
 
 class _Failure(NamedTuple):
-    part: Part
+    part: RecordPart
     error: Exception
 
 
@@ -123,7 +123,7 @@ class Preparer:
                 until = coarse_clock.coarse_ms() + _MAX_BURST_MS
 
     async def _deserialize(self, record: ShareRecord) -> tuple[Any, Any] | _Failure:
-        part: Part = "key"
+        part: RecordPart = "key"
         try:
             key = await _awaited(record, self._reader.key, record.key)
             part = "value"

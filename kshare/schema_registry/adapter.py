@@ -8,6 +8,7 @@ Decides which errors are about a record, and which are about the registry: those
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import threading
 from collections.abc import Callable, Coroutine
@@ -23,7 +24,7 @@ try:
     from confluent_kafka.schema_registry.serde import AsyncBaseDeserializer
     from confluent_kafka.serialization import MessageField, SerializationContext
 except ImportError as error:
-    raise ConfigError(
+    raise ImportError(
         f"kshare.schema_registry needs Confluent's client: run `pip install kshare[schema-registry]` ({error})"
     ) from error
 
@@ -63,6 +64,7 @@ def from_registry(deserializer: Callable[..., Any]) -> RegistryDeserializer:
         confluents = SerializationContext(context.topic, _FIELDS[context.part], list(context.headers))
         try:
             if unblocked is None:
+                _require_asyncio()
                 return await deserializer(data, confluents)
             return await unblocked.call(data, confluents, _schema_of(data, context))
         except Exception as error:
@@ -71,6 +73,16 @@ def from_registry(deserializer: Callable[..., Any]) -> RegistryDeserializer:
             raise
 
     return deserialize
+
+
+def _require_asyncio() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        raise ConfigError(
+            "Confluent's async deserializers work on asyncio only: use the sync ones, such as AvroDeserializer, which "
+            "don't block the event loop either"
+        ) from None
 
 
 class _Unblocked:

@@ -116,6 +116,13 @@ async def test_async_deserializers(registry: SchemaRegistry, anyio_backend: str)
         assert await read(data, context) == ORDER
 
 
+@pytest.mark.parametrize("anyio_backend", ["trio"])
+async def test_async_deserializers_are_refused_on_trio(anyio_backend: str) -> None:
+    read = from_registry(object.__new__(AsyncAvroDeserializer))
+    with pytest.raises(ConfigError, match="work on asyncio only: use the sync ones"):
+        await read(b"", DeserializerContext("orders", "value"))
+
+
 async def test_the_event_loop_runs_while_a_schema_is_fetched_once(registry: SchemaRegistry) -> None:
     data, context = written(registry)
     read = from_registry(AvroDeserializer(client(registry)))
