@@ -15,7 +15,7 @@ from kshare.client.deserializer_calls import DeserializerCall, DeserializerConte
 from kshare.client.record import ShareBatch, ShareRecord
 from kshare.engine.events import Poisoned
 from kshare.engine.reporter import Reporter
-from kshare.errors import AcknowledgeError, ConfigError, DeserializationFailed, KshareError
+from kshare.errors import AcknowledgeError, ConfigError, DecodeError, DeserializationFailed, KshareError
 from kshare.protocol.records import Record
 
 KeyT = TypeVar("KeyT")
@@ -58,7 +58,8 @@ class Reader:
     raise: raise DeserializationFailed, which has the record, for the user to settle. The batch can be continued.
     reject, release: settle the record that way, count it in the log, and continue with the next record.
 
-    A KshareError is always raised: it isn't about the record, so that the next records would have the same fate.
+    A KshareError that isn't a DecodeError is always raised: it isn't about the record, and the next records would have
+    the same fate.
     """
 
     kind: type[ShareRecord] = ReadRecord
@@ -100,7 +101,7 @@ class Reader:
     def report_failure(self, record: ShareRecord, part: RecordPart, error: Exception) -> None:
         """Settle the record as `on_poison` says, or raise DeserializationFailed."""
         failure = DeserializationFailed(record, part, error)
-        if isinstance(error, KshareError):
+        if isinstance(error, KshareError) and not isinstance(error, DecodeError):
             raise failure from error
         self._reporter.report(Poisoned(record.topic, record.partition, record.offset, part))
         if self.on_poison == "raise":

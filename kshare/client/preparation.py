@@ -34,7 +34,7 @@ from kshare.client.record import (
     reader_of,
     undeserialized,
 )
-from kshare.errors import CorruptBatchError
+from kshare.errors import CorruptBatchError, RequestTimedOut
 
 AT_ONCE = 16
 """How many records of a batch are deserialized concurrently."""
@@ -72,7 +72,7 @@ class Preparer:
     """Prepares batches, each in the task that asks for it. `put_back` takes those whose preparation was cancelled."""
 
     def __init__(self, reader: Reader, max_seconds: float, put_back: Callable[[ShareBatch], None]) -> None:
-        """`max_seconds`: after this time, records that aren't deserialized count as failed."""
+        """`max_seconds`: after this time, records that aren't deserialized are raised, whatever `on_poison` says."""
         self._reader = reader
         self._max_seconds = max_seconds
         self._put_back = put_back
@@ -149,7 +149,7 @@ class _Unread:
                 return record
 
 
-_UNFINISHED = _Failure("value", TimeoutError("it wasn't deserialized within max_lease_seconds"))
+_UNFINISHED = _Failure("value", RequestTimedOut("it wasn't deserialized within max_lease_seconds"))
 
 
 async def _awaited(record: ShareRecord, call: DeserializerCall | None, data: bytes | None) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from kshare import ConfigError, DeserializationFailed, DeserializerContext, KshareError
+from kshare import ConfigError, DecodeError, DeserializationFailed, DeserializerContext, KshareError
 from kshare.client.deserialize import OnPoison, Reader, ReadRecord
 from kshare.client.record import ShareBatch, lease_of
 from kshare.protocol.record_builder import BatchBuilder
@@ -161,6 +161,15 @@ def test_an_error_that_is_not_about_the_record_is_always_raised(on_poison: OnPoi
         list(read(Reader(None, refuse, on_poison), batch))
     assert isinstance(caught.value.__cause__, KshareError)
     assert list(lease_of(batch).states) == [HELD]
+
+
+def test_bytes_that_our_own_codec_cannot_decode_are_poison() -> None:
+    def decode(data: bytes) -> Any:
+        raise DecodeError("value", 0, "it is empty")
+
+    batch = batch_of(GOOD % 0)
+    assert list(read(Reader(None, decode, "reject"), batch)) == []
+    assert list(lease_of(batch).states) == [REJECT]
 
 
 def test_a_function_that_returns_a_coroutine_must_be_async() -> None:
