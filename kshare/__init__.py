@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from kshare.client.consumer import ShareConsumer
     from kshare.client.deserialize import ReadRecord
     from kshare.client.deserialize import TypedBatch as ShareBatch
+    from kshare.client.deserializer_calls import DeserializerContext
     from kshare.client.options import ClientOptions, ConsumerOptions
     from kshare.client.record import ShareRecord
     from kshare.engine.events import Settled
@@ -59,6 +60,7 @@ __all__ = [
     "DecodeError",
     "DeliveryFailed",
     "DeserializationFailed",
+    "DeserializerContext",
     "EncodeError",
     "KshareError",
     "PendingSend",
@@ -80,6 +82,7 @@ _LATE = {
     "AdminClient": "kshare.admin.client",
     "ClientOptions": "kshare.client.options",
     "ConsumerOptions": "kshare.client.options",
+    "DeserializerContext": "kshare.client.deserializer_calls",
     "PendingSend": "kshare.producer.records",
     "Produced": "kshare.producer.records",
     "Producer": "kshare.producer.client",

@@ -19,11 +19,12 @@ Findings = tuple[set[int], dict[int, str]]
 """The lines with errors, and the types revealed by line."""
 
 CALLS = """
+import json
 import ssl
 from typing import Any
 
 import kshare.sync
-from kshare import AdminClient, ClientOptions, ConsumerOptions, ShareConsumer
+from kshare import AdminClient, ClientOptions, ConsumerOptions, DeserializerContext, ShareConsumer
 from kshare.testing import Broker, ManualClock
 
 # --- four kinds of records
@@ -32,6 +33,45 @@ plain = ShareConsumer("a:1", group="g", topics=["t"])
 keyed = ShareConsumer("a:1", group="g", topics=["t"], key_deserializer=bytes.hex)
 valued = ShareConsumer("a:1", group="g", topics=["t"], value_deserializer=lambda data: data.decode())
 both = ShareConsumer("a:1", group="g", topics=["t"], key_deserializer=bytes.hex, value_deserializer=int)
+
+
+def titled(data: bytes, context: DeserializerContext) -> str:
+    return f"{context.topic}: {data.decode()}"
+
+
+async def fetched(data: bytes) -> int:
+    return int(data)
+
+
+async def fetched_by_topic(data: bytes, context: DeserializerContext) -> int:
+    return int(data)
+
+
+async def other_loops() -> None:
+    async for a in ShareConsumer("a:1", group="g", topics=["t"], value_deserializer=titled):
+        reveal_type(a)  # is ReadRecord[bytes | None, str | None]
+    async for b in ShareConsumer("a:1", group="g", topics=["t"], value_deserializer=fetched):
+        reveal_type(b)  # is ReadRecord[bytes | None, int | None]
+    async for c in ShareConsumer("a:1", group="g", topics=["t"], value_deserializer=fetched_by_topic):
+        reveal_type(c)  # is ReadRecord[bytes | None, int | None]
+    async for d in ShareConsumer("a:1", group="g", topics=["t"], key_deserializer=fetched):
+        reveal_type(d)  # is ReadRecord[int | None, bytes | None]
+    async for e in ShareConsumer(
+        "a:1", group="g", topics=["t"], key_deserializer=titled, value_deserializer=fetched
+    ):
+        reveal_type(e)  # is ReadRecord[str | None, int | None]
+    async for f in ShareConsumer(
+        "a:1", group="g", topics=["t"], key_deserializer=fetched_by_topic, value_deserializer=bytes.hex
+    ):
+        reveal_type(f)  # is ReadRecord[int | None, str | None]
+    async for g in ShareConsumer(
+        "a:1", group="g", topics=["t"], key_deserializer=fetched_by_topic, value_deserializer=fetched
+    ):
+        reveal_type(g)  # is ReadRecord[int | None, int | None]
+    async for h in ShareConsumer("a:1", group="g", topics=["t"], value_deserializer=json.loads):
+        reveal_type(h)  # is ReadRecord[bytes | None, Any | None]
+    for i in kshare.sync.ShareConsumer("a:1", group="g", topics=["t"], value_deserializer=fetched_by_topic):
+        reveal_type(i)  # is ReadRecord[bytes | None, int | None]
 
 
 async def loops() -> None:
@@ -116,6 +156,7 @@ ShareConsumer("a:1", group="g", topics=["t"], max_recrods=10)  # error
 ShareConsumer("a:1", group="g", topics=["t"], max_records="10")  # error
 ShareConsumer("a:1", group="g", topics=["t"], acknowledgement="explicitly")  # error
 ShareConsumer("a:1", group="g", topics=["t"], value_deserializer="int")  # error
+ShareConsumer("a:1", group="g", topics=["t"], value_deserializer=lambda: 1)  # error
 ShareConsumer("a:1", group="g", topics=["t"], value_deserializer=int, renew_leases="no")  # error
 ShareConsumer("a:1", group="g")  # error
 kshare.sync.ShareConsumer("a:1", group="g", topics=["t"], max_recrods=10)  # error

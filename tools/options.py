@@ -33,12 +33,13 @@ Written by `python -m tools.options` from the dataclasses in net/settings.py and
 """
 
 import ssl
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Generic, Required, TypedDict
+from typing import Generic, Required, TypedDict
 
 from kshare.client.config import Acknowledgement, Acquire
-from kshare.client.deserialize import KeyT, OnPoison, ValueT
+from kshare.client.deserialize import OnPoison
+from kshare.client.deserializer_calls import Deserializer, KeyFunctionT, ValueFunctionT
 from kshare.engine.events import Observer, OnSettled
 from kshare.net.settings import Mechanism, TokenProvider
 '''
@@ -155,9 +156,11 @@ def client_module() -> str:
                 [option for option in own if option.is_required],
                 base="ClientOptions, ConsumerOptions",
             ),
-            *_with_deserializer("KeyOptions", key, "KeyT"),
-            *_with_deserializer("ValueOptions", value, "ValueT"),
-            "class KeyAndValueOptions(KeyOptions[KeyT], ValueOptions[ValueT], Generic[KeyT, ValueT]):",
+            *_with_deserializer("KeyOptions", key, "KeyFunctionT"),
+            *_with_deserializer("ValueOptions", value, "ValueFunctionT"),
+            "class KeyAndValueOptions(",
+            "    KeyOptions[KeyFunctionT], ValueOptions[ValueFunctionT], Generic[KeyFunctionT, ValueFunctionT]",
+            "):",
             '    """Options of a consumer that deserializes keys and values."""',
             "",
             "",
@@ -209,7 +212,7 @@ def _with_deserializer(name: str, option: Option, variable: str) -> list[str]:
         f"class {name}(SubscriberOptions, Generic[{variable}]):",
         f'    """Options of a consumer that deserializes {part}s."""',
         "",
-        *_key(dataclasses.replace(option, type=f"Callable[[bytes], {variable}]")),
+        *_key(dataclasses.replace(option, type=variable)),
         "",
         "",
     ]

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from kshare.client.deserialize import Deserializer, OnPoison
+from kshare.client.deserialize import OnPoison
+from kshare.client.deserializer_calls import Deserializer, DeserializerCall, RecordPart
 from kshare.client.kafka_names import parse_option
 from kshare.engine.events import Observer, OnSettled
 from kshare.engine.settings import MemberSettings
@@ -21,7 +22,6 @@ Acknowledgement = Literal["implicit", "explicit"]
 Acquire = Literal["auto", "batches", "records"]
 
 DEFAULT_MAX_BYTES = 64 * 1024 * 1024
-_GIVEN_AS_FUNCTION = {"given as": "Callable[[bytes], Any] | None"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +55,12 @@ class ConsumerConfig:
     """Whether to renew the acquisition locks of records that your code is still processing (Kafka 4.2 and later)."""
     max_lease_seconds: float = 300.0
     """How many seconds a record may be kept by renewing its lock. After that, the lock is allowed to expire."""
-    key_deserializer: Deserializer | None = field(default=None, metadata=_GIVEN_AS_FUNCTION)
-    """A function that converts the bytes of a key. It isn't called for a null key, which stays None."""
-    value_deserializer: Deserializer | None = field(default=None, metadata=_GIVEN_AS_FUNCTION)
-    """A function that converts the bytes of a value. It isn't called for a null value, which stays None."""
+    key_deserializer: Deserializer | None = None
+    """A function that converts the bytes of a key. It may be async. If it requires a second argument, it gets a
+    DeserializerContext too. It isn't called for a null key, which stays None."""
+    value_deserializer: Deserializer | None = None
+    """A function that converts the bytes of a value. It may be async. If it requires a second argument, it gets a
+    DeserializerContext too. It isn't called for a null value, which stays None."""
     on_poison: OnPoison = "raise"
     """What happens when a deserializer raises. "raise": your loop raises DeserializationFailed, which has the record.
     "reject" and "release": the record is acknowledged that way, and logged. Only "raise" loses nothing if the
@@ -157,6 +159,9 @@ class ConsumerConfig:
         for name in ("key_deserializer", "value_deserializer", "on_settled", "observer"):
             if getattr(self, name) is not None and not callable(getattr(self, name)):
                 raise ConfigError(f"{name} must be a function, not {getattr(self, name)!r}")
+        for part in get_args(RecordPart):
+            if (function := getattr(self, f"{part}_deserializer")) is not None:
+                DeserializerCall.of(function, part)
         if not isinstance(self.renew_leases, bool):
             raise ConfigError(f"renew_leases must be True or False, not {self.renew_leases!r}")
         if self.rack is not None and not isinstance(self.rack, str):

@@ -11,7 +11,7 @@ return, an exception, cancellation), the current record is not accepted: closing
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import closing
 from threading import get_ident
 from types import TracebackType
@@ -23,7 +23,9 @@ from anyio.lowlevel import checkpoint
 from kshare.client.background import Background
 from kshare.client.config import ConsumerConfig, check_max_records, topic_names
 from kshare.client.deserialize import KeyT, Reader, ReadRecord, RecordT_co, TypedBatch, ValueT
+from kshare.client.deserializer_calls import AwaitedDeserializer, DeserializerContext, PlainDeserializer
 from kshare.client.holdings import Holdings
+from kshare.client.preparation import Preparer
 from kshare.client.record import ShareBatch, ShareRecord, lease_of
 from kshare.client.streams import BatchStream, Inbox, RecordStream
 from kshare.engine.member import GroupMember
@@ -53,6 +55,11 @@ class AsyncConsumer(Generic[RecordT_co]):
         self._reporter = Reporter(self.config.observer, self.config.on_settled, group=self.config.group)
         self._holdings: Holdings | None = None
         self._inbox = Inbox(self._on_available)
+        self._reader = _reader(self.config, self._reporter)
+        self._preparer: Preparer | None = None
+        """For deserializers that are awaited."""
+        if self._reader is not None and self._reader.is_async:
+            self._preparer = Preparer(self._reader, self.config.max_lease_seconds, self._inbox.put_unprepared)
         self._queue: list[object] = []
         """Tasks that wait for records, in the order of their requests."""
         self._background: Background | None = None
@@ -90,6 +97,8 @@ class AsyncConsumer(Generic[RecordT_co]):
         if background is None:
             return
         background.stop()
+        if self._preparer is not None:
+            self._preparer.stop()
         self._inbox.clear()
         if self._holdings is not None:
             self._holdings.batch_available.send()
@@ -109,7 +118,7 @@ class AsyncConsumer(Generic[RecordT_co]):
                         renews=self.config.renew_leases, max_lease_s=self.config.max_lease_seconds
                     ),
                     clock=loop_clock(),
-                    reader=_reader(self.config, self._reporter),
+                    reader=self._reader if self._preparer is None else None,
                     can_renew=cluster.renews,
                     reporter=self._reporter,
                     release_unattended=self._inbox.release_unattended,
@@ -133,6 +142,8 @@ class AsyncConsumer(Generic[RecordT_co]):
 
     def _on_end(self) -> None:
         """Wake all waiting tasks, since no more records will come."""
+        if self._preparer is not None:
+            self._preparer.stop()
         if self._holdings is not None:
             self._holdings.batch_available.send()
             self._holdings.book.changed.send()
@@ -219,15 +230,37 @@ class AsyncConsumer(Generic[RecordT_co]):
 
     async def next_batch(self) -> TypedBatch[RecordT_co]:
         """Wait for a batch and return it, as `batches` does, but never accept anything implicitly."""
-        return cast("TypedBatch[RecordT_co]", await self._in_turn(self._take_batch))
+        while True:
+            batch = await self._in_turn(self._take_batch)
+            if self._preparer is None or await self._is_prepared(batch, self._preparer):
+                return cast("TypedBatch[RecordT_co]", batch)
 
     async def _open_batch(self) -> None:
         """Wait until the inbox has an opened batch, from which all record loops take records."""
-        await self._in_turn(self._has_opened)
+        if self._preparer is None:
+            await self._in_turn(self._has_opened)
+            return
+        taken = await self._in_turn(self._take_unopened)
+        if isinstance(taken, ShareBatch) and await self._is_prepared(taken, self._preparer):
+            self._inbox.put(taken)
+
+    async def _is_prepared(self, batch: ShareBatch, preparer: Preparer) -> bool:
+        """Deserialize the records of the batch. Returns False if their locks were lost meanwhile."""
+        is_held = await preparer.prepare(batch)
+        self._require_background(is_to_stay=True)
+        return is_held
 
     def _take_batch(self, holdings: Holdings) -> ShareBatch | None:
         rest = self._inbox.next_rest()
-        return holdings.next_batch() if rest is None else rest
+        return self._next_batch(holdings) if rest is None else rest
+
+    def _next_batch(self, holdings: Holdings) -> ShareBatch | None:
+        unprepared = self._inbox.next_unprepared()
+        return holdings.next_batch() if unprepared is None else unprepared
+
+    def _take_unopened(self, holdings: Holdings) -> ShareBatch | bool | None:
+        """True if another task has opened one."""
+        return self._inbox.has_opened or self._next_batch(holdings)
 
     def _has_opened(self, holdings: Holdings) -> bool | None:
         if not self._inbox.has_opened:
@@ -298,7 +331,8 @@ class ShareConsumer(AsyncConsumer[RecordT_co]):
 
     # The record type for each combination of deserializers. These are overloads of `__new__`, in a separate class:
     # editors show the docs of options only where `__init__` has no overloads, and mypy uses `__new__` only where
-    # `__init__` is inherited.
+    # `__init__` is inherited. Async functions come first, because any function matches the others.
+    # Where there is one deserializer, each number of arguments has an overload, so that mypy can infer lambdas.
 
     if TYPE_CHECKING:
 
@@ -306,15 +340,73 @@ class ShareConsumer(AsyncConsumer[RecordT_co]):
         def __new__(
             cls,
             bootstrap_servers: BootstrapServers = None,
-            **options: Unpack[KeyAndValueOptions[KeyT, ValueT]],
+            **options: Unpack[KeyAndValueOptions[AwaitedDeserializer[KeyT], AwaitedDeserializer[ValueT]]],
         ) -> ShareConsumer[ReadRecord[KeyT | None, ValueT | None]]: ...
         @overload
         def __new__(
-            cls, bootstrap_servers: BootstrapServers = None, **options: Unpack[ValueOptions[ValueT]]
+            cls,
+            bootstrap_servers: BootstrapServers = None,
+            **options: Unpack[KeyAndValueOptions[AwaitedDeserializer[KeyT], PlainDeserializer[ValueT]]],
+        ) -> ShareConsumer[ReadRecord[KeyT | None, ValueT | None]]: ...
+        @overload
+        def __new__(
+            cls,
+            bootstrap_servers: BootstrapServers = None,
+            **options: Unpack[KeyAndValueOptions[PlainDeserializer[KeyT], AwaitedDeserializer[ValueT]]],
+        ) -> ShareConsumer[ReadRecord[KeyT | None, ValueT | None]]: ...
+        @overload
+        def __new__(
+            cls,
+            bootstrap_servers: BootstrapServers = None,
+            **options: Unpack[KeyAndValueOptions[PlainDeserializer[KeyT], PlainDeserializer[ValueT]]],
+        ) -> ShareConsumer[ReadRecord[KeyT | None, ValueT | None]]: ...
+        @overload
+        def __new__(
+            cls,
+            bootstrap_servers: BootstrapServers = None,
+            **options: Unpack[ValueOptions[Callable[[bytes], Awaitable[ValueT]]]],
         ) -> ShareConsumer[ReadRecord[bytes | None, ValueT | None]]: ...
         @overload
         def __new__(
-            cls, bootstrap_servers: BootstrapServers = None, **options: Unpack[KeyOptions[KeyT]]
+            cls,
+            bootstrap_servers: BootstrapServers = None,
+            **options: Unpack[ValueOptions[Callable[[bytes], ValueT]]],
+        ) -> ShareConsumer[ReadRecord[bytes | None, ValueT | None]]: ...
+        @overload
+        def __new__(
+            cls,
+            bootstrap_servers: BootstrapServers = None,
+            **options: Unpack[ValueOptions[Callable[[bytes, DeserializerContext], Awaitable[ValueT]]]],
+        ) -> ShareConsumer[ReadRecord[bytes | None, ValueT | None]]: ...
+        @overload
+        def __new__(
+            cls,
+            bootstrap_servers: BootstrapServers = None,
+            **options: Unpack[ValueOptions[Callable[[bytes, DeserializerContext], ValueT]]],
+        ) -> ShareConsumer[ReadRecord[bytes | None, ValueT | None]]: ...
+        @overload
+        def __new__(
+            cls,
+            bootstrap_servers: BootstrapServers = None,
+            **options: Unpack[KeyOptions[Callable[[bytes], Awaitable[KeyT]]]],
+        ) -> ShareConsumer[ReadRecord[KeyT | None, bytes | None]]: ...
+        @overload
+        def __new__(
+            cls,
+            bootstrap_servers: BootstrapServers = None,
+            **options: Unpack[KeyOptions[Callable[[bytes], KeyT]]],
+        ) -> ShareConsumer[ReadRecord[KeyT | None, bytes | None]]: ...
+        @overload
+        def __new__(
+            cls,
+            bootstrap_servers: BootstrapServers = None,
+            **options: Unpack[KeyOptions[Callable[[bytes, DeserializerContext], Awaitable[KeyT]]]],
+        ) -> ShareConsumer[ReadRecord[KeyT | None, bytes | None]]: ...
+        @overload
+        def __new__(
+            cls,
+            bootstrap_servers: BootstrapServers = None,
+            **options: Unpack[KeyOptions[Callable[[bytes, DeserializerContext], KeyT]]],
         ) -> ShareConsumer[ReadRecord[KeyT | None, bytes | None]]: ...
         @overload
         def __new__(

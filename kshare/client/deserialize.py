@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
+from kshare.client.deserializer_calls import DeserializerCall, DeserializerContext, RecordPart
 from kshare.client.record import ShareBatch, ShareRecord
 from kshare.engine.events import Poisoned
 from kshare.engine.reporter import Reporter
-from kshare.errors import AcknowledgeError, DeserializationFailed
+from kshare.errors import AcknowledgeError, ConfigError, DecodeError, DeserializationFailed, KshareError
 from kshare.protocol.records import Record
 
 KeyT = TypeVar("KeyT")
@@ -26,7 +28,6 @@ else:
     RecordT_co = TypeVar("RecordT_co", covariant=True)
 """The type of a consumer's records: ShareRecord, or with deserializers a ReadRecord."""
 
-Deserializer = Callable[[bytes], Any]
 OnPoison = Literal["raise", "reject", "release"]
 
 
@@ -56,39 +57,52 @@ class Reader:
 
     raise: raise DeserializationFailed, which has the record, for the user to settle. The batch can be continued.
     reject, release: settle the record that way, count it in the log, and continue with the next record.
+
+    A KshareError that isn't a DecodeError is always raised: it isn't about the record, and the next records would have
+    the same fate.
     """
 
     kind: type[ShareRecord] = ReadRecord
 
     def __init__(
         self,
-        key: Deserializer | None,
-        value: Deserializer | None,
+        key: Callable[..., Any] | None,
+        value: Callable[..., Any] | None,
         on_poison: OnPoison = "raise",
         reporter: Reporter | None = None,
     ) -> None:
-        self.key = key
-        self.value = value
+        self.key = None if key is None else DeserializerCall.of(key, "key")
+        self.value = None if value is None else DeserializerCall.of(value, "value")
         self.on_poison = on_poison
         self._reporter = reporter or Reporter()
 
+    @property
+    def is_async(self) -> bool:
+        """Whether a deserializer has to be awaited. Then batches are prepared before they are handed out."""
+        return any(call is not None and call.is_async for call in (self.key, self.value))
+
     def read(self, record: ShareRecord) -> bool:
         """Set key and value. Returns False if that failed and the record was settled."""
-        mutable = cast("ReadRecord[Any, Any]", record)
-        mutable.key, mutable.value = Record.key.__get__(record), Record.value.__get__(record)
-        part = "key"
+        mutable = undeserialized_parts(record)
+        key, value = mutable.key, mutable.value
+        part: RecordPart = "key"
         try:
-            key = _deserialize(self.key, mutable.key)
+            if self.key is not None and key is not None:
+                key = deserialized(record, self.key, key)
             part = "value"
-            value = _deserialize(self.value, mutable.value)
+            if self.value is not None and value is not None:
+                value = deserialized(record, self.value, value)
         except Exception as error:
-            self._report_failure(mutable, part, error)
+            self.report_failure(record, part, error)
             return False
         mutable.key, mutable.value = key, value
         return True
 
-    def _report_failure(self, record: ShareRecord, part: str, error: Exception) -> None:
+    def report_failure(self, record: ShareRecord, part: RecordPart, error: Exception) -> None:
+        """Settle the record as `on_poison` says, or raise DeserializationFailed."""
         failure = DeserializationFailed(record, part, error)
+        if isinstance(error, KshareError) and not isinstance(error, DecodeError):
+            raise failure from error
         self._reporter.report(Poisoned(record.topic, record.partition, record.offset, part))
         if self.on_poison == "raise":
             raise failure from error
@@ -105,5 +119,28 @@ class Reader:
         self._reporter.log.records(level, cause, record.topic, record.partition, 1, offset, offset)
 
 
-def _deserialize(function: Deserializer | None, data: bytes | None) -> Any:
-    return data if function is None or data is None else function(data)
+_key_of = Record.key.__get__
+_value_of = Record.value.__get__
+
+
+def undeserialized_parts(record: ShareRecord) -> ReadRecord[Any, Any]:
+    """The record with its key and value as bytes, to be replaced."""
+    mutable = cast("ReadRecord[Any, Any]", record)
+    mutable.key, mutable.value = _key_of(record), _value_of(record)
+    return mutable
+
+
+def deserialized(record: ShareRecord, call: DeserializerCall, data: bytes) -> Any:
+    """Convert the bytes with a deserializer that isn't async."""
+    found = call.function(data, context_of(record, call.part)) if call.takes_context else call.function(data)
+    if type(found) is CoroutineType:
+        found.close()
+        raise ConfigError(
+            f"{call.part}_deserializer returned a coroutine, but isn't an async function, so nobody awaits it: "
+            "wrap it in an `async def` that awaits it"
+        )
+    return found
+
+
+def context_of(record: ShareRecord, part: RecordPart) -> DeserializerContext:
+    return DeserializerContext(record.topic, part, record.headers, record.partition, record.offset)

@@ -4,12 +4,13 @@ Written by `python -m tools.options` from the dataclasses in net/settings.py and
 """
 
 import ssl
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Generic, Required, TypedDict
+from typing import Generic, Required, TypedDict
 
 from kshare.client.config import Acknowledgement, Acquire
-from kshare.client.deserialize import KeyT, OnPoison, ValueT
+from kshare.client.deserialize import OnPoison
+from kshare.client.deserializer_calls import Deserializer, KeyFunctionT, ValueFunctionT
 from kshare.engine.events import Observer, OnSettled
 from kshare.net.settings import Mechanism, TokenProvider
 
@@ -117,21 +118,25 @@ class SubscriberOptions(ClientOptions, ConsumerOptions, total=False):
     """The topics to subscribe to: one name or several."""
 
 
-class KeyOptions(SubscriberOptions, Generic[KeyT]):
+class KeyOptions(SubscriberOptions, Generic[KeyFunctionT]):
     """Options of a consumer that deserializes keys."""
 
-    key_deserializer: Callable[[bytes], KeyT]
-    """A function that converts the bytes of a key. It isn't called for a null key, which stays None."""
+    key_deserializer: KeyFunctionT
+    """A function that converts the bytes of a key. It may be async. If it requires a second argument, it gets a
+    DeserializerContext too. It isn't called for a null key, which stays None."""
 
 
-class ValueOptions(SubscriberOptions, Generic[ValueT]):
+class ValueOptions(SubscriberOptions, Generic[ValueFunctionT]):
     """Options of a consumer that deserializes values."""
 
-    value_deserializer: Callable[[bytes], ValueT]
-    """A function that converts the bytes of a value. It isn't called for a null value, which stays None."""
+    value_deserializer: ValueFunctionT
+    """A function that converts the bytes of a value. It may be async. If it requires a second argument, it gets a
+    DeserializerContext too. It isn't called for a null value, which stays None."""
 
 
-class KeyAndValueOptions(KeyOptions[KeyT], ValueOptions[ValueT], Generic[KeyT, ValueT]):
+class KeyAndValueOptions(
+    KeyOptions[KeyFunctionT], ValueOptions[ValueFunctionT], Generic[KeyFunctionT, ValueFunctionT]
+):
     """Options of a consumer that deserializes keys and values."""
 
 
@@ -148,7 +153,9 @@ class AnyOptions(SubscriberOptions, total=False):
     Options: key_deserializer, value_deserializer; and those of SubscriberOptions.
     """
 
-    key_deserializer: Callable[[bytes], Any] | None
-    """A function that converts the bytes of a key. It isn't called for a null key, which stays None."""
-    value_deserializer: Callable[[bytes], Any] | None
-    """A function that converts the bytes of a value. It isn't called for a null value, which stays None."""
+    key_deserializer: Deserializer | None
+    """A function that converts the bytes of a key. It may be async. If it requires a second argument, it gets a
+    DeserializerContext too. It isn't called for a null key, which stays None."""
+    value_deserializer: Deserializer | None
+    """A function that converts the bytes of a value. It may be async. If it requires a second argument, it gets a
+    DeserializerContext too. It isn't called for a null value, which stays None."""

@@ -35,6 +35,12 @@ cpdef decide_held(ShareBatch batch, int kind)
 
 cpdef settle_through(ShareBatch batch, object settlement_queue)
 
+cpdef BatchIterator undeserialized(ShareBatch batch)
+
+cpdef object reader_of(ShareBatch batch)
+
+cpdef read_through(ShareBatch batch, object reader)
+
 cpdef set_can_renew(ShareBatch batch, bint can_renew)
 
 

@@ -430,6 +430,22 @@ def settle_through(batch: ShareBatch, settlement_queue: Settler) -> None:
     batch._settlement_queue = settlement_queue
 
 
+def undeserialized(batch: ShareBatch) -> BatchIterator:
+    """Iterate over the records that are still held, with keys and values as bytes."""
+    iterator = BatchIterator(batch)
+    iterator._reader, iterator._kind = None, ShareRecord
+    return iterator
+
+
+def reader_of(batch: ShareBatch) -> RecordReader | None:
+    return batch._reader
+
+
+def read_through(batch: ShareBatch, reader: RecordReader) -> None:
+    """Deserialize with this reader from now on."""
+    batch._reader = reader
+
+
 def set_can_renew(batch: ShareBatch, can_renew: bool) -> None:
     """Set whether the brokers can renew locks."""
     batch._can_renew = can_renew

@@ -12,7 +12,7 @@ from kshare.client.record cimport BatchIterator, ShareBatch, ShareRecord
 @cython.final
 cdef class Inbox:
     cdef list _opened, _left, _unattended
-    cdef object _on_available, _parked
+    cdef object _on_available, _parked, _unprepared
     cdef Py_ssize_t _loops
 
     @cython.locals(iterator=BatchIterator)

@@ -112,7 +112,7 @@ class Inbox:
     `on_available` is called when something becomes available, to wake waiting tasks.
     """
 
-    __slots__ = ("_left", "_loops", "_on_available", "_opened", "_parked", "_unattended")
+    __slots__ = ("_left", "_loops", "_on_available", "_opened", "_parked", "_unattended", "_unprepared")
 
     def __init__(self, on_available: Callable[[], None]) -> None:
         self._loops = 0
@@ -124,6 +124,8 @@ class Inbox:
         """What ended loops were processing."""
         self._parked: deque[BatchIterator] = deque()
         """Batches in the middle of which a loop of another thread has ended. Whoever takes one out owns it."""
+        self._unprepared: deque[BatchIterator] = deque()
+        """Batches whose preparation was cancelled: see `preparation`."""
         self._on_available = on_available
 
     def give_back(self) -> None:
@@ -185,6 +187,17 @@ class Inbox:
         except IndexError:
             return None
 
+    def put_unprepared(self, batch: ShareBatch) -> None:
+        self._unprepared.append(BatchIterator(batch))
+        self._on_available()
+
+    def next_unprepared(self) -> ShareBatch | None:
+        while self._unprepared:
+            rest = self._unprepared.popleft().rest()
+            if rest is not None:
+                return rest
+        return None
+
     def begin_loop(self) -> None:
         self._loops += 1
         self._unattended.clear()
@@ -198,7 +211,8 @@ class Inbox:
         Returns how many. At the first renewal it releases nothing, since `anext` begins a loop for every single record.
         """
         released = 0
-        for iterator in [*self._opened, *self._parked] if self._loops == 0 else ():
+        waiting = [*self._opened, *self._parked, *self._unprepared] if self._loops == 0 else []
+        for iterator in waiting:
             if not iterator.is_of(lease):
                 continue
             if iterator not in self._unattended:
@@ -206,7 +220,7 @@ class Inbox:
                 continue
             self._unattended.remove(iterator)
             try:
-                (self._opened if iterator in self._opened else self._parked).remove(iterator)
+                self._take_out(iterator)
             except ValueError:  # another thread has just taken it
                 continue
             rest = iterator.rest()
@@ -215,10 +229,19 @@ class Inbox:
                 rest._settle_held(RELEASE)
         return released
 
+    def _take_out(self, iterator: BatchIterator) -> None:
+        if iterator in self._opened:
+            self._opened.remove(iterator)
+        elif iterator in self._unprepared:
+            self._unprepared.remove(iterator)
+        else:
+            self._parked.remove(iterator)
+
     def clear(self) -> None:
         """Drop all batches, since the consumer is being closed."""
         self._opened.clear()
         self._parked.clear()
+        self._unprepared.clear()
         self._unattended.clear()
 
 

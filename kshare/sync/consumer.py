@@ -18,7 +18,7 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from threading import get_ident
@@ -31,6 +31,7 @@ from kshare.client.config import ConsumerConfig
 from kshare.client.consumer import AsyncConsumer as _Consumer
 from kshare.client.consumer import BootstrapServers, TopicPartition, source_of
 from kshare.client.deserialize import KeyT, ReadRecord, RecordT_co, TypedBatch, ValueT
+from kshare.client.deserializer_calls import AwaitedDeserializer, DeserializerContext, PlainDeserializer
 from kshare.client.record import BatchIterator, ShareBatch, ShareRecord, lease_of, settle_held, settle_through
 from kshare.errors import ConfigError, ConsumerClosed, KshareError
 from kshare.state.lease import RELEASE
@@ -457,15 +458,73 @@ class ShareConsumer(BlockingConsumer[RecordT_co]):
         def __new__(
             cls,
             bootstrap_servers: BootstrapServers = None,
-            **options: Unpack[KeyAndValueOptions[KeyT, ValueT]],
+            **options: Unpack[KeyAndValueOptions[AwaitedDeserializer[KeyT], AwaitedDeserializer[ValueT]]],
         ) -> ShareConsumer[ReadRecord[KeyT | None, ValueT | None]]: ...
         @overload
         def __new__(
-            cls, bootstrap_servers: BootstrapServers = None, **options: Unpack[ValueOptions[ValueT]]
+            cls,
+            bootstrap_servers: BootstrapServers = None,
+            **options: Unpack[KeyAndValueOptions[AwaitedDeserializer[KeyT], PlainDeserializer[ValueT]]],
+        ) -> ShareConsumer[ReadRecord[KeyT | None, ValueT | None]]: ...
+        @overload
+        def __new__(
+            cls,
+            bootstrap_servers: BootstrapServers = None,
+            **options: Unpack[KeyAndValueOptions[PlainDeserializer[KeyT], AwaitedDeserializer[ValueT]]],
+        ) -> ShareConsumer[ReadRecord[KeyT | None, ValueT | None]]: ...
+        @overload
+        def __new__(
+            cls,
+            bootstrap_servers: BootstrapServers = None,
+            **options: Unpack[KeyAndValueOptions[PlainDeserializer[KeyT], PlainDeserializer[ValueT]]],
+        ) -> ShareConsumer[ReadRecord[KeyT | None, ValueT | None]]: ...
+        @overload
+        def __new__(
+            cls,
+            bootstrap_servers: BootstrapServers = None,
+            **options: Unpack[ValueOptions[Callable[[bytes], Awaitable[ValueT]]]],
         ) -> ShareConsumer[ReadRecord[bytes | None, ValueT | None]]: ...
         @overload
         def __new__(
-            cls, bootstrap_servers: BootstrapServers = None, **options: Unpack[KeyOptions[KeyT]]
+            cls,
+            bootstrap_servers: BootstrapServers = None,
+            **options: Unpack[ValueOptions[Callable[[bytes], ValueT]]],
+        ) -> ShareConsumer[ReadRecord[bytes | None, ValueT | None]]: ...
+        @overload
+        def __new__(
+            cls,
+            bootstrap_servers: BootstrapServers = None,
+            **options: Unpack[ValueOptions[Callable[[bytes, DeserializerContext], Awaitable[ValueT]]]],
+        ) -> ShareConsumer[ReadRecord[bytes | None, ValueT | None]]: ...
+        @overload
+        def __new__(
+            cls,
+            bootstrap_servers: BootstrapServers = None,
+            **options: Unpack[ValueOptions[Callable[[bytes, DeserializerContext], ValueT]]],
+        ) -> ShareConsumer[ReadRecord[bytes | None, ValueT | None]]: ...
+        @overload
+        def __new__(
+            cls,
+            bootstrap_servers: BootstrapServers = None,
+            **options: Unpack[KeyOptions[Callable[[bytes], Awaitable[KeyT]]]],
+        ) -> ShareConsumer[ReadRecord[KeyT | None, bytes | None]]: ...
+        @overload
+        def __new__(
+            cls,
+            bootstrap_servers: BootstrapServers = None,
+            **options: Unpack[KeyOptions[Callable[[bytes], KeyT]]],
+        ) -> ShareConsumer[ReadRecord[KeyT | None, bytes | None]]: ...
+        @overload
+        def __new__(
+            cls,
+            bootstrap_servers: BootstrapServers = None,
+            **options: Unpack[KeyOptions[Callable[[bytes, DeserializerContext], Awaitable[KeyT]]]],
+        ) -> ShareConsumer[ReadRecord[KeyT | None, bytes | None]]: ...
+        @overload
+        def __new__(
+            cls,
+            bootstrap_servers: BootstrapServers = None,
+            **options: Unpack[KeyOptions[Callable[[bytes, DeserializerContext], KeyT]]],
         ) -> ShareConsumer[ReadRecord[KeyT | None, bytes | None]]: ...
         @overload
         def __new__(

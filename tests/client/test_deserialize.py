@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from kshare import DeserializationFailed, KshareError
+from kshare import ConfigError, DecodeError, DeserializationFailed, DeserializerContext, KshareError
 from kshare.client.deserialize import OnPoison, Reader, ReadRecord
 from kshare.client.record import ShareBatch, lease_of
 from kshare.protocol.record_builder import BatchBuilder
@@ -20,10 +20,13 @@ GOOD = b'{"n": %d}'
 SECRET = b"hunter2"
 
 
+HEADERS = (("schema", b"7"), ("trace", None))
+
+
 def stored(values: Sequence[bytes | None]) -> list[Batch]:
     builder = BatchBuilder()
     for offset, value in enumerate(values):
-        builder.append(value, key=b"k%d" % offset if offset else None, timestamp=0)
+        builder.append(value, key=b"k%d" % offset if offset else None, timestamp=0, headers=HEADERS)
     return list(read_batches(builder.build()))
 
 
@@ -123,3 +126,58 @@ def test_poison_in_a_lost_lease_is_ignored() -> None:
         raise ValueError
 
     assert list(read(Reader(None, lose, "reject"), batch)) == []
+
+
+def test_a_function_of_two_arguments_gets_the_context() -> None:
+    seen: list[tuple[bytes, DeserializerContext]] = []
+
+    def see(data: bytes, context: DeserializerContext) -> str:
+        seen.append((data, context))
+        return f"{context.part} of {context.topic}"
+
+    found = list(read(Reader(see, see), batch_of(None, b"v")))
+    assert [(record.key, record.value) for record in found] == [
+        (None, None),
+        ("key of orders", "value of orders"),
+    ]
+    assert seen == [
+        (b"k1", DeserializerContext("orders", "key", HEADERS, 3, 1)),
+        (b"v", DeserializerContext("orders", "value", HEADERS, 3, 1)),
+    ]
+
+
+def test_contexts_do_not_change() -> None:
+    with pytest.raises(AttributeError):
+        DeserializerContext("orders", "key").topic = "other"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("on_poison", ["reject", "release"])
+def test_an_error_that_is_not_about_the_record_is_always_raised(on_poison: OnPoison) -> None:
+    def refuse(data: bytes) -> Any:
+        raise KshareError("the registry is down")
+
+    batch = batch_of(GOOD % 0)
+    with pytest.raises(DeserializationFailed) as caught:
+        list(read(Reader(None, refuse, on_poison), batch))
+    assert isinstance(caught.value.__cause__, KshareError)
+    assert list(lease_of(batch).states) == [HELD]
+
+
+def test_bytes_that_our_own_codec_cannot_decode_are_poison() -> None:
+    def decode(data: bytes) -> Any:
+        raise DecodeError("value", 0, "it is empty")
+
+    batch = batch_of(GOOD % 0)
+    assert list(read(Reader(None, decode, "reject"), batch)) == []
+    assert list(lease_of(batch).states) == [REJECT]
+
+
+def test_a_function_that_returns_a_coroutine_must_be_async() -> None:
+    async def later(data: bytes) -> int:
+        return len(data)
+
+    reader = Reader(None, lambda data: later(data), "reject")
+    with pytest.raises(DeserializationFailed) as caught:
+        list(read(reader, batch_of(GOOD % 0)))
+    assert isinstance(caught.value.__cause__, ConfigError)
+    assert "wrap it in an `async def`" in str(caught.value.__cause__)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import anyio
+import anyio.lowlevel
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
@@ -534,3 +535,42 @@ async def test_stop_acquiring_and_set_max_records() -> None:
     async with filled(1).running() as cluster:
         await in_thread(work, cluster)
         assert cluster.topics["t"].states == [ACCEPTED, AVAILABLE]
+
+
+async def test_deserializers_may_be_async() -> None:
+    async def read(data: bytes) -> int:
+        await anyio.lowlevel.checkpoint()
+        if data == b"3":
+            raise ValueError
+        return int(data)
+
+    def work(consumer: sync.ShareConsumer) -> list[Any]:
+        got: list[Any] = []
+        for record in consumer:
+            got.append(record.value)
+            if len(got) == 4:
+                record.accept()
+                break
+        return got
+
+    async with filled(5).running() as cluster:
+        assert await in_thread(work, cluster, value_deserializer=read, on_poison="reject") == [0, 1, 2, 4]
+        assert cluster.topics["t"].states == [ACCEPTED] * 3 + [ARCHIVED, ACCEPTED]
+
+
+async def test_a_call_that_times_out_while_records_are_deserialized_loses_nothing() -> None:
+    may_finish = threading.Event()
+
+    async def read(data: bytes) -> int:
+        while not may_finish.is_set():
+            await anyio.sleep(0.001)
+        return int(data)
+
+    def work(consumer: sync.ShareConsumer) -> list[Any]:
+        assert consumer.next_batch(timeout=0.1) is None
+        assert consumer.next_batch(timeout=0.1) is None
+        may_finish.set()
+        return [record.value for _, record in zip(range(5), consumer, strict=False)]
+
+    async with filled(5).running() as cluster:
+        assert await in_thread(work, cluster, value_deserializer=read) == [0, 1, 2, 3, 4]
