@@ -23,6 +23,8 @@ from kshare.client.deserialize import OnPoison
 from kshare.net.settings import CLIENT_OPTIONS, Mechanism, NetSettings, Security
 from kshare.producer.settings import CompressionName, WriterSettings
 from kshare.testing.config import BrokerConfig
+from kshare.worker.handlers import RunsIn
+from kshare.worker.options import HandlerOptions
 
 ROOT = Path(__file__).resolve().parents[1]
 _WIDTH = 120
@@ -67,6 +69,23 @@ from kshare.client.options import ClientOptions
 from kshare.producer.settings import CompressionName
 '''
 
+_WORKER_HEAD = '''"""Generated: options of handlers and workers, as type checkers and editors see them.
+
+Written by `python -m tools.options` from the dataclass in worker/options.py: change them there.
+"""
+
+from collections.abc import Callable
+from typing import TypedDict
+
+from kshare.client.options import ClientOptions
+from kshare.worker.breaker import Breaker
+from kshare.worker.delivery import Delivery
+from kshare.worker.handlers import RunsIn
+from kshare.worker.options import Order
+from kshare.worker.retry import Retry
+from kshare.worker.retry_topics import RetryTopics
+'''
+
 _DESERIALIZERS = ("key_deserializer", "value_deserializer")
 _CHOICES = {
     "Acknowledgement": Acknowledgement,
@@ -75,6 +94,7 @@ _CHOICES = {
     "Mechanism": Mechanism,
     "OnPoison": OnPoison,
     "Release": Release,
+    "RunsIn": RunsIn,
 }
 _LITERAL = re.compile("|".join(_CHOICES))
 
@@ -96,6 +116,8 @@ class Option:
         """The default as docs show it; empty for required options and for None."""
         if self.is_required or self.default is None:
             return ""
+        if dataclasses.is_dataclass(self.default):
+            return f"{type(self.default).__name__}()"
         if self.name.endswith("_bytes"):
             return f"{self.default >> 20} MiB" if self.default >> 20 else f"{self.default >> 10} KiB"
         return f"{self.default:_}" if type(self.default) is int else repr(self.default).replace("'", '"')
@@ -133,6 +155,7 @@ CONSUMER = [
     if name not in ("bootstrap_servers", "connection", *CLIENT_OPTIONS)
 ]
 PRODUCER = list(options_of(WriterSettings).values())
+HANDLER = list(options_of(HandlerOptions).values())
 BROKER = list(options_of(BrokerConfig).values())
 
 
@@ -183,6 +206,21 @@ def producer_module() -> str:
     """The text of producer/options.py."""
     made = _typed_dict("ProducerOptions", "Options of a producer.", PRODUCER, base="ClientOptions")
     return "\n".join([_PRODUCER_HEAD, "", *made[:-2], ""])
+
+
+def worker_module() -> str:
+    """The text of worker/option_types.py."""
+    handlers = _typed_dict("HandlerSettings", "Options of a handler. Durations are seconds.", HANDLER)
+    return "\n".join(
+        [
+            _WORKER_HEAD,
+            "",
+            *handlers,
+            "class WorkerOptions(HandlerSettings, ClientOptions, total=False):",
+            '    """Options of a worker: how to connect, and defaults for its handlers."""',
+            "",
+        ]
+    )
 
 
 def broker_module() -> str:
@@ -252,6 +290,7 @@ def outdated() -> dict[Path, str]:
         ROOT / "kshare/client/options.py": client_module(),
         ROOT / "kshare/producer/options.py": producer_module(),
         ROOT / "kshare/testing/options.py": broker_module(),
+        ROOT / "kshare/worker/option_types.py": worker_module(),
     }
     for page, tables in (
         ("docs/consumer.md", {"consumer options": [*consumer, *CONSUMER], "client options": CLIENT}),

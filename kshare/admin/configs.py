@@ -41,7 +41,7 @@ async def group_config(router: Router, group: str) -> list[ConfigEntry]:
         if one.name.startswith((_BOUNDED, "errors."))
     ]
     names = [f"group.share.{end}.{_bare(one.name)}" for one in entries for end in ("min", "max")]
-    bounds = await _broker_values(router, names)
+    bounds = await broker_values(router, names)
     return [
         replace(
             one,
@@ -123,7 +123,7 @@ def _bare(name: str) -> str:
     return name.removeprefix(_BOUNDED)
 
 
-async def _broker_values(router: Router, names: Iterable[str]) -> dict[str, str | None]:
+async def broker_values(router: Router, names: Iterable[str]) -> dict[str, str | None]:
     """Ask one broker, since all should have the same bounds. Returns nothing if we aren't authorized to read them."""
     node = (await router.metadata([])).brokers[0].node_id
     try:

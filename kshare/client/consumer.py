@@ -212,6 +212,25 @@ class AsyncConsumer(Generic[RecordT_co]):
         """Stop fetching. Records that were handed to you remain yours to acknowledge, and are renewed as before."""
         self._held().stop_acquiring()
 
+    def pause(self) -> None:
+        """Stop fetching, until `resume`. Records that were acquired already are still handed out."""
+        self._held().pause()
+
+    def resume(self) -> None:
+        """Fetch again, after `pause`."""
+        self._held().resume()
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether a paused consumer has handed out everything, and no fetch is under way that may bring more."""
+        holdings = self._held()
+        return (
+            holdings.is_paused
+            and not holdings.has_waiting
+            and not self._inbox.has_opened
+            and not self._member.is_fetching
+        )
+
     @property
     def can_renew(self) -> bool:
         """Whether acquisition locks are renewed: needs Kafka 4.2 or later and `renew_leases`."""

@@ -64,6 +64,7 @@ class Holdings:
         self._reporter = self.book.reporter
         self._topics: Container[str] | None = None
         self._max_bytes = max_bytes
+        self.is_paused = False
         self._is_stalled = False
         """The user didn't ask for more before locks expired. More records would only use up deliveries, and be released
         without having been handed out."""
@@ -81,6 +82,8 @@ class Holdings:
 
     @property
     def wants_more(self) -> bool:
+        if self.is_paused:
+            return False
         if self._is_stalled or self._outlasts_locks:
             return self.is_user_waiting
         wants = self.processing_rate.wants(self._counter.undecided, is_waiting=self.is_user_waiting)
@@ -214,6 +217,19 @@ class Holdings:
             if pending.topic not in topics:
                 pending.lease.decide_held(RELEASE)
                 self._waiting.remove(pending)
+
+    def pause(self) -> None:
+        """Stop fetching. Everything that has been acquired is still handed out."""
+        self.is_paused = True
+
+    def resume(self) -> None:
+        self.is_paused = False
+        self.book.changed.send()
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether records wait to be handed out."""
+        return any(pending.lease.undecided for pending in self._waiting)
 
     def stop_acquiring(self) -> None:
         """Stop fetching, and release everything that wasn't handed out yet."""

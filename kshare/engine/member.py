@@ -96,6 +96,11 @@ class GroupMember:
                 return False
         return True
 
+    @property
+    def is_fetching(self) -> bool:
+        """Whether a broker may still respond with records."""
+        return any(node.is_fetching for node in self._nodes.values())
+
     def flush(self) -> None:
         """Send what can be sent now; the tasks of the sessions send the rest when they run."""
         for node in self._nodes.values():

@@ -25,6 +25,7 @@ from kshare.errors import ConnectionLost, DecodeError, KshareError, RequestTimed
 from kshare.net.pending import PendingRequest
 from kshare.protocol.error_codes import error_name
 from kshare.protocol.message import Request
+from kshare.protocol.messages import ShareFetchRequest
 from kshare.state.acks import PartitionAcks
 from kshare.state.cluster import NodeEndpoint
 from kshare.state.lease import TopicIdPartition
@@ -108,6 +109,12 @@ class NodeSession:
         if self.session.wanted != before:
             self._changed.send()
         self._book.changed.send()
+
+    @property
+    def is_fetching(self) -> bool:
+        """Whether the request that is under way may return records."""
+        sent = self.session.under_way
+        return sent is not None and isinstance(sent.request, ShareFetchRequest)
 
     @property
     def is_settled(self) -> bool:

@@ -346,6 +346,19 @@ class BlockingConsumer(Generic[RecordT_co]):
         """Stop fetching. Records that were handed to you remain yours to acknowledge, and are renewed as before."""
         self._call(self._consumer.stop_acquiring)
 
+    def pause(self) -> None:
+        """Stop fetching, until `resume`. Records that were acquired already are still handed out."""
+        self._call(self._consumer.pause)
+
+    def resume(self) -> None:
+        """Fetch again, after `pause`."""
+        self._call(self._consumer.resume)
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether a paused consumer has handed out everything, and no fetch is under way that may bring more."""
+        return self._consumer.is_drained
+
     def set_max_records(self, records: int) -> None:
         """Replace the limit `max_records`. Records that are already held are kept."""
         self._call(lambda: self._consumer.set_max_records(records))

@@ -1,0 +1,176 @@
+"""Handlers and workers: what users write.
+
+    worker = Worker("localhost:9092", group="orders")
+
+    @worker.handler("orders", concurrency=50)
+    async def ship(order: Order) -> None: ...
+
+    worker.run()
+
+`Handlers` collects handlers, so that an application can be composed of parts; a `Worker` is one that can run them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+
+from kshare.errors import ConfigError
+from kshare.worker.calling import Middleware
+from kshare.worker.handlers import inspect_handler
+from kshare.worker.options import HandlerOptions, check_names
+from kshare.worker.routes import OnError, Route
+
+if TYPE_CHECKING:
+    from kshare.worker.option_types import HandlerSettings
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+Hook = Callable[[], Awaitable[None] | None]
+Topic = str | re.Pattern[str]
+
+
+class Handlers:
+    """Handlers that belong together, with options that they have in common. `include` adds them to a worker."""
+
+    def __init__(self, **defaults: Unpack[HandlerSettings]) -> None:
+        check_names(defaults)
+        self.defaults: dict[str, Any] = dict(defaults)
+        self._declared: list[_Declared] = []
+        self._middleware: list[Middleware] = []
+        self._startup: list[Hook] = []
+        self._shutdown: list[Hook] = []
+        self._on_error: list[OnError] = []
+
+    def handler(self, *topics: Topic, **options: Unpack[HandlerSettings]) -> Callable[[FunctionT], FunctionT]:
+        """Let a function process the records of these topics, one by one. Compiled patterns match whole names."""
+        return self._declare(topics, options, is_batch=False)
+
+    def batch_handler(
+        self, *topics: Topic, **options: Unpack[HandlerSettings]
+    ) -> Callable[[FunctionT], FunctionT]:
+        """Let a function process the records of these topics in lists of up to `batch_size`."""
+        return self._declare(topics, options, is_batch=True)
+
+    def middleware(self, function: Middleware) -> Middleware:
+        """Let a function run around each handler: it gets the delivery, and a function that goes on.
+
+        Those that were added first are outermost. Batch handlers have no middleware.
+        """
+        self._middleware.append(function)
+        return function
+
+    def on_startup(self, function: Hook) -> Hook:
+        """Call a function before the handlers start. If it raises, the worker doesn't start."""
+        self._startup.append(function)
+        return function
+
+    def on_shutdown(self, function: Hook) -> Hook:
+        """Call a function after all handlers have ended, in reverse order."""
+        self._shutdown.append(function)
+        return function
+
+    def on_error(self, function: OnError) -> OnError:
+        """Call a function with the delivery and the exception when a handler raises, for error reporting."""
+        self._on_error.append(function)
+        return function
+
+    def include(self, handlers: Handlers) -> None:
+        """Add the handlers of another part of the application, with its options, middleware and hooks."""
+        if handlers is self:
+            raise ConfigError("handlers can't include themselves")
+        self._declared += handlers.resolved()
+        self._startup += handlers._startup
+        self._shutdown += handlers._shutdown
+
+    def resolved(self) -> list[_Declared]:
+        """The handlers, with the options that they have in common."""
+        return [one.within(self) for one in self._declared]
+
+    def _declare(
+        self, topics: tuple[Topic, ...], options: HandlerSettings, *, is_batch: bool
+    ) -> Callable[[FunctionT], FunctionT]:
+        check_names(dict(options))
+        for topic in topics:
+            if not isinstance(topic, str | re.Pattern) or not topic:
+                raise ConfigError(f"a topic must be a name or a compiled pattern, not {topic!r}")
+        if not topics:
+            raise ConfigError('a handler needs topics: write handler("orders")')
+
+        def declare(function: FunctionT) -> FunctionT:
+            declared = _Declared(function, topics, dict(options), is_batch=is_batch)
+            declared.route(
+                self.defaults.get("group") or "-"
+            )  # so that errors are raised where the function is
+            self._declared.append(declared)
+            return function
+
+        return declare
+
+
+class _Declared:
+    """A handler, as it was declared."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        topics: tuple[Topic, ...],
+        options: dict[str, Any],
+        *,
+        is_batch: bool,
+        middleware: tuple[Middleware, ...] = (),
+        on_error: tuple[OnError, ...] = (),
+    ) -> None:
+        self.function = function
+        self.topics = topics
+        self.options = options
+        self.is_batch = is_batch
+        self.middleware = middleware
+        self.on_error = on_error
+
+    @property
+    def name(self) -> str:
+        return getattr(self.function, "__name__", None) or type(self.function).__name__
+
+    def within(self, handlers: Handlers) -> _Declared:
+        return _Declared(
+            self.function,
+            self.topics,
+            handlers.defaults | self.options,
+            is_batch=self.is_batch,
+            middleware=(*handlers._middleware, *self.middleware),
+            on_error=(*handlers._on_error, *self.on_error),
+        )
+
+    def route(self, default_group: str = "") -> Route:
+        options = dict(self.options)
+        options["group"] = options.get("group") or default_group
+        if not options["group"]:
+            raise ConfigError(f'handler {self.name} has no group: write Worker(..., group="orders")')
+        checked = HandlerOptions(**options)
+        call = inspect_handler(self.function, is_batch=self.is_batch, runs_in=checked.runs_in)
+        names = tuple(one for one in self.topics if isinstance(one, str))
+        patterns = tuple(one for one in self.topics if isinstance(one, re.Pattern))
+        return Route(self.name, names, call, checked, self.is_batch, patterns, self.middleware, self.on_error)
+
+
+def routes_of(declared: Iterable[_Declared]) -> list[Route]:
+    """Raises ConfigError if two handlers get the same records."""
+    routes: list[Route] = []
+    seen: dict[tuple[str, str], str] = {}
+    names: dict[str, int] = {}
+    for one in declared:
+        route = one.route()
+        names[route.name] = names.get(route.name, 0) + 1
+        if names[route.name] > 1:
+            route = replace(route, name=f"{route.name}-{names[route.name]}")
+        for topic in route.topics:
+            other = seen.setdefault((route.group, topic), route.name)
+            if other != route.name:
+                raise ConfigError(
+                    f"handlers {other} and {route.name} both process topic {topic} in group {route.group}: each would "
+                    "get some of its records. Give one of them another group, or call both from one handler"
+                )
+        routes.append(route)
+    return routes

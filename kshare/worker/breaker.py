@@ -1,0 +1,111 @@
+"""The circuit breaker of a handler: stops acquiring while most of its runs fail. Pure.
+
+    state     | leaves it when                            | then
+    ----------+-------------------------------------------+------------------------------------------
+    closed    | `failing_share` of the last runs failed,  | open: nothing is acquired or started
+              | and at least `min_failures`               |
+    open      | `probe_after` seconds have passed         | half-open: one record is tried
+    half-open | the probe succeeds                        | closed
+              | the probe fails                           | open again
+
+Failures while it isn't closed don't count as attempts of their records: the dependency is down, not the record bad.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kshare.errors import ConfigError
+
+
+class BreakerState(StrEnum):
+    CLOSED = "closed"
+    OPEN = "open"
+    HALF_OPEN = "half-open"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breaker:
+    """When to stop acquiring, and how often to try again."""
+
+    failing_share: float = 0.5
+    """The fraction of runs that must have failed."""
+    min_failures: int = 10
+    """The number of runs that must have failed, at least."""
+    window: float = 10.0
+    """Seconds over which runs are counted."""
+    probe_after: float = 2.0
+    """Seconds until one record is tried again."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.failing_share <= 1:
+            raise ConfigError(f"failing_share must be above 0 and at most 1, not {self.failing_share!r}")
+        if type(self.min_failures) is not int or self.min_failures < 1:
+            raise ConfigError(f"min_failures must be a whole number above 0, not {self.min_failures!r}")
+        if not self.window > 0 or not self.probe_after > 0:
+            raise ConfigError("window and probe_after must be positive numbers of seconds")
+
+
+class BreakerMachine:
+    """`succeeded` is a running total of the caller's, so that a successful run costs nothing here."""
+
+    def __init__(self, settings: Breaker) -> None:
+        self.settings = settings
+        self.state = BreakerState.CLOSED
+        self.opened = 0
+        """How many times it has opened."""
+        self.probe_at = 0.0
+        """While open: when to try one record."""
+        self._since = 0.0
+        self._failed = 0
+        self._succeeded_before = 0
+        self._previous = (0, 0)
+        """Failed and succeeded runs in the window before this one."""
+
+    @property
+    def is_closed(self) -> bool:
+        return self.state is BreakerState.CLOSED
+
+    def on_failure(self, now: float, succeeded: int) -> None:
+        """A run failed."""
+        if self.state is BreakerState.HALF_OPEN:
+            self._open(now)
+        if self.state is not BreakerState.CLOSED:
+            return
+        if now - self._since > self.settings.window:
+            is_adjacent = now - self._since < 2 * self.settings.window
+            self._previous = (self._failed, succeeded - self._succeeded_before) if is_adjacent else (0, 0)
+            self._since, self._failed, self._succeeded_before = now, 0, succeeded
+        self._failed += 1
+        failed = self._failed + self._previous[0]
+        all_runs = failed + succeeded - self._succeeded_before + self._previous[1]
+        if failed >= self.settings.min_failures and failed >= self.settings.failing_share * all_runs:
+            self._open(now)
+
+    def on_success(self, succeeded: int) -> None:
+        """A run succeeded while the breaker wasn't closed."""
+        if self.state is BreakerState.HALF_OPEN:
+            self.state = BreakerState.CLOSED
+            self._since, self._failed, self._succeeded_before = 0.0, 0, succeeded
+            self._previous = (0, 0)
+
+    def may_start(self, now: float) -> bool:
+        """Whether a run may start. If this starts a probe, no other run may until its result is known."""
+        if self.state is BreakerState.CLOSED:
+            return True
+        if self.state is BreakerState.OPEN and now >= self.probe_at:
+            self.state = BreakerState.HALF_OPEN
+            return True
+        return False
+
+    def on_no_result(self, now: float) -> None:
+        """The probe ended without a result: it was cancelled, or there was no record to try."""
+        if self.state is BreakerState.HALF_OPEN:
+            self.state = BreakerState.OPEN
+            self.probe_at = now
+
+    def _open(self, now: float) -> None:
+        self.state = BreakerState.OPEN
+        self.opened += 1
+        self.probe_at = now + self.settings.probe_after

@@ -1,0 +1,86 @@
+"""Calls a handler: with what it takes, where it runs, and the middleware around it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any
+
+import anyio
+from anyio import from_thread, to_process, to_thread
+
+from kshare.worker.delivery import Delivery, set_caller
+from kshare.worker.handlers import HandlerCall
+
+Middleware = Callable[[Delivery, Callable[[], Awaitable[None]]], Awaitable[None]]
+"""Gets a delivery and a function that goes on: to the next middleware, in the end to the handler."""
+
+
+class Caller:
+    """`concurrency`: how many threads or processes there may be for plain functions."""
+
+    def __init__(self, call: HandlerCall, middleware: Sequence[Middleware], concurrency: int) -> None:
+        self._call = call
+        self._middleware = middleware
+        self._limiter = anyio.CapacityLimiter(concurrency)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether `plain` is enough: an async function that takes only the payload."""
+        call = self._call
+        return call.runs_in == "loop" and call.takes_payload and not (call.takes_delivery or self._middleware)
+
+    def plain(self) -> Callable[[bytes | None], Awaitable[Any]]:
+        """The handler as a function of the value."""
+        function, decode = self._call.function, self._call.decode
+        if decode is None:
+            return function
+        return lambda value: function(decode(value))
+
+    async def one(self, delivery: Delivery) -> None:
+        """Call a record handler."""
+        call = self._call
+
+        async def handler() -> None:
+            if call.takes_payload:
+                delivery.payload = self._payload(delivery)
+            await self._run(call.arguments(delivery.payload, delivery), [delivery])
+
+        following: Callable[[], Awaitable[None]] = handler
+        for middleware in reversed(self._middleware):
+            following = partial(middleware, delivery, following)
+        await following()
+
+    async def batch(self, deliveries: list[Delivery]) -> None:
+        """Call a batch handler, with deliveries whose payload was set by `decode`."""
+        await self._run(self._call.arguments([one.payload for one in deliveries], deliveries), deliveries)
+
+    def decode(self, delivery: Delivery) -> None:
+        """Raises PayloadError."""
+        if self._call.takes_payload:
+            delivery.payload = self._payload(delivery)
+
+    def _payload(self, delivery: Delivery) -> Any:
+        decode = self._call.decode
+        return delivery.value if decode is None else decode(delivery.value)
+
+    async def _run(self, arguments: tuple[Any, ...], deliveries: list[Delivery]) -> None:
+        call = self._call
+        if call.runs_in == "loop":
+            await call.function(*arguments)
+        elif call.runs_in == "process":
+            await to_process.run_sync(call.function, *arguments, cancellable=True, limiter=self._limiter)
+        else:
+            await self._run_in_thread(call.function, arguments, deliveries)
+
+    async def _run_in_thread(
+        self, function: Callable[..., Any], arguments: tuple[Any, ...], deliveries: list[Delivery]
+    ) -> None:
+        for delivery in deliveries:
+            set_caller(delivery, from_thread.run_sync)
+        try:
+            # A thread can't be interrupted. If this is cancelled, its result doesn't count, and nothing waits for it.
+            await to_thread.run_sync(function, *arguments, abandon_on_cancel=True, limiter=self._limiter)
+        finally:
+            for delivery in deliveries:
+                set_caller(delivery, None)

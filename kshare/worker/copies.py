@@ -1,0 +1,119 @@
+"""Moves records out of the way: a copy is written and confirmed, and only then the record is settled.
+
+So a record is never lost: if the copy isn't confirmed, the record is released. It is doubled only if the worker dies,
+or the lock is lost, between the two steps; or if a write was made whose confirmation was lost.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+import anyio
+
+from kshare.errors import AcknowledgeError, KshareError
+from kshare.summary_log import SummaryLog
+from kshare.worker.delivery import Delivery
+from kshare.worker.group_limits import ShareLimits
+from kshare.worker.headers import Header, RetryContext, dead_letter_headers
+from kshare.worker.outbound import Publisher
+from kshare.worker.retry_topics import RetryTopics
+
+
+class Copies:
+    """For one handler. `wall_ms` is the time of day, in milliseconds since 1970."""
+
+    def __init__(
+        self,
+        publisher: Publisher,
+        limits: ShareLimits,
+        *,
+        handler: str,
+        dead_letters: str | None,
+        tiers: RetryTopics | None,
+        log: SummaryLog,
+        wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self.tiers = tiers
+        self.has_dead_letters = dead_letters is not None
+        self._publisher = publisher
+        self._limits = limits
+        self._handler = handler
+        self._dead_letters = dead_letters
+        self._log = log
+        self._wall_ms = wall_ms
+
+    async def move_to_retry_topic(
+        self, delivery: Delivery, delay: float, *, counts: bool, error: BaseException | None = None
+    ) -> bool:
+        """Returns False if the copy couldn't be written; then nothing was settled. `counts`: as an attempt."""
+        assert self.tiers is not None, "checked by the caller"
+        topic = self.tiers.topic(delivery.topic, self.tiers.tier_for(delay))
+        due_ms = self._wall_ms() + round(delay * 1000)
+        context = self._context(delivery, due_ms, counts=counts, error=error)
+        headers = [*delivery.headers, *context.headers()]
+        with anyio.CancelScope(shield=True):
+            if not await self._write(topic, delivery, headers, reader=delivery.group):
+                return False
+            self._settle(delivery.record.accept, delivery)
+        return True
+
+    async def move_to_dead_letters(
+        self, delivery: Delivery, message: str, error: BaseException | None
+    ) -> bool:
+        """As `move_to_retry_topic`. Without a topic for dead letters, the record is just rejected."""
+        if self._dead_letters is None:
+            self._settle(delivery.record.reject, delivery)
+            return True
+        context = self._context(delivery, 0, counts=True, error=error)
+        headers = [
+            *delivery.headers,
+            *dead_letter_headers(context, delivery.delivery_count, message, error, self._handler),
+        ]
+        with anyio.CancelScope(shield=True):
+            if not await self._write(self._dead_letters, delivery, headers):
+                return False
+            # If brokers write dead letters for the group, rejecting would make a second one.
+            is_doubled = self._limits.writes_dead_letters
+            self._settle(delivery.record.accept if is_doubled else delivery.record.reject, delivery)
+        return True
+
+    def _context(
+        self, delivery: Delivery, due_ms: int, *, counts: bool, error: BaseException | None
+    ) -> RetryContext:
+        return RetryContext(
+            topic=delivery.topic,
+            partition=delivery.partition,
+            offset=delivery.offset,
+            group=delivery.group,
+            timestamp=delivery.timestamp,
+            attempts=delivery.attempt if counts else delivery.attempt - 1,
+            due_ms=due_ms,
+            error=type(error).__qualname__ if error is not None else "",
+        )
+
+    async def _write(
+        self, topic: str, delivery: Delivery, headers: list[Header], reader: str | None = None
+    ) -> bool:
+        try:
+            await self._publisher.publish(
+                topic,
+                key=delivery.key,
+                value=delivery.value,
+                headers=headers,
+                timestamp=self._wall_ms(),
+                reader=reader,
+            )
+        except KshareError as problem:
+            cause = f"can't be copied to topic {topic}, and are released instead"
+            self._log.event(logging.WARNING, cause, f"{delivery!r}: {problem}")
+            return False
+        return True
+
+    def _settle(self, act: Callable[[], None], delivery: Delivery) -> None:
+        try:
+            act()
+        except AcknowledgeError:
+            cause = "lost their locks after they had been copied: they will be delivered again"
+            self._log.event(logging.WARNING, cause, repr(delivery))

@@ -1,0 +1,166 @@
+"""A delivery: one record on its way through a handler, and what the handler decides about it.
+
+Handlers get it as a parameter that is annotated with `Delivery`. Without a decision, a handler that returns accepts its
+record, and one that raises fails it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any
+
+from kshare.client.record import ShareRecord
+from kshare.errors import ConfigError, KshareError
+from kshare.worker.headers import Header, RetryContext, own_headers
+
+
+class Decision(StrEnum):
+    """What a handler has decided, or what has become of its record."""
+
+    ACCEPTED = "accepted"
+    RELEASED = "released"
+    REJECTED = "rejected"
+    DELAYED = "delayed"
+    """To be tried again after a delay."""
+
+
+class Delivery:
+    """A record that is being processed. Its methods may also be called from the thread that a plain handler runs in."""
+
+    __slots__ = (
+        "_call_in_loop",
+        "attempt",
+        "attempts_allowed",
+        "context",
+        "decision",
+        "delay",
+        "group",
+        "is_cancelled",
+        "payload",
+        "reason",
+        "record",
+    )
+
+    def __init__(
+        self, record: ShareRecord, group: str, attempts_allowed: int, context: RetryContext | None = None
+    ) -> None:
+        self.record = record
+        self.group = group
+        self.context = context
+        """What a copy in a retry topic says about the original record; None for the original itself."""
+        self.attempt = record.delivery_count + (context.attempts if context else 0)
+        """Which attempt this is: 1 for the first. Deliveries that ended without a result count as well."""
+        self.attempts_allowed = attempts_allowed
+        self.payload: Any = None
+        """The value, as the handler gets it."""
+        self.decision: Decision | None = None
+        self.delay = 0.0
+        self.reason = ""
+        self.is_cancelled = False
+        """Whether the result isn't wanted any more: the lock was lost, or the worker is shutting down. A plain function
+        can't be interrupted; a long one should check this."""
+        self._call_in_loop: Callable[[Callable[[], None]], None] | None = None
+
+    # --- the record
+
+    @property
+    def topic(self) -> str:
+        """The topic that the record was first written to."""
+        return self.context.topic if self.context else self.record.topic
+
+    @property
+    def partition(self) -> int:
+        return self.context.partition if self.context else self.record.partition
+
+    @property
+    def offset(self) -> int:
+        return self.context.offset if self.context else self.record.offset
+
+    @property
+    def timestamp(self) -> int:
+        """Milliseconds since 1970."""
+        return self.context.timestamp if self.context else self.record.timestamp
+
+    @property
+    def key(self) -> bytes | None:
+        return self.record.key
+
+    @property
+    def value(self) -> bytes | None:
+        return self.record.value
+
+    @property
+    def headers(self) -> list[Header]:
+        return own_headers(self.record.headers)
+
+    @property
+    def delivery_count(self) -> int:
+        """How many times the broker has delivered the record, or its copy in a retry topic."""
+        return self.record.delivery_count
+
+    @property
+    def redelivered(self) -> bool:
+        """Whether an attempt may have been made before."""
+        return self.attempt > 1
+
+    @property
+    def is_last_attempt(self) -> bool:
+        """Whether the record won't be retried if this attempt fails."""
+        return self.attempt >= self.attempts_allowed
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the handler has decided what becomes of the record."""
+        return self.decision is not None
+
+    # --- decisions
+
+    def accept(self) -> None:
+        """Accept the record now, though the handler hasn't returned. If it raises afterwards, that's only logged."""
+        if self.decision is None:
+            self._in_loop(self.record.accept)
+        self._decide(Decision.ACCEPTED)
+
+    def release(self, delay: float | None = None) -> None:
+        """Release the record when the handler has ended, so that any member of the group gets it again.
+
+        With a delay in seconds, this worker holds the record as long, or moves it to a retry topic. That isn't counted
+        as an attempt.
+        """
+        if delay is None:
+            self._decide(Decision.RELEASED)
+            return
+        if isinstance(delay, bool) or not isinstance(delay, int | float) or not 0 <= delay <= 86_400:
+            raise ConfigError(f"delay must be between 0 and 86,400 seconds, not {delay!r}")
+        self._decide(Decision.DELAYED)
+        self.delay = delay
+
+    def reject(self, reason: str = "rejected by its handler") -> None:
+        """Reject the record when the handler has ended: it can never be processed. It becomes a dead letter, if the
+        handler has a topic for them."""
+        self._decide(Decision.REJECTED)
+        self.reason = reason
+
+    def renew(self) -> None:
+        """Start the acquisition lock again. The worker does this by itself while the handler runs."""
+        self._in_loop(self.record.renew)
+
+    def _decide(self, decision: Decision) -> None:
+        if self.decision is not None:
+            raise KshareError(f"{self!r} is {self.decision} already")
+        self.decision = decision
+
+    def _in_loop(self, act: Callable[[], None]) -> None:
+        if self._call_in_loop is None:
+            act()
+        else:
+            self._call_in_loop(act)
+
+    def __repr__(self) -> str:
+        return f"Delivery({self.topic}[{self.partition}]@{self.offset}, attempt {self.attempt})"
+
+
+def set_caller(delivery: Delivery, call_in_loop: Callable[[Callable[[], None]], None] | None) -> None:
+    """How decisions reach the event loop, while the handler runs in another thread."""
+    delivery._call_in_loop = call_in_loop

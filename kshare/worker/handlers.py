@@ -1,0 +1,147 @@
+"""Inspects handler functions: how to call them, and which of their parameters gets what.
+
+A handler takes the payload, a `Delivery`, or both, in any order: the parameter that is annotated with `Delivery` (or
+`list[Delivery]` for batches) gets that, the other one the payload. A batch handler's payload is a list.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from kshare.errors import ConfigError
+from kshare.worker.delivery import Delivery
+from kshare.worker.payloads import Decode, decoder_for
+
+RunsIn = Literal["loop", "thread", "process"]
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerCall:
+    """How to call a handler."""
+
+    function: Callable[..., Any]
+    name: str
+    runs_in: RunsIn
+    decode: Decode | None
+    """Converts values; None if the handler takes them as they are."""
+    takes_payload: bool
+    takes_delivery: bool
+    is_payload_first: bool
+
+    def arguments(self, payload: Any, delivery: Any) -> tuple[Any, ...]:
+        if not self.takes_delivery:
+            return (payload,) if self.takes_payload else ()
+        if not self.takes_payload:
+            return (delivery,)
+        return (payload, delivery) if self.is_payload_first else (delivery, payload)
+
+
+def inspect_handler(
+    function: Callable[..., Any], *, is_batch: bool = False, runs_in: RunsIn | None = None
+) -> HandlerCall:
+    """Raises ConfigError if the function can't be a handler."""
+    name = getattr(function, "__qualname__", None) or repr(function)
+    if not callable(function):
+        raise ConfigError(f"a handler must be a function, not {function!r}")
+    target = function.func if isinstance(function, partial) else function
+    is_async = inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(
+        getattr(target, "__call__", None)  # noqa: B004  the method of an object
+    )
+    if inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target):
+        raise ConfigError(
+            f"handler {name} is a generator: its result would never be read. Return instead of yielding"
+        )
+    if is_async and runs_in not in (None, "loop"):
+        raise ConfigError(f"handler {name} is async, so it can't run in a {runs_in}: leave `runs_in` out")
+    if not is_async and runs_in == "loop":
+        raise ConfigError(
+            f'handler {name} is a plain function, which would block the event loop: use runs_in="thread" or "process"'
+        )
+    where: RunsIn = "loop" if is_async else runs_in or "thread"
+    if where not in ("loop", "thread", "process"):
+        raise ConfigError(f'runs_in must be "thread" or "process", not {runs_in!r}')
+    parameters = _parameters(function, name)
+    hints = _hints(target)
+    delivery_kind = list[Delivery] if is_batch else Delivery
+    takes = [(one, hints.get(one, Any)) for one in parameters]
+    deliveries = [one for one, kind in takes if kind == delivery_kind]
+    payloads = [(one, kind) for one, kind in takes if kind != delivery_kind]
+    for one, kind in payloads:
+        if is_batch and kind is not Any and get_origin(kind) is not list:
+            raise ConfigError(f"batch handler {name}: annotate {one} with list[...], not {kind!r}")
+        if kind is Delivery or kind == list[Delivery]:
+            raise ConfigError(
+                f"handler {name}: {one} must be {'list[Delivery]' if is_batch else 'Delivery'} here, not {kind!r}"
+            )
+    if len(deliveries) > 1 or len(payloads) > 1 or not takes:
+        raise ConfigError(
+            f"handler {name} takes {', '.join(parameters) or 'nothing'}: it must take the payload, a parameter "
+            f"annotated with {'list[Delivery]' if is_batch else 'Delivery'}, or both"
+        )
+    if where == "process" and deliveries:
+        raise ConfigError(
+            f"handler {name} runs in another process, which can't settle records: take the payload only"
+        )
+    decode = None
+    if payloads:
+        kind = payloads[0][1]
+        decode = decoder_for((get_args(kind) or (Any,))[0] if is_batch and kind is not Any else kind, name)
+    return HandlerCall(
+        function,
+        name,
+        where,
+        decode,
+        bool(payloads),
+        bool(deliveries),
+        is_payload_first=not deliveries or parameters[0] != deliveries[0],
+    )
+
+
+def _parameters(function: Callable[..., Any], name: str) -> list[str]:
+    """The names of the parameters that have to be given."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        raise ConfigError(
+            f"handler {name} has no signature that Python can inspect: wrap it in a function"
+        ) from None
+    wanted = []
+    for one in signature.parameters.values():
+        if one.kind is one.KEYWORD_ONLY and one.default is one.empty:
+            raise ConfigError(
+                f"handler {name}: {one.name} can only be given by name, and nobody would give it"
+            )
+        if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) and (
+            one.default is one.empty or one.annotation in (Delivery, "Delivery")
+        ):
+            wanted.append(one.name)
+    return wanted
+
+
+def _hints(target: Any) -> dict[str, Any]:
+    """The annotations; those that can't be evaluated are left out."""
+    function = target if inspect.isroutine(target) else getattr(target, "__call__", target)  # noqa: B004
+    try:
+        return get_type_hints(function)
+    except Exception:
+        annotations = getattr(function, "__annotations__", {})
+        known = {
+            "Delivery": Delivery,
+            "list[Delivery]": list[Delivery],
+            "bytes": bytes,
+            "str": str,
+            "dict": dict,
+        }
+        unknown = {
+            name: kind for name, kind in annotations.items() if isinstance(kind, str) and kind not in known
+        }
+        if unknown.keys() - {"return"}:
+            raise ConfigError(
+                f"handler {getattr(target, '__qualname__', target)}: the annotations of {', '.join(unknown)} can't be "
+                "evaluated. Define or import these types at module level"
+            ) from None
+        return {name: known.get(kind, kind) for name, kind in annotations.items()}

@@ -1,0 +1,103 @@
+"""Headers of copies: of records that are to be retried later, and of dead letters. Pure.
+
+A copy keeps the key, the value and the headers of its record. What we add begins with `__kshare.retry.` in retry
+topics and with `__dlq.errors.`, as Kafka 4.4 writes it, in dead letters; a copy of a copy has the origin of the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+Header = tuple[str, bytes | None]
+
+RETRY = "__kshare.retry."
+DEAD_LETTER = "__dlq.errors."
+_MAX_MESSAGE = 1_000
+"""Longer error messages are cut off."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryContext:
+    """What a copy in a retry topic says about its record."""
+
+    topic: str
+    partition: int
+    offset: int
+    group: str
+    timestamp: int
+    """Of the original record."""
+    attempts: int
+    """How many attempts it has had."""
+    due_ms: int
+    """When it may be tried again, in milliseconds since 1970."""
+    error: str = ""
+    """The class of the last exception."""
+    is_running: bool = False
+    """A long-running handler continues to process it: see `moved_runs`."""
+
+    def headers(self) -> list[Header]:
+        found = {
+            "topic": self.topic,
+            "partition": self.partition,
+            "offset": self.offset,
+            "group": self.group,
+            "timestamp": self.timestamp,
+            "attempts": self.attempts,
+            "due": self.due_ms,
+            "error": self.error,
+        }
+        if self.is_running:
+            found["running"] = 1
+        return [(RETRY + name, str(value).encode()) for name, value in found.items()]
+
+    def later(self, due_ms: int) -> RetryContext:
+        return replace(self, due_ms=due_ms)
+
+
+def read_retry_context(headers: Iterable[tuple[str, object]]) -> RetryContext | None:
+    """None if these aren't the headers of a copy in a retry topic."""
+    found: dict[str, str] = {}
+    for name, value in headers:
+        if name.startswith(RETRY) and value is not None:
+            found[name.removeprefix(RETRY)] = bytes(value).decode(errors="replace")  # type: ignore[call-overload]
+    try:
+        return RetryContext(
+            topic=found["topic"],
+            partition=int(found["partition"]),
+            offset=int(found["offset"]),
+            group=found["group"],
+            timestamp=int(found["timestamp"]),
+            attempts=int(found["attempts"]),
+            due_ms=int(found["due"]),
+            error=found.get("error", ""),
+            is_running="running" in found,
+        )
+    except (KeyError, ValueError):
+        return None
+
+
+def own_headers(headers: Iterable[tuple[str, object]]) -> list[Header]:
+    """The headers of the original record."""
+    return [
+        (name, None if value is None else bytes(value))  # type: ignore[call-overload]
+        for name, value in headers
+        if not name.startswith((RETRY, DEAD_LETTER))
+    ]
+
+
+def dead_letter_headers(
+    origin: RetryContext, deliveries: int, message: str, error: BaseException | None, handler: str
+) -> list[Header]:
+    found: Sequence[tuple[str, object]] = (
+        ("topic", origin.topic),
+        ("partition", origin.partition),
+        ("offset", origin.offset),
+        ("group", origin.group),
+        ("delivery.count", deliveries),
+        ("message", message[:_MAX_MESSAGE]),
+        ("attempts", origin.attempts),
+        ("handler", handler),
+        *((("exception", type(error).__qualname__),) if error is not None else ()),
+    )
+    return [(DEAD_LETTER + name, str(value).encode()) for name, value in found]

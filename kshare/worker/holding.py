@@ -1,0 +1,82 @@
+"""Records that wait for their next attempt in the worker, and the in-flight windows that they pin. Pure.
+
+While a record is held, its share-partition's in-flight window can't move beyond it, for the whole group: the window
+spans from the first unsettled record to the last acquired one, and its size is limited. So holding has a budget, both
+of records and of span. When it is spent, the oldest records have to go first (`over_budget`).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from itertools import count
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+NumberT = TypeVar("NumberT", int, float)
+TopicPartition = tuple[str, int]
+
+
+class HeldBack(Generic[T]):
+    """`window_limits` in offsets: how much of a share-partition's window a held record may pin."""
+
+    def __init__(self, *, max_records: int, max_span: int) -> None:
+        self.max_records = max_records
+        self.max_span = max_span
+        self._numbers = count()
+        self._held: dict[int, tuple[TopicPartition, int, T]] = {}
+        self._due: list[tuple[float, int]] = []
+        self._oldest: dict[TopicPartition, list[tuple[int, int]]] = {}
+        self._newest: dict[TopicPartition, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def saw(self, where: TopicPartition, last_offset: int) -> None:
+        """Records up to this offset were acquired: the window reaches that far at least."""
+        if last_offset > self._newest.get(where, -1):
+            self._newest[where] = last_offset
+
+    def span(self, where: TopicPartition, offset: int) -> int:
+        """How much of the window is pinned by a record that isn't settled."""
+        return self._newest.get(where, offset) - offset + 1
+
+    def add(self, where: TopicPartition, offset: int, due_at: float, item: T) -> None:
+        number = next(self._numbers)
+        self._held[number] = (where, offset, item)
+        heapq.heappush(self._due, (due_at, number))
+        heapq.heappush(self._oldest.setdefault(where, []), (offset, number))
+
+    @property
+    def next_due(self) -> float | None:
+        self._forget_taken(self._due)
+        return self._due[0][0] if self._due else None
+
+    def take_due(self, now: float) -> Iterator[T]:
+        """Take out what is due."""
+        while (due_at := self.next_due) is not None and due_at <= now:
+            yield self._held.pop(heapq.heappop(self._due)[1])[2]
+
+    def over_budget(self) -> Iterator[T]:
+        """Take out what has to go: first the records that pin too much, then the oldest of the others."""
+        for where, oldest in list(self._oldest.items()):
+            while self._forget_taken(oldest) and self.span(where, oldest[0][0]) > self.max_span:
+                yield self._held.pop(heapq.heappop(oldest)[1])[2]
+            if not oldest:
+                del self._oldest[where]
+        while len(self._held) > self.max_records:
+            # Dictionaries keep the order of insertion.
+            yield self._held.pop(next(iter(self._held)))[2]
+
+    def take_all(self) -> list[T]:
+        items = [item for _, _, item in self._held.values()]
+        self._held.clear()
+        self._due.clear()
+        self._oldest.clear()
+        return items
+
+    def _forget_taken(self, heap: list[tuple[NumberT, int]]) -> bool:
+        """Drop entries of records that were taken out through another heap. Returns whether any is left."""
+        while heap and heap[0][1] not in self._held:
+            heapq.heappop(heap)
+        return bool(heap)

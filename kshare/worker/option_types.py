@@ -1,0 +1,68 @@
+"""Generated: options of handlers and workers, as type checkers and editors see them.
+
+Written by `python -m tools.options` from the dataclass in worker/options.py: change them there.
+"""
+
+from collections.abc import Callable
+from typing import TypedDict
+
+from kshare.client.options import ClientOptions
+from kshare.worker.breaker import Breaker
+from kshare.worker.delivery import Delivery
+from kshare.worker.handlers import RunsIn
+from kshare.worker.options import Order
+from kshare.worker.retry import Retry
+from kshare.worker.retry_topics import RetryTopics
+
+
+class HandlerSettings(TypedDict, total=False):
+    """Options of a handler. Durations are seconds.
+
+    Options: group, concurrency, retry, time_limit, dead_letters, retry_topics, hold_up_to, max_held, max_pinned, order,
+    runs_in, rate_limit, breaker, only, batch_size, batch_wait.
+    """
+
+    group: str
+    """The share group of the handler. Handlers of different groups each get all records. Default: ""."""
+    concurrency: int
+    """How many records are processed at once. Default: 10."""
+    retry: Retry
+    """What happens when the handler raises. Default: Retry()."""
+    time_limit: float
+    """How long the handler may take for one record, or one batch. After that it is cancelled, and the record released.
+    The record's lock is renewed meanwhile (Kafka 4.2 and later). Default: 300.0."""
+    dead_letters: str | None
+    """The topic for records that are rejected or not retried any more. None: they are only rejected; brokers since
+    Kafka 4.4 can write dead letters by themselves."""
+    retry_topics: RetryTopics | bool
+    """Whether records are moved to retry topics for longer delays, so that they don't pin the group's in-flight window.
+    Default: False."""
+    hold_up_to: float
+    """With retry topics, delays up to this are still held by the worker. Default: 30.0."""
+    max_held: int
+    """How many records the worker may hold for their next attempt. Beyond that, the oldest have to go: to a retry
+    topic, or into their next attempt early. Default: 10_000."""
+    max_pinned: float
+    """The fraction of a share-partition's in-flight window that a held record may pin before it has to go. Default:
+    0.5."""
+    order: Order
+    """"key": records with the same key are processed one after another, in the order of their offsets, unless they are
+    redelivered. A function of the record: those with the same result are. This holds in the whole group only if each
+    partition is read by one member, so the topic needs at least as many partitions as the group has members. Default:
+    "none"."""
+    runs_in: RunsIn | None
+    """Where a plain function runs: "thread" (the default) or "process"."""
+    rate_limit: float | None
+    """How many records a second the handler gets at most."""
+    breaker: Breaker | None
+    """When to stop acquiring because most runs fail. None: never. Default: Breaker()."""
+    only: Callable[[Delivery], bool] | None
+    """A function that selects the records for the handler. All others are accepted without it."""
+    batch_size: int
+    """For batch handlers: how many records a batch has at most. Default: 100."""
+    batch_wait: float
+    """For batch handlers: how long to wait for a full batch, counted from its first record. Default: 0.1."""
+
+
+class WorkerOptions(HandlerSettings, ClientOptions, total=False):
+    """Options of a worker: how to connect, and defaults for its handlers."""

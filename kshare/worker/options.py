@@ -1,0 +1,135 @@
+"""The options of a handler, checked and complete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from typing import Literal
+
+from kshare.client.record import ShareRecord
+from kshare.errors import ConfigError
+from kshare.worker.breaker import Breaker
+from kshare.worker.delivery import Delivery
+from kshare.worker.handlers import RunsIn
+from kshare.worker.retry import Retry
+from kshare.worker.retry_topics import RetryTopics
+
+Order = Literal["none", "key"] | Callable[[ShareRecord], Hashable]
+LONGEST_LEASE_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerOptions:
+    """Durations are in seconds. A worker's `defaults` have the same options."""
+
+    group: str = ""
+    """The share group of the handler. Handlers of different groups each get all records."""
+    concurrency: int = 10
+    """How many records are processed at once."""
+    retry: Retry = field(default_factory=Retry)
+    """What happens when the handler raises."""
+    time_limit: float = 300.0
+    """How long the handler may take for one record, or one batch. After that it is cancelled, and the record released.
+    The record's lock is renewed meanwhile (Kafka 4.2 and later)."""
+    dead_letters: str | None = None
+    """The topic for records that are rejected or not retried any more. None: they are only rejected; brokers since
+    Kafka 4.4 can write dead letters by themselves."""
+    retry_topics: RetryTopics | bool = False
+    """Whether records are moved to retry topics for longer delays, so that they don't pin the group's in-flight
+    window."""
+    hold_up_to: float = 30.0
+    """With retry topics, delays up to this are still held by the worker."""
+    max_held: int = 10_000
+    """How many records the worker may hold for their next attempt. Beyond that, the oldest have to go: to a retry
+    topic, or into their next attempt early."""
+    max_pinned: float = 0.5
+    """The fraction of a share-partition's in-flight window that a held record may pin before it has to go."""
+    order: Order = "none"
+    """"key": records with the same key are processed one after another, in the order of their offsets, unless they are
+    redelivered. A function of the record: those with the same result are. This holds in the whole group only if each
+    partition is read by one member, so the topic needs at least as many partitions as the group has members."""
+    runs_in: RunsIn | None = None
+    """Where a plain function runs: "thread" (the default) or "process"."""
+    rate_limit: float | None = None
+    """How many records a second the handler gets at most."""
+    breaker: Breaker | None = field(default_factory=Breaker)
+    """When to stop acquiring because most runs fail. None: never."""
+    only: Callable[[Delivery], bool] | None = None
+    """A function that selects the records for the handler. All others are accepted without it."""
+    batch_size: int = 100
+    """For batch handlers: how many records a batch has at most."""
+    batch_wait: float = 0.1
+    """For batch handlers: how long to wait for a full batch, counted from its first record."""
+
+    def __post_init__(self) -> None:
+        for name in ("concurrency", "max_held", "batch_size"):
+            value = getattr(self, name)
+            if type(value) is not int or not 1 <= value <= 1_000_000:
+                raise ConfigError(f"{name} must be a whole number from 1 to 1,000,000, not {value!r}")
+        for name in ("time_limit", "hold_up_to", "batch_wait"):
+            value = getattr(self, name)
+            if not _is_number(value) or not 0 < value <= LONGEST_LEASE_S:
+                raise ConfigError(
+                    f"{name} must be a positive number of seconds, at most 86,400, not {value!r}"
+                )
+        if not _is_number(self.max_pinned) or not 0 < self.max_pinned <= 1:
+            raise ConfigError(f"max_pinned must be above 0 and at most 1, not {self.max_pinned!r}")
+        if self.order not in ("none", "key") and not callable(self.order):
+            raise ConfigError(f'order must be "none", "key" or a function of the record, not {self.order!r}')
+        for name, kind in (("retry", Retry), ("breaker", Breaker | None), ("dead_letters", str | None)):
+            if not isinstance(getattr(self, name), kind):
+                raise ConfigError(
+                    f"{name} must be {getattr(kind, '__name__', kind)}, not {getattr(self, name)!r}"
+                )
+        if self.rate_limit is not None and (not _is_number(self.rate_limit) or not self.rate_limit > 0):
+            raise ConfigError(
+                f"rate_limit must be a positive number of records a second, not {self.rate_limit!r}"
+            )
+        if self.only is not None and not callable(self.only):
+            raise ConfigError(f"only must be a function, not {self.only!r}")
+
+    @property
+    def tiers(self) -> RetryTopics | None:
+        """The retry topics, if there are any."""
+        if isinstance(self.retry_topics, RetryTopics):
+            return self.retry_topics
+        return RetryTopics() if self.retry_topics else None
+
+
+_NOT_FOR_SHARE_GROUPS = {
+    "enable_auto_commit": "share groups have no offsets to commit: each record is acknowledged by itself",
+    "auto_commit": "share groups have no offsets to commit: each record is acknowledged by itself",
+    "commit_offsets": "share groups have no offsets to commit: each record is acknowledged by itself",
+    "manual_offset_management": "share groups have no offsets to commit: each record is acknowledged by itself",
+    "seek": "a share group has no position: change its start offsets with `kshare groups reset-offsets`",
+    "auto_offset_reset": "it is a setting of the group: share.auto.offset.reset, see `kshare groups config`",
+    "group_instance_id": "share groups have no static membership: any member can continue where another stopped",
+    "static_membership": "share groups have no static membership: any member can continue where another stopped",
+    "on_rebalance": "share groups don't rebalance: several members may read a partition, and none loses records",
+    "partition_assignment_strategy": "brokers assign the partitions of share groups",
+    "max_poll_interval": "there is no such limit in share groups: use time_limit for the handler",
+    "isolation_level": "it is a setting of the group: share.isolation.level",
+}
+
+
+def check_names(options: Iterable[str]) -> None:
+    """Raises ConfigError for names that aren't options of handlers."""
+    names = [one.name for one in fields(HandlerOptions)]
+    for name in options:
+        if name not in names:
+            check_name(name)
+            close = get_close_matches(name, names, 1)
+            hint = f"did you mean {close[0]}?" if close else f"handlers have {', '.join(sorted(names))}"
+            raise ConfigError(f"unknown option {name}: {hint}")
+
+
+def check_name(name: str) -> None:
+    """Raises ConfigError, with the reason, for options that have no meaning in share groups."""
+    reason = _NOT_FOR_SHARE_GROUPS.get(name.replace(".", "_"))
+    if reason:
+        raise ConfigError(f"{name} has no meaning here: {reason}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

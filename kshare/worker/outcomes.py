@@ -1,0 +1,249 @@
+"""Settles records after their handler has ended: accepts, holds, moves, gives up or hands back.
+
+    handler returned  → accepted, or as it decided
+    handler raised    → held for its next attempt, moved to a retry topic, or given up
+    handler cancelled → handed back: that is no failure, and never accepted
+
+A record is accepted in the same step in which its handler has returned, so that nothing can come between.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable, Sequence
+
+from kshare.client.record import lost_spans_of
+from kshare.errors import AcknowledgeError, InProgress, KshareError
+from kshare.summary_log import SummaryLog
+from kshare.worker.copies import Copies
+from kshare.worker.counts import Counts
+from kshare.worker.delivery import Decision, Delivery
+from kshare.worker.group_limits import ShareLimits
+from kshare.worker.options import HandlerOptions
+from kshare.worker.payloads import PayloadError
+from kshare.worker.routes import OnError
+from kshare.worker.work_queue import WorkQueue, is_held
+
+log = logging.getLogger("kshare.worker")
+
+
+class Outcomes:
+    """For one handler. `can_renew` says whether locks can be renewed; `is_failure` is told each failure, and returns
+    whether it counts as an attempt."""
+
+    def __init__(
+        self,
+        name: str,
+        options: HandlerOptions,
+        limits: ShareLimits,
+        *,
+        queue: WorkQueue,
+        copies: Copies,
+        counts: Counts,
+        summary: SummaryLog,
+        can_renew: Callable[[], bool],
+        clock: Callable[[], float],
+        on_failure: Callable[[Exception], bool],
+        on_success: Callable[[], None],
+        on_error: Sequence[OnError],
+    ) -> None:
+        self._name = name
+        self._options = options
+        self._limits = limits
+        self._queue = queue
+        self._copies = copies
+        self._counts = counts
+        self._summary = summary
+        self._can_renew = can_renew
+        self._clock = clock
+        self._on_failure = on_failure
+        self._on_success = on_success
+        self._on_error = on_error
+        self._most_attempts = options.retry.most_attempts()
+
+    # --- before the handler
+
+    async def may_process(self, delivery: Delivery) -> bool:
+        """Whether the record may be processed. If not, it was settled, or moved."""
+        if delivery.context is not None and not self._is_due(delivery):
+            await self._move(delivery, delivery.context.due_ms / 1000 - time.time(), counts=False)
+            return False
+        if delivery.attempt > self._most_attempts:
+            await self.give_up(delivery, f"{delivery.attempt - 1} attempts ended without a result", None)
+            return False
+        if delivery.delivery_count < self._limits.deliveries:
+            return True
+        # Its last delivery: if this process dies now, the broker archives it, and nobody hears of it.
+        if self._copies.tiers is not None:
+            await self._move(delivery, 0.0, counts=False)
+            return False
+        if self._copies.has_dead_letters:
+            await self.give_up(
+                delivery, f"{delivery.delivery_count - 1} deliveries ended without a result", None
+            )
+            return False
+        return True
+
+    def _is_due(self, delivery: Delivery) -> bool:
+        assert delivery.context is not None
+        return delivery.context.due_ms <= time.time() * 1000 + 50
+
+    # --- after the handler
+
+    async def on_returned(self, delivery: Delivery) -> None:
+        try:
+            match delivery.decision:
+                case None:
+                    delivery.accept()
+                case Decision.DELAYED:
+                    await self._delay(delivery, delivery.delay, counts=False)
+                case Decision.REJECTED:
+                    await self.give_up(delivery, delivery.reason, None)
+                case Decision.RELEASED:
+                    await self.hand_back(delivery)
+        except AcknowledgeError as problem:
+            self.on_lost(delivery, problem)
+            return
+        self._counts.done += 1
+        self._on_success()
+
+    async def on_exception(self, delivery: Delivery, error: Exception) -> None:
+        if isinstance(error, InProgress):
+            # Another member is processing a copy of it: this is neither a failure nor a success.
+            await self._delay(delivery, error.retry_after, counts=False)
+            return
+        if not is_held(delivery) and delivery.decision is not Decision.ACCEPTED:
+            self.on_lost(delivery, error)
+            return
+        counts = self._report(delivery, error)
+        match delivery.decision:
+            case Decision.ACCEPTED:
+                return
+            case Decision.REJECTED:
+                await self.give_up(delivery, delivery.reason, error)
+                return
+            case Decision.RELEASED:
+                await self.hand_back(delivery)
+                return
+            case Decision.DELAYED:
+                await self._delay(delivery, delivery.delay, counts=False, error=error)
+                return
+        if isinstance(error, PayloadError):
+            await self.give_up(delivery, str(error), error)
+            return
+        age = max(0.0, time.time() - delivery.timestamp / 1000)
+        delay = self._options.retry.next_delay(error, delivery.attempt, age, random.random())
+        if not counts:
+            await self._delay(delivery, delay or 0.0, counts=False, error=error)
+        elif delay is None:
+            await self.give_up(delivery, f"{type(error).__qualname__} in attempt {delivery.attempt}", error)
+        else:
+            await self._delay(delivery, delay, counts=True, error=error)
+
+    def _report(self, delivery: Delivery, error: Exception) -> bool:
+        """Count and log the failure. Returns whether it counts as an attempt."""
+        self._counts.failed += 1
+        self._summary.records(
+            logging.WARNING,
+            f"failed with {type(error).__qualname__}",
+            delivery.topic,
+            delivery.partition,
+            1,
+            delivery.offset,
+            delivery.offset,
+        )
+        log.debug("handler %s failed for %r", self._name, delivery, exc_info=error)
+        for report in self._on_error:
+            try:
+                report(delivery, error)
+            except Exception as problem:
+                self._summary.event(logging.ERROR, "on_error failed", type(problem).__qualname__)
+                log.debug("on_error failed", exc_info=True)
+        return isinstance(error, PayloadError) or self._on_failure(error)
+
+    async def on_cancelled(self, delivery: Delivery) -> None:
+        self._counts.cancelled += 1
+        if not is_held(delivery):
+            if lost_spans_of(delivery.record.batch, delivery.record.offset, delivery.record.offset):
+                self.on_lost(delivery, KshareError("its handler was cancelled"))
+        elif delivery.decision is Decision.REJECTED:
+            await self.give_up(delivery, delivery.reason, None)
+        elif delivery.decision is Decision.DELAYED:
+            await self._delay(delivery, delivery.delay, counts=False)
+        else:
+            await self.hand_back(delivery)
+
+    # --- what becomes of it
+
+    async def _delay(
+        self, delivery: Delivery, delay: float, *, counts: bool, error: BaseException | None = None
+    ) -> None:
+        """Hold the record, or move it to a retry topic."""
+        is_too_long = delay > self._options.hold_up_to or (
+            not self._can_renew() and delay >= self._limits.holdable_s
+        )
+        if self._copies.tiers is not None and is_too_long:
+            await self._move(delivery, delay, counts=counts, error=error)
+            return
+        again = Delivery(delivery.record, delivery.group, delivery.attempts_allowed, delivery.context)
+        again.attempt = delivery.attempt + (1 if counts else 0)
+        self._queue.hold(again, self._clock() + delay)
+        self._counts.held += 1
+
+    async def _move(
+        self, delivery: Delivery, delay: float, *, counts: bool, error: BaseException | None = None
+    ) -> None:
+        if await self._copies.move_to_retry_topic(delivery, delay, counts=counts, error=error):
+            self._counts.moved += 1
+        else:
+            self._release(delivery)
+
+    async def give_up(self, delivery: Delivery, message: str, error: BaseException | None) -> None:
+        if await self._copies.move_to_dead_letters(delivery, message, error):
+            self._counts.dead += 1
+        else:
+            self._release(delivery)
+
+    async def make_way(self, delivery: Delivery) -> None:
+        """A held record pins too much of the window, or too many are held."""
+        if not is_held(delivery):
+            self.on_lost(delivery, KshareError("while it was held for its next attempt"))
+        elif self._copies.tiers is not None:
+            await self._move(delivery, self._copies.tiers.tiers[0], counts=False)
+        else:
+            self._summary.event(
+                logging.WARNING,
+                "are retried early, because they pin too much of the in-flight window",
+                repr(delivery),
+            )
+            self._queue.put(delivery)
+
+    async def hand_back(self, delivery: Delivery) -> None:
+        """Release the record; but if that would archive it, move it instead."""
+        if not is_held(delivery):
+            return
+        if delivery.delivery_count >= self._limits.deliveries:
+            if self._copies.tiers is not None:
+                await self._move(delivery, 0.0, counts=False)
+                return
+            if self._copies.has_dead_letters:
+                await self.give_up(
+                    delivery, f"delivered {delivery.delivery_count} times without a result", None
+                )
+                return
+        self._release(delivery)
+
+    def _release(self, delivery: Delivery) -> None:
+        try:
+            delivery.record.release()
+            self._counts.released += 1
+        except AcknowledgeError as problem:
+            self.on_lost(delivery, problem)
+
+    def on_lost(self, delivery: Delivery, problem: Exception) -> None:
+        self._counts.lost += 1
+        self._summary.event(
+            logging.WARNING, "lost their locks, and will be delivered again", f"{delivery!r}: {problem}"
+        )

@@ -1,0 +1,36 @@
+"""A rate limit: at most so many records in so many seconds, in bursts of up to one second's worth. Pure."""
+
+from __future__ import annotations
+
+from kshare.errors import ConfigError
+
+
+class TokenBucket:
+    def __init__(self, per_second: float) -> None:
+        if not per_second > 0:
+            raise ConfigError(
+                f"a rate limit must be a positive number of records a second, not {per_second!r}"
+            )
+        self._per_second = per_second
+        self._size = max(1.0, per_second)
+        self._tokens = 1.0
+        self._at: float | None = None
+
+    def take(self, now: float) -> bool:
+        """Take one token, if there is one."""
+        if self._at is not None:
+            self._tokens = min(self._size, self._tokens + (now - self._at) * self._per_second)
+        self._at = now
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+    def give_back(self) -> None:
+        """There was no use for the last token."""
+        self._tokens += 1
+
+    @property
+    def wait_s(self) -> float:
+        """Seconds from the last `take` until there is a token."""
+        return max(0.0, (1 - self._tokens) / self._per_second)

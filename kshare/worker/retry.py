@@ -1,0 +1,128 @@
+"""Retry policies: whether a failed record is retried, and after which delay. Pure.
+
+A policy is data. It is asked once for each failure, with the attempt's number, the record's age and a random number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kshare.errors import ConfigError
+
+LONGEST_DELAY_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Exponential:
+    """Delays that grow: `first` seconds, then `factor` times as many each time, up to `longest`."""
+
+    first: float = 1.0
+    factor: float = 2.0
+    longest: float = 60.0
+    jitter: float = 0.1
+    """Each delay is longer or shorter by up to this fraction, so that records that failed together aren't retried
+    together."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.first <= self.longest <= LONGEST_DELAY_S:
+            raise ConfigError(
+                f"an exponential delay needs 0 < first <= longest <= {LONGEST_DELAY_S:,.0f} seconds, "
+                f"not first={self.first:g}, longest={self.longest:g}"
+            )
+        if not self.factor >= 1 or not 0 <= self.jitter < 1:
+            raise ConfigError(
+                "an exponential delay needs factor >= 1 and 0 <= jitter < 1, "
+                f"not factor={self.factor:g}, jitter={self.jitter:g}"
+            )
+
+    def after(self, attempt: int, random: float) -> float:
+        """The delay after this attempt (1, 2, ...). `random` is between 0 and 1."""
+        # Powers of large attempts overflow.
+        exponent = min(attempt - 1, 60)
+        delay = min(self.longest, self.first * self.factor**exponent)
+        return delay * (1 + self.jitter * (2 * random - 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """A retry policy: how often a record is attempted, and how long to wait before each further attempt."""
+
+    attempts: int = 5
+    """How many attempts a record gets in all. After the last one it is rejected, or becomes a dead letter."""
+    delay: float | Sequence[float] | Exponential | Callable[[int], float] = field(default_factory=Exponential)
+    """Seconds until the next attempt: always the same, one number for each attempt (the last one repeats), an
+    `Exponential`, or a function of the attempt's number (1, 2, ...)."""
+    max_age: float | None = None
+    """A record that is older than this many seconds isn't retried. None: age doesn't matter."""
+    never: tuple[type[BaseException], ...] = ()
+    """Exceptions after which a record isn't retried."""
+    by_error: Mapping[type[BaseException], Retry] = field(default_factory=dict)
+    """Other policies for some exceptions. The first matching class of the exception's bases applies."""
+
+    def __post_init__(self) -> None:
+        if type(self.attempts) is not int or self.attempts < 1:
+            raise ConfigError(f"attempts must be a whole number above 0, not {self.attempts!r}")
+        if self.max_age is not None and not self.max_age > 0:
+            raise ConfigError(f"max_age must be a positive number of seconds, not {self.max_age!r}")
+        match self.delay:
+            case bool() | str() | bytes():
+                raise ConfigError(f"delay must be seconds, several of them or a function, not {self.delay!r}")
+            case int() | float():
+                _check_delay(self.delay)
+            case Exponential():
+                pass
+            case Sequence():
+                if not self.delay:
+                    raise ConfigError("delay is an empty list: give at least one number of seconds")
+                for seconds in self.delay:
+                    _check_delay(seconds)
+            case _ if not callable(self.delay):
+                raise ConfigError(f"delay must be seconds, several of them or a function, not {self.delay!r}")
+
+    def policy_for(self, error: BaseException) -> Retry:
+        """The policy that applies to this exception."""
+        for kind in type(error).__mro__:
+            if kind in self.by_error:
+                return self.by_error[kind]
+        return self
+
+    def next_delay(self, error: BaseException, attempt: int, age: float, random: float) -> float | None:
+        """Seconds until the next attempt, after this one has failed; None to give up."""
+        policy = self.policy_for(error)
+        if isinstance(error, policy.never) or attempt >= policy.attempts:
+            return None
+        delay = policy.delay_after(attempt, random)
+        if policy.max_age is not None and age + delay > policy.max_age:
+            return None
+        return delay
+
+    def delay_after(self, attempt: int, random: float) -> float:
+        delay = self.delay
+        if isinstance(delay, Exponential):
+            return delay.after(attempt, random)
+        if isinstance(delay, Sequence):
+            return float(delay[min(attempt, len(delay)) - 1])
+        if callable(delay):
+            seconds = delay(attempt)
+            _check_delay(seconds)
+            return float(seconds)
+        return float(delay)
+
+    def longest_delay(self) -> float:
+        """The longest delay of this policy and those in `by_error`."""
+        own = [self.delay_after(attempt, 1.0) for attempt in range(1, min(self.attempts, 100))]
+        return max([*own, *(other.longest_delay() for other in self.by_error.values())], default=0.0)
+
+    def most_attempts(self) -> int:
+        """The largest number of attempts, of this policy and those in `by_error`."""
+        return max([self.attempts, *(other.most_attempts() for other in self.by_error.values())])
+
+
+def _check_delay(seconds: object) -> None:
+    if (
+        isinstance(seconds, bool)
+        or not isinstance(seconds, int | float)
+        or not 0 <= seconds <= LONGEST_DELAY_S
+    ):
+        raise ConfigError(f"a delay must be between 0 and {LONGEST_DELAY_S:,.0f} seconds, not {seconds!r}")

@@ -1,0 +1,56 @@
+"""Names and delays of retry topics, and which one a delayed record goes to. Pure.
+
+All records of a retry topic wait about equally long, so the first one is due first, and the group's in-flight window in
+that topic pins nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kshare.errors import ConfigError
+
+_UNITS = ((3600, "h"), (60, "m"), (1, "s"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryTopics:
+    """Which retry topics a handler has."""
+
+    tiers: tuple[float, ...] = (60.0, 600.0, 3600.0)
+    """Their delays in seconds. A record goes to the first tier that is long enough, and still becomes due on time."""
+    name: str = "{topic}.retry.{delay}"
+    """How they are named."""
+    partitions: int | None = None
+    """How many partitions new ones get. None: the brokers' default."""
+
+    def __post_init__(self) -> None:
+        if (
+            not self.tiers
+            or any(not 0 < one <= 86_400 for one in self.tiers)
+            or list(self.tiers) != sorted(self.tiers)
+        ):
+            raise ConfigError(f"tiers must be ascending numbers of seconds, not {self.tiers!r}")
+        try:
+            name = self.name.format(topic="t", delay="1m")
+        except (KeyError, IndexError, ValueError):
+            name = ""
+        if "1m" not in name or "t" not in name or self.name.format(topic="a", delay="") == self.name:
+            raise ConfigError(
+                f'name must contain {{topic}} and {{delay}}, as in "{{topic}}.retry.{{delay}}", not {self.name!r}'
+            )
+
+    def tier_for(self, delay: float) -> float:
+        """The tier of a delay; the longest one for delays beyond it."""
+        return next((one for one in self.tiers if delay <= one), self.tiers[-1])
+
+    def topic(self, topic: str, tier: float) -> str:
+        return self.name.format(topic=topic, delay=delay_name(tier))
+
+
+def delay_name(seconds: float) -> str:
+    """10s, 5m, 1h: for names of topics."""
+    for size, unit in _UNITS:
+        if seconds >= size and seconds % size == 0:
+            return f"{int(seconds // size)}{unit}"
+    return f"{round(seconds * 1000)}ms"

@@ -1,0 +1,61 @@
+"""Which handler gets the records of which topics, in which group."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, replace
+
+from kshare.client.record import ShareRecord
+from kshare.worker.calling import Middleware
+from kshare.worker.delivery import Delivery
+from kshare.worker.handlers import HandlerCall
+from kshare.worker.options import HandlerOptions
+
+OnError = Callable[[Delivery, BaseException], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    name: str
+    topics: tuple[str, ...]
+    call: HandlerCall
+    options: HandlerOptions
+    is_batch: bool = False
+    patterns: tuple[re.Pattern[str], ...] = ()
+    """All topics whose whole name matches one of these."""
+    middleware: tuple[Middleware, ...] = ()
+    on_error: tuple[OnError, ...] = ()
+
+    @property
+    def group(self) -> str:
+        return self.options.group
+
+    @property
+    def surplus(self) -> int:
+        """How many records to have beyond those of `concurrency`: a batch handler waits for full batches."""
+        return self.options.batch_size * self.options.concurrency if self.is_batch else 0
+
+    def retry_topics(self) -> list[tuple[str, ...]]:
+        """The retry topics of each delay: they are consumed separately, so that long delays don't block short ones."""
+        tiers = self.options.tiers
+        if tiers is None:
+            return []
+        return [tuple(tiers.topic(topic, tier) for topic in self.topics) for tier in tiers.tiers]
+
+    @property
+    def lane_of(self) -> Callable[[ShareRecord], Hashable] | None:
+        """Records with the same result are processed one after another."""
+        order = self.options.order
+        if order == "none":
+            return None
+        return _key_of if order == "key" else order
+
+    def matching(self, names: Iterable[str]) -> Route:
+        """With those of the existing topics that match its patterns."""
+        found = [name for name in names if any(one.fullmatch(name) for one in self.patterns)]
+        return replace(self, topics=tuple(dict.fromkeys([*self.topics, *sorted(found)])))
+
+
+def _key_of(record: ShareRecord) -> Hashable:
+    return record.key

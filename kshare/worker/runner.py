@@ -1,0 +1,594 @@
+"""Runs one handler: takes records from its consumers, and processes them in slots until it is stopped.
+
+Which record is next, `work_queue` decides; what becomes of it afterwards, `outcomes`; whether anything may start at
+all, `breaker` and `rate_limit`. This holds them together and looks after what is running.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+from anyio.lowlevel import checkpoint
+
+import kshare.fast.coarse_clock as coarse_clock
+from kshare.client.consumer import ShareConsumer, source_of
+from kshare.client.record import ShareRecord, lost_spans_of
+from kshare.engine.signals import Signal
+from kshare.errors import ConfigError, KshareError
+from kshare.net.clock import loop_clock
+from kshare.summary_log import SummaryLog
+from kshare.worker.breaker import BreakerMachine, BreakerState
+from kshare.worker.calling import Caller
+from kshare.worker.copies import Copies
+from kshare.worker.counts import Counts
+from kshare.worker.delivery import Delivery
+from kshare.worker.group_limits import ShareLimits
+from kshare.worker.headers import RetryContext, read_retry_context
+from kshare.worker.options import LONGEST_LEASE_S
+from kshare.worker.outbound import Publisher
+from kshare.worker.outcomes import Outcomes
+from kshare.worker.rate_limit import TokenBucket
+from kshare.worker.routes import Route
+from kshare.worker.slots import Slot, Slots
+from kshare.worker.work_queue import Item, WorkQueue, is_held, record_of
+
+log = logging.getLogger("kshare.worker")
+
+_BURST_MS = 5
+"""After this time, a slot lets other tasks run, however fast the handler is."""
+_TICK_S = 0.1
+"""How often running handlers and held records are looked after."""
+_HORIZON_S = 0.25
+"""How much work to have ready, in seconds."""
+_CANCEL_GRACE_S = 5.0
+"""How long cancelled handlers may take to end."""
+_MAX_COPIES = 500
+"""How many copies of each delay are acquired at most before they are due."""
+
+
+class HandlerRunner:
+    """`run` it in a task; `stop` lets it end."""
+
+    def __init__(
+        self,
+        route: Route,
+        connection: dict[str, Any],
+        publisher: Publisher,
+        limits: ShareLimits,
+        *,
+        drain_timeout: float = 30.0,
+    ) -> None:
+        self.route = route
+        self.counts = Counts()
+        self._options = options = route.options
+        self._limits = limits
+        self._connection = connection
+        self._drain_timeout = drain_timeout
+        self._summary = SummaryLog(log, f"{route.group}, handler {route.name}")
+        self._caller = Caller(route.call, route.middleware, options.concurrency)
+        self._is_plain = self._caller.is_plain and route.lane_of is None and options.only is None
+        self._breaker = BreakerMachine(options.breaker) if options.breaker else None
+        self._bucket = TokenBucket(options.rate_limit) if options.rate_limit else None
+        self._clock: Callable[[], float] = anyio.current_time
+        self._paused_until = 0.0
+        self._wants = Signal()
+        """Sent when the feeder should look whether more records are wanted."""
+        self._changed = Signal()
+        """Sent when a record is held, and when a slot has nothing more to do."""
+        self._stopping = anyio.Event()
+        self._is_collecting = False
+        self._rate = 0.0
+        self._counted = (0.0, 0)
+        copies = Copies(
+            publisher,
+            limits,
+            handler=route.name,
+            dead_letters=options.dead_letters,
+            tiers=options.tiers,
+            log=self._summary,
+        )
+        self.queue = WorkQueue(
+            deliver=self._deliver,
+            max_held=options.max_held,
+            max_span=max(1, int(options.max_pinned * limits.window)),
+            lane_of=route.lane_of,
+            careful_from=min(options.retry.most_attempts() + 1, limits.deliveries),
+            on_gone=self._on_gone,
+            on_unreadable=self._on_unreadable,
+        )
+        self._outcomes = Outcomes(
+            route.name,
+            options,
+            limits,
+            queue=self.queue,
+            copies=copies,
+            counts=self.counts,
+            summary=self._summary,
+            can_renew=lambda: self._source.can_renew,
+            clock=lambda: self._clock(),
+            on_failure=self._on_failure,
+            on_success=self._on_success,
+            on_error=route.on_error,
+        )
+
+    # --- life
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Run until `stop`, then finish what is in hand. Cancellation releases everything at once."""
+        self._clock = loop_clock()
+        try:
+            async with self._consumer(self.route.topics) as consumer:
+                self._source = consumer
+                self._check_leases = source_of(consumer).burst_size
+                self._require_locks_that_last(consumer)
+                async with anyio.create_task_group() as tasks:
+                    self._start(tasks)
+                    task_status.started()
+                    await self._stopping.wait()
+                    await self._drain()
+                    tasks.cancel_scope.cancel()
+        finally:
+            self._summary.close()
+
+    def _start(self, tasks: TaskGroup) -> None:
+        work = self._work_in_batches if self.route.is_batch else self._work
+        self._slots = Slots(tasks, self._options.concurrency, partial(self._cancellable, work))
+        tasks.start_soon(self._feed, name=f"kshare worker: feed {self.route.name}")
+        tasks.start_soon(self._look_after, name=f"kshare worker: look after {self.route.name}")
+        for topics in self.route.retry_topics():
+            tasks.start_soon(self._feed_copies, topics, name=f"kshare worker: feed {topics[0]}")
+
+    def stop(self) -> None:
+        """Acquire nothing more, finish what is in hand, and end."""
+        self._stopping.set()
+
+    def subscribe(self, topics: tuple[str, ...]) -> None:
+        """Replace the topics."""
+        self._source.subscribe(topics)
+
+    def pause(self, seconds: float) -> None:
+        """Acquire and start nothing for some time."""
+        self._paused_until = max(self._paused_until, self._clock() + seconds)
+        self._source.pause()
+        self._wants.send()
+        self._changed.send()
+
+    @property
+    def is_paused(self) -> bool:
+        return self._paused_until > 0
+
+    @property
+    def breaker_state(self) -> BreakerState:
+        return self._breaker.state if self._breaker is not None else BreakerState.CLOSED
+
+    @property
+    def running(self) -> int:
+        """How many slots are processing something."""
+        return self._slots.busy
+
+    def _consumer(self, topics: tuple[str, ...], records: int | None = None) -> ShareConsumer:
+        return ShareConsumer(
+            group=self.route.group,
+            topics=topics,
+            acknowledgement="explicit",
+            max_records=self._options.concurrency + 16 if records is None else records,
+            max_lease_seconds=LONGEST_LEASE_S,
+            **self._connection,
+        )
+
+    def _require_locks_that_last(self, consumer: ShareConsumer) -> None:
+        """Without renewal, nothing may take longer than the lock."""
+        if consumer.can_renew:
+            return
+        lock_s, options = self._limits.lock_s, self._options
+        longest = options.retry.longest_delay()
+        if longest >= lock_s and options.tiers is None:
+            raise ConfigError(
+                f"handler {self.route.name}: a delay of {longest:g} s can't be held, because these brokers can't renew "
+                f"locks, which last {lock_s:g} s (share.record.lock.duration.ms of group {self.route.group}): allow "
+                "retry_topics, shorten the delays, or upgrade to Kafka 4.2"
+            )
+        if options.time_limit > lock_s:
+            log.warning(
+                "handler %s: time_limit is %g s, but these brokers can't renew locks, which last %g s "
+                "(share.record.lock.duration.ms of group %s): a handler that takes longer loses its record",
+                self.route.name,
+                options.time_limit,
+                lock_s,
+                self.route.group,
+            )
+
+    async def _drain(self) -> None:
+        """Finish what was acquired, until the deadline; then cancel, and hand back the rest."""
+        self._source.pause()
+        self._wants.send()
+        with anyio.move_on_after(self._drain_timeout):
+            while not self._is_idle:
+                changed = self._changed.next()
+                self._wake()
+                with anyio.move_on_after(_TICK_S):
+                    await changed.wait()
+        for slot in self._slots.all:
+            if slot.current is not None:
+                slot.cancel()
+        with anyio.move_on_after(_CANCEL_GRACE_S):
+            while self._slots.busy:  # noqa: ASYNC110  once, at the end
+                await anyio.sleep(0.01)
+        for delivery in self.queue.take_all():
+            await self._outcomes.hand_back(delivery)
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether everything that may be processed now is done."""
+        has_work = self.queue.has_ready and self._may_start
+        return self._source.is_drained and not has_work and not self._slots.busy
+
+    # --- in
+
+    async def _feed(self) -> None:
+        while True:
+            while self.queue.batches >= 2 or not self._may_start:
+                wanted = self._wants.next()
+                if self.queue.batches < 2 and self._may_start:
+                    break
+                await wanted.wait()
+            self._adjust()
+            self.queue.take_in(await self._source.next_batch())
+            self._slots.wake_one()
+
+    def _adjust(self) -> None:
+        """Let the consumer hold what is being processed, what is held back, and as much again as is done shortly."""
+        now, done = self._clock(), self.counts.done
+        at, before = self._counted
+        if now - at >= _HORIZON_S:
+            self._rate = (done - before) / (now - at)
+            self._counted = (now, done)
+        wanted = max(self._options.concurrency, int(self._rate * _HORIZON_S)) + self.route.surplus
+        self._source.set_max_records(min(1_000_000, self.queue.unavailable + wanted))
+
+    async def _feed_copies(self, topics: tuple[str, ...]) -> None:
+        """Hold copies until they are due. They pin nothing, since all of a retry topic wait equally long."""
+        async with self._consumer(topics, _MAX_COPIES) as consumer:
+            while not self._stopping.is_set():
+                batch = await consumer.next_batch()
+                now_ms, now = time.time() * 1000, self._clock()
+                for record in batch:
+                    context = read_retry_context(record.headers)
+                    if context is not None and context.group != self.route.group:
+                        record.accept()
+                        continue
+                    delivery = self._deliver(record, context)
+                    wait_s = (context.due_ms - now_ms) / 1000 if context else 0.0
+                    if not consumer.can_renew:
+                        wait_s = min(wait_s, self._limits.holdable_s)
+                    self.queue.hold_copy(delivery, now + max(0.0, wait_s))
+                self._changed.send()
+            await anyio.sleep_forever()  # the consumer stays open until everything in hand is finished
+
+    def _deliver(self, record: ShareRecord, context: RetryContext | None = None) -> Delivery:
+        return Delivery(record, self.route.group, self._options.retry.attempts, context)
+
+    def _delivery_of(self, item: Item) -> Delivery:
+        return item if isinstance(item, Delivery) else self._deliver(item)
+
+    # --- slots
+
+    async def _cancellable(self, work: Callable[[Slot], Awaitable[None]], slot: Slot) -> None:
+        while True:
+            with anyio.CancelScope() as slot.scope:
+                await work(slot)
+            for delivery in self._deliveries_of(slot):
+                await self._outcomes.on_cancelled(delivery)
+                self._leave_lane(delivery)
+            if self._breaker is not None:
+                self._breaker.on_no_result(self._clock())
+            self._clear(slot)
+
+    async def _work(self, slot: Slot) -> None:
+        """Process records, one after another."""
+        run_plain, is_plain = self._caller.plain(), self._is_plain
+        slots, queue, counts = self._slots, self.queue, self.counts
+        until = 0
+        while True:
+            item = queue.next() if self._is_unrestricted else await self._next_if_allowed(slot)
+            if item is None:
+                self._changed.send()
+                await slots.sleep(slot)
+                until = coarse_clock.coarse_ms() + _BURST_MS
+                continue
+            slot.item = item
+            if slots.has_free and queue.has_ready:
+                slots.wake_one()
+            if coarse_clock.coarse_ms() > until:
+                await checkpoint()
+                self._check_leases()
+                until = coarse_clock.coarse_ms() + _BURST_MS
+                if not is_held(item):
+                    self._on_gone(item)
+                    self._clear(slot)
+                    continue
+            if is_plain and type(item) is not Delivery:
+                try:
+                    await run_plain(item.value)
+                    if slot.is_cancelled:
+                        await checkpoint()
+                    item.accept()
+                except Exception as error:
+                    await self._failed(slot, self._delivery_of(item), error)
+                except BaseException:
+                    await self._ended(slot)
+                else:
+                    counts.done += 1
+                    if not self._may_start:
+                        self._on_success()
+            else:
+                await self._process(slot, self._delivery_of(item))
+            self._clear(slot)
+
+    @property
+    def _is_unrestricted(self) -> bool:
+        return self._bucket is None and self._may_start
+
+    @property
+    def _may_start(self) -> bool:
+        return (self._breaker is None or self._breaker.is_closed) and not self._paused_until
+
+    async def _next_if_allowed(self, slot: Slot) -> Item | None:
+        """The next item, while a rate limit, a breaker or a pause may forbid to start anything."""
+        if self._paused_until:
+            return None
+        if self._bucket is not None:
+            while not self._bucket.take(self._clock()):  # noqa: ASYNC110  tokens come with time
+                await anyio.sleep(self._bucket.wait_s)
+        if self._breaker is not None and not self._breaker.may_start(self._clock()):
+            item = None
+        else:
+            item = self.queue.next()
+            if item is None and self._breaker is not None:
+                self._breaker.on_no_result(self._clock())
+        if item is None and self._bucket is not None:
+            self._bucket.give_back()
+        return item
+
+    async def _process(self, slot: Slot, delivery: Delivery) -> None:
+        """Process a record, with everything that a plain call doesn't need."""
+        slot.item = slot.delivery = delivery
+        only = self._options.only
+        try:
+            if await self._outcomes.may_process(delivery):
+                if only is None or only(delivery):
+                    await self._caller.one(delivery)
+                    if slot.is_cancelled:
+                        await checkpoint()
+                    await self._outcomes.on_returned(delivery)
+                else:
+                    delivery.accept()
+                    self.counts.filtered += 1
+        except Exception as error:
+            await self._failed(slot, delivery, error)
+        except BaseException:
+            await self._ended(slot)
+        self._leave_lane(delivery)
+
+    async def _work_in_batches(self, slot: Slot) -> None:
+        """Collect records, and process them together. One slot at a time collects."""
+        while True:
+            if not self._is_collecting and await self._collect(slot):
+                self._wake()
+                await self._process_batch(slot)
+                self._clear(slot)
+            else:
+                self._clear(slot)
+                self._changed.send()
+                await self._slots.sleep(slot)
+
+    async def _collect(self, slot: Slot) -> bool:
+        """Fill `slot.batch`. Returns False if there is nothing to process."""
+        options, queue = self._options, self.queue
+        deliveries: list[Delivery] = []
+        slot.batch = deliveries
+        self._is_collecting = True
+        try:
+            deadline = None
+            while len(deliveries) < options.batch_size:
+                item = queue.next() if self._is_unrestricted else await self._next_if_allowed(slot)
+                if item is not None:
+                    deliveries.append(self._delivery_of(item))
+                    deadline = deadline or self._clock() + options.batch_wait
+                elif deadline is None or self._clock() >= deadline or self._stopping.is_set():
+                    break
+                else:
+                    await self._slots.sleep(slot, deadline - self._clock())
+        finally:
+            self._is_collecting = False
+        return bool(deliveries)
+
+    async def _process_batch(self, slot: Slot) -> None:
+        whole = slot.batch
+        assert whole is not None, "collected before"
+        for delivery in [*whole]:
+            if not await self._may_join(slot, delivery):
+                whole.remove(delivery)
+                self._leave_lane(delivery)
+        try:
+            if whole:
+                await self._caller.batch(whole)
+                if slot.is_cancelled:
+                    await checkpoint()
+            for delivery in whole:
+                await self._outcomes.on_returned(delivery)
+        except Exception as error:
+            for delivery in whole:
+                await self._failed(slot, delivery, error)
+        except BaseException:
+            await self._ended(slot)
+        for delivery in whole:
+            self._leave_lane(delivery)
+
+    async def _may_join(self, slot: Slot, delivery: Delivery) -> bool:
+        """Whether the handler gets it with the batch. If not, it was settled, or is held."""
+        only = self._options.only
+        try:
+            if not await self._outcomes.may_process(delivery):
+                return False
+            if only is not None and not only(delivery):
+                delivery.accept()
+                self.counts.filtered += 1
+                return False
+            self._caller.decode(delivery)
+        except Exception as error:
+            await self._failed(slot, delivery, error)
+            return False
+        return True
+
+    def _clear(self, slot: Slot) -> None:
+        slot.item = slot.delivery = slot.batch = None
+
+    # --- results
+
+    async def _failed(self, slot: Slot, delivery: Delivery, error: Exception) -> None:
+        """The handler raised."""
+        if slot.is_cancelled:
+            await checkpoint()  # it was cancelled, and raised this because of that
+        await self._outcomes.on_exception(delivery, error)
+
+    async def _ended(self, slot: Slot) -> None:
+        """Called while a BaseException is handled. Raises it again, unless the handler made a cancellation up."""
+        if not _is_stray_cancellation(slot):
+            raise
+        for delivery in self._deliveries_of(slot):
+            await self._outcomes.on_cancelled(delivery)
+
+    def _deliveries_of(self, slot: Slot) -> list[Delivery]:
+        current = slot.current
+        if current is None or isinstance(current, list):
+            return current or []
+        return [self._delivery_of(current)]
+
+    def _on_failure(self, error: Exception) -> bool:
+        """Tell the breaker. Returns whether the failure counts as an attempt of its record."""
+        if self._breaker is None:
+            return True
+        was_closed = self._breaker.is_closed
+        self._breaker.on_failure(self._clock(), self.counts.done)
+        if was_closed and not self._breaker.is_closed:
+            self._source.pause()
+            log.warning(
+                "group %s, handler %s: most runs fail (the last one with %s), so nothing is acquired; a record "
+                "is tried every %g s",
+                self.route.group,
+                self.route.name,
+                type(error).__qualname__,
+                self._breaker.settings.probe_after,
+            )
+        self._changed.send()
+        return self._breaker.is_closed
+
+    def _on_success(self) -> None:
+        if self._breaker is None or self._breaker.is_closed:
+            return
+        self._breaker.on_success(self.counts.done)
+        if self._breaker.is_closed:
+            log.warning(
+                "group %s, handler %s: a record was processed again, so the worker goes on",
+                self.route.group,
+                self.route.name,
+            )
+            self._go_on()
+
+    def _go_on(self) -> None:
+        if self._may_start and not self._stopping.is_set():
+            self._source.resume()
+        self._wants.send()
+        self._wake()
+
+    def _on_gone(self, item: Item) -> None:
+        """Its lock was lost before it was processed."""
+        self._outcomes.on_lost(self._delivery_of(item), KshareError("before it was its turn"))
+        self._leave_lane(item)
+
+    def _on_unreadable(self, problem: KshareError) -> None:
+        self._summary.event(logging.ERROR, "records can't be read, and were released", problem)
+
+    def _leave_lane(self, item: Item) -> None:
+        if self.queue.leave(item):
+            self._wake()
+
+    # --- looking after
+
+    async def _look_after(self) -> None:
+        """Bring back what is due, cancel what has no lock or takes too long, and keep to the budget."""
+        while True:
+            changed = self._changed.next()
+            now = self._clock()
+            if self._paused_until and now >= self._paused_until:
+                self._paused_until = 0.0
+                self._go_on()
+            self.queue.bring_due(now)
+            self._wake()
+            self._watch_slots(now)
+            for delivery in self.queue.over_budget():
+                await self._outcomes.make_way(delivery)
+                self._leave_lane(delivery)
+            self._summary.log_due()
+            self._wants.send()
+            with anyio.move_on_after(self._quiet_s(self._clock())):
+                await changed.wait()
+
+    def _wake(self) -> None:
+        """Let a slot start, if it may."""
+        is_probe_due = self._breaker is not None and (
+            self._breaker.state is BreakerState.OPEN and self._clock() >= self._breaker.probe_at
+        )
+        if self.queue.has_ready and (self._may_start or is_probe_due):
+            self._slots.wake_one()
+
+    def _quiet_s(self, now: float) -> float:
+        """For how long nothing has to be looked after, unless something changes."""
+        if not self._may_start or self._slots.busy:
+            return _TICK_S
+        due = self.queue.next_due
+        return 1.0 if due is None else min(1.0, max(0.001, due - now))
+
+    def _watch_slots(self, now: float) -> None:
+        limit = self._options.time_limit
+        for slot in self._slots.all:
+            current = slot.current
+            if slot.seen is not current:
+                slot.seen, slot.seen_at = current, now
+            elif current is None:
+                continue
+            elif now - slot.seen_at > limit:
+                self._summary.event(
+                    logging.WARNING,
+                    f"took longer than time_limit ({limit:g} s), and were cancelled",
+                    repr(current),
+                )
+                slot.cancel()
+            elif slot.batch is None and slot.item is not None and _is_lost(slot.item):
+                slot.cancel()
+
+
+def _is_lost(item: Item) -> bool:
+    """Whether its lock was lost."""
+    record = record_of(item)
+    return bool(lost_spans_of(record.batch, record.offset, record.offset))
+
+
+def _is_stray_cancellation(slot: Slot) -> bool:
+    """Whether a handler raised asyncio's CancelledError though nobody has cancelled it: it awaited a cancelled task."""
+    if slot.is_cancelled or anyio.current_effective_deadline() == float("-inf"):
+        return False
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return False
+    return task is not None and not task.cancelling() and isinstance(sys.exception(), asyncio.CancelledError)

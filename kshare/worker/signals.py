@@ -1,0 +1,45 @@
+"""Stops a worker on SIGINT and SIGTERM, without taking away handlers that the user has installed before.
+
+Installed before the event loop starts, so that asyncio doesn't install its own for SIGINT.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def on_stop_signals(act: Callable[[signal.Signals], None]) -> Iterator[None]:
+    """Call `act` in the main thread for each signal, and afterwards the handler that was installed before.
+
+    Does nothing in other threads, which can't handle signals.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before: dict[signal.Signals, Any] = {}
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        act(signal.Signals(number))
+        earlier = before[signal.Signals(number)]
+        if callable(earlier) and earlier is not signal.default_int_handler:
+            earlier(number, frame)
+
+    for one in STOP_SIGNALS:
+        before[one] = signal.getsignal(one)
+        if before[one] is not signal.SIG_IGN:
+            signal.signal(one, handle)
+    try:
+        yield
+    finally:
+        for one, earlier in before.items():
+            # None: it was installed from C, and can't be installed from here.
+            if earlier is not None and signal.getsignal(one) is handle:
+                signal.signal(one, earlier)

@@ -1,0 +1,97 @@
+"""The tasks that run handlers. They sleep while there is nothing to do, and wake one another one by one.
+
+Waking all of them for each batch would cost more than fast handlers do. So one is woken when something arrives, and
+wakes the next before it begins, if there is more. Tasks are created when they are first needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import anyio
+from anyio.abc import TaskGroup
+
+from kshare.worker.delivery import Delivery
+from kshare.worker.work_queue import Item
+
+
+class Slot:
+    """One task. Records that it is processing are in `item`, or in `batch`."""
+
+    __slots__ = ("batch", "delivery", "item", "scope", "seen", "seen_at")
+
+    def __init__(self) -> None:
+        self.item: Item | None = None
+        self.delivery: Delivery | None = None
+        """The same as `item`, if the handler has been given a `Delivery`."""
+        self.batch: list[Delivery] | None = None
+        self.scope: anyio.CancelScope | None = None
+        self.seen: object = None
+        """What was seen here when running handlers were last looked after. Noting the time of each record would cost
+        too much."""
+        self.seen_at = 0.0
+
+    @property
+    def current(self) -> Item | list[Delivery] | None:
+        return self.item if self.batch is None else self.batch
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self.scope is not None and self.scope.cancel_called
+
+    def cancel(self) -> None:
+        """Cancel the handler that is running."""
+        if self.scope is not None and not self.scope.cancel_called:
+            for delivery in self.batch or ([self.delivery] if self.delivery else []):
+                delivery.is_cancelled = True
+            self.scope.cancel()
+
+
+class Slots:
+    """`work` is run by each task, for ever."""
+
+    def __init__(self, tasks: TaskGroup, most: int, work: Callable[[Slot], Awaitable[None]]) -> None:
+        self.all: list[Slot] = []
+        self._tasks = tasks
+        self._most = most
+        self._work = work
+        self._idle: list[anyio.Event] = []
+        self._is_waking = False
+
+    @property
+    def busy(self) -> int:
+        return sum(slot.current is not None for slot in self.all)
+
+    @property
+    def has_free(self) -> bool:
+        return bool(self._idle) or len(self.all) < self._most
+
+    def wake_one(self) -> None:
+        """Wake a task, unless one is waking up already: it will wake the next."""
+        if self._is_waking:
+            return
+        if self._idle:
+            self._is_waking = True
+            self._idle.pop().set()
+        elif len(self.all) < self._most:
+            self._is_waking = True
+            slot = Slot()
+            self.all.append(slot)
+            self._tasks.start_soon(self._run, slot)
+
+    async def sleep(self, slot: Slot, longest: float | None = None) -> None:
+        """Wait for `wake_one`, or until `longest` seconds have passed."""
+        event = anyio.Event()
+        self._idle.append(event)
+        try:
+            with anyio.move_on_after(longest):
+                await event.wait()
+        finally:
+            if event.is_set():
+                self._is_waking = False
+            else:
+                self._idle.remove(event)
+
+    async def _run(self, slot: Slot) -> None:
+        self._is_waking = False
+        await self._work(slot)

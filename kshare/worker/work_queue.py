@@ -1,0 +1,170 @@
+"""The records of a handler that aren't settled and not being processed: in order, held back, or waiting for their key.
+
+    acquired → batches → next()          the fast way: nothing is created for a record before it is its turn
+             → ready   → next()          records that need a look at first, and those whose time has come
+    hold()   → held    → bring_due()     another attempt later; pins the in-flight window, so there is a budget
+    hold_copy() → copies → bring_due()   copies in retry topics that aren't due yet; they pin nothing else
+
+No IO and no clock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator
+
+from kshare.client.record import BatchIterator, ShareBatch, ShareRecord, lease_of, spans_of
+from kshare.errors import KshareError
+from kshare.worker.delivery import Delivery
+from kshare.worker.holding import HeldBack
+from kshare.worker.ordering import KeyLanes
+
+Item = ShareRecord | Delivery
+"""Records become deliveries only when somebody has to know more about them."""
+
+
+class WorkQueue:
+    def __init__(
+        self,
+        *,
+        deliver: Callable[[ShareRecord], Delivery],
+        max_held: int,
+        max_span: int,
+        lane_of: Callable[[ShareRecord], Hashable] | None,
+        careful_from: int,
+        on_gone: Callable[[Item], None],
+        on_unreadable: Callable[[KshareError], None],
+    ) -> None:
+        """`lane_of`: records with the same result are processed one after another. `careful_from`: records that were
+        delivered as often as this are looked at before they are processed."""
+        self._deliver = deliver
+        self._careful_from = careful_from
+        self._on_gone = on_gone
+        self._on_unreadable = on_unreadable
+        self._held: HeldBack[Delivery] = HeldBack(max_records=max_held, max_span=max_span)
+        self._copies: HeldBack[Delivery] = HeldBack(max_records=1_000_000, max_span=2**62)
+        self._lane_of = lane_of
+        self._lanes: KeyLanes[Item] = KeyLanes()
+        self._batches: deque[BatchIterator] = deque()
+        self._ready: deque[Item] = deque()
+
+    @property
+    def has_ready(self) -> bool:
+        return bool(self._ready or self._batches)
+
+    @property
+    def batches(self) -> int:
+        """How many batches wait."""
+        return len(self._batches)
+
+    @property
+    def unavailable(self) -> int:
+        """How many of the acquired records can't be processed now."""
+        return len(self._held) + len(self._lanes)
+
+    @property
+    def held(self) -> int:
+        """How many records are held for another attempt."""
+        return len(self._held)
+
+    @property
+    def copies(self) -> int:
+        """How many copies from retry topics aren't due yet."""
+        return len(self._copies)
+
+    @property
+    def next_due(self) -> float | None:
+        dues = [one for one in (self._held.next_due, self._copies.next_due) if one is not None]
+        return min(dues, default=None)
+
+    def take_in(self, batch: ShareBatch) -> None:
+        """Records that were just acquired."""
+        spans = spans_of(batch)
+        if spans:
+            self._held.saw((batch.topic, batch.partition), spans[-1][1])
+        records = iter(batch)
+        is_careful = batch.delivery_count >= self._careful_from
+        if self._lane_of is None and not is_careful:
+            self._batches.append(records)
+            return
+        while (record := self._read(records)) is not None:
+            self._enter(self._deliver(record) if is_careful else record)
+
+    def _enter(self, item: Item) -> None:
+        if self._lane_of is None or self._lanes.enter(self._lane_of(record_of(item)), item):
+            self._ready.append(item)
+
+    def next(self) -> Item | None:
+        """The next one that is still held."""
+        while self._ready:
+            item = self._ready.popleft()
+            if is_held(item):
+                return item
+            self._on_gone(item)
+        while self._batches:
+            record = self._read(self._batches[0])
+            if record is not None:
+                return record
+            self._batches.popleft()
+        return None
+
+    def _read(self, records: BatchIterator) -> ShareRecord | None:
+        while True:
+            try:
+                return records.next_held()
+            except KshareError as problem:
+                self._on_unreadable(problem)
+
+    def put(self, delivery: Delivery) -> None:
+        """It may be processed now."""
+        self._ready.append(delivery)
+
+    def hold(self, delivery: Delivery, due_at: float) -> None:
+        record = delivery.record
+        self._held.add((record.topic, record.partition), record.offset, due_at, delivery)
+
+    def hold_copy(self, delivery: Delivery, due_at: float) -> None:
+        record = delivery.record
+        self._copies.add((record.topic, record.partition), record.offset, due_at, delivery)
+
+    def bring_due(self, now: float) -> None:
+        """What has waited long enough may be processed."""
+        for delivery in self._held.take_due(now):
+            self._ready.append(delivery)
+        for delivery in self._copies.take_due(now):
+            self._ready.append(delivery)
+
+    def over_budget(self) -> Iterator[Delivery]:
+        """Take out the held records that have to go."""
+        return self._held.over_budget()
+
+    def leave(self, item: Item) -> bool:
+        """It isn't processed any more. Returns whether the next record of its lane is ready now.
+
+        While it is held for another attempt, its lane stays closed.
+        """
+        if self._lane_of is None or is_held(item):
+            return False
+        following = self._lanes.leave(self._lane_of(record_of(item)))
+        if following is None:
+            return False
+        self._ready.append(following)
+        return True
+
+    def take_all(self) -> Iterator[Delivery]:
+        """Take out everything, to be handed back."""
+        yield from [*self._held.take_all(), *self._copies.take_all()]
+        for waiting in self._lanes.take_all():
+            self._ready.append(waiting)
+        while (item := self.next()) is not None:
+            yield item if isinstance(item, Delivery) else self._deliver(item)
+
+
+def record_of(item: Item) -> ShareRecord:
+    return item.record if isinstance(item, Delivery) else item
+
+
+def is_held(item: Item) -> bool:
+    """Whether its lock is held, and it isn't settled."""
+    record = record_of(item)
+    return lease_of(record.batch).is_held(record.offset)

@@ -1,0 +1,243 @@
+"""Worker: runs handlers until it is stopped.
+
+start up: connect → read the groups' limits → create retry topics → hooks → handlers
+stop:     acquire nothing more → finish what is in hand, within `drain_timeout` → hooks → disconnect
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import signal
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, Unpack
+
+import anyio
+from anyio.abc import TaskStatus
+
+from kshare.admin.config import admin_settings
+from kshare.admin.routing import Router
+from kshare.admin.topics import list_topics
+from kshare.errors import ConfigError, KshareError
+from kshare.net.pool import Pool
+from kshare.producer.writer import RecordWriter
+from kshare.worker.app import Handlers, Hook, routes_of
+from kshare.worker.group_limits import ShareLimits, read_group_limits
+from kshare.worker.options import HandlerOptions, check_name
+from kshare.worker.outbound import WRITER_SETTINGS, Outbound
+from kshare.worker.routes import Route
+from kshare.worker.runner import HandlerRunner
+from kshare.worker.signals import on_stop_signals
+
+if TYPE_CHECKING:
+    from kshare.worker.option_types import HandlerSettings, WorkerOptions
+
+log = logging.getLogger("kshare.worker")
+
+_LOOK_FOR_TOPICS_S = 10.0
+"""How often topics are compared with the patterns of handlers."""
+
+
+class Worker(Handlers):
+    """Runs handlers for the records of share groups. Options are those of handlers, as defaults for all of them, and
+    those of `kshare.ClientOptions`, in our names or in Kafka's."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Iterable[str] | None = None,
+        *,
+        drain_timeout: float = 30.0,
+        **options: Unpack[WorkerOptions],
+    ) -> None:
+        """`drain_timeout`: how many seconds running handlers get when the worker is stopped. After that they are
+        cancelled, and their records released."""
+        if isinstance(drain_timeout, bool) or not isinstance(drain_timeout, int | float) or drain_timeout < 0:
+            raise ConfigError(f"drain_timeout must be a number of seconds, 0 or more, not {drain_timeout!r}")
+        defaults, connection = _split(options)
+        super().__init__(**defaults)
+        self.drain_timeout = float(drain_timeout)
+        self.bootstrap_servers = bootstrap_servers
+        self.connection = connection
+        self._serving: _Serving | None = None
+
+    def run(self, *, backend: Literal["asyncio", "trio"] = "asyncio") -> None:
+        """Run the worker in an event loop of its own, until SIGINT or SIGTERM. A second signal ends it at once:
+        handlers are cancelled, and their records released."""
+        loop: list[Callable[[Callable[[], None]], object]] = []
+
+        def on_signal(which: signal.Signals) -> None:
+            log.info("%s: stopping", which.name)
+            for call_in_loop in loop:
+                call_in_loop(self.stop)
+
+        async def main() -> None:
+            loop.append(_caller_from_signals())
+            try:
+                await self.serve()
+            finally:
+                loop.clear()
+
+        with on_stop_signals(on_signal):
+            anyio.run(main, backend=backend)
+
+    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Run the worker in the running event loop, until `stop` is called.
+
+        With `await tasks.start(worker.serve)`, `start` returns when all handlers are running.
+        """
+        if self._serving is not None:
+            raise KshareError("the worker is running already")
+        serving = _Serving(self)
+        self._serving = serving
+        try:
+            with serving.scope:
+                await serving.run(task_status)
+        finally:
+            self._serving = None
+
+    def stop(self) -> None:
+        """Stop: acquire nothing more, finish what is in hand, end. When called again, cancel the handlers at once.
+
+        Call it in the thread of the event loop.
+        """
+        if self._serving is not None:
+            self._serving.stop()
+
+    def pause(self, handler: str, seconds: float) -> None:
+        """Let a handler acquire and start nothing for some time. Its name is that of its function."""
+        for runner in self.runners:
+            if runner.route.name == handler:
+                runner.pause(seconds)
+                return
+        names = ", ".join(runner.route.name for runner in self.runners) or "none: the worker isn't running"
+        raise KshareError(f"there is no handler {handler}; there are: {names}")
+
+    @property
+    def runners(self) -> list[HandlerRunner]:
+        """What is running, one for each handler."""
+        return [] if self._serving is None else self._serving.runners
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._serving is not None and self._serving.stopping.is_set()
+
+    def routes(self) -> list[Route]:
+        """The handlers with their options, checked."""
+        return routes_of(self.resolved())
+
+
+class _Serving:
+    """One run of a worker."""
+
+    def __init__(self, worker: Worker) -> None:
+        self.runners: list[HandlerRunner] = []
+        self.stopping = anyio.Event()
+        self.scope = anyio.CancelScope()
+        self._worker = worker
+        self._routes = worker.routes()
+        if not self._routes:
+            raise ConfigError('the worker has no handlers: decorate functions with @worker.handler("orders")')
+        self._net = admin_settings(worker.bootstrap_servers, worker.connection)
+
+    def stop(self) -> None:
+        if self.stopping.is_set():
+            self.scope.cancel()
+        self.stopping.set()
+
+    async def run(self, task_status: TaskStatus[None]) -> None:
+        async with Pool(self._net) as pool:
+            await pool.bootstrap()
+            router = Router(pool, self._net.request_timeout)
+            async with RecordWriter(router, WRITER_SETTINGS) as writer:
+                outbound = Outbound(router, writer)
+                limits = {group: await read_group_limits(router, group) for group in self._groups()}
+                routes = await self._with_topics(router)
+                for route in routes:
+                    for topic in [one for tier in route.retry_topics() for one in tier]:
+                        await outbound.require_topic(topic)
+                await self._run_hooks(self._worker._startup)
+                try:
+                    await self._run_handlers(routes, router, outbound, limits, task_status)
+                finally:
+                    with anyio.CancelScope(shield=True), anyio.move_on_after(self._worker.drain_timeout):
+                        await self._run_hooks(self._worker._shutdown[::-1])
+
+    async def _run_handlers(
+        self,
+        routes: list[Route],
+        router: Router,
+        outbound: Outbound,
+        limits: dict[str, ShareLimits],
+        task_status: TaskStatus[None],
+    ) -> None:
+        async with anyio.create_task_group() as tasks:
+            if any(route.patterns for route in routes):
+                tasks.start_soon(self._look_for_topics, router, name="kshare worker: look for topics")
+            async with anyio.create_task_group() as handlers:
+                for route in routes:
+                    runner = HandlerRunner(
+                        route,
+                        {"bootstrap_servers": self._worker.bootstrap_servers, **self._worker.connection},
+                        outbound,
+                        limits[route.group],
+                        drain_timeout=self._worker.drain_timeout,
+                    )
+                    await handlers.start(runner.run, name=f"kshare worker: {route.name}")
+                    self.runners.append(runner)
+                task_status.started()
+                log.info("running: %s", ", ".join(f"{one.name} ({', '.join(one.topics)})" for one in routes))
+                await self.stopping.wait()
+                for runner in self.runners:
+                    runner.stop()
+            tasks.cancel_scope.cancel()
+
+    def _groups(self) -> set[str]:
+        return {route.group for route in self._routes}
+
+    async def _with_topics(self, router: Router) -> list[Route]:
+        """The routes, with the topics that match their patterns."""
+        if not any(route.patterns for route in self._routes):
+            return self._routes
+        names = [one.topic for one in await list_topics(router, with_internal=False)]
+        return [route.matching(names) for route in self._routes]
+
+    async def _look_for_topics(self, router: Router) -> None:
+        while True:
+            await anyio.sleep(_LOOK_FOR_TOPICS_S)
+            try:
+                routes = await self._with_topics(router)
+            except KshareError as problem:
+                log.warning("can't look for new topics: %s", problem)
+                continue
+            for runner, route in zip(self.runners, routes, strict=True):
+                if route.topics != runner.route.topics:
+                    runner.subscribe(route.topics)
+
+    async def _run_hooks(self, hooks: list[Hook]) -> None:
+        for hook in hooks:
+            result = hook()
+            if inspect.isawaitable(result):
+                await result
+
+
+def _split(options: Mapping[str, Any]) -> tuple[HandlerSettings, dict[str, Any]]:
+    """The defaults of handlers, and how to connect."""
+    names = HandlerOptions.__dataclass_fields__
+    defaults: Any = {name: value for name, value in options.items() if name in names}
+    connection = {name: value for name, value in options.items() if name not in names}
+    for name in connection:
+        check_name(name)
+    return defaults, connection
+
+
+def _caller_from_signals() -> Callable[[Callable[[], None]], object]:
+    """A function that signal handlers can call, to call another one in this event loop."""
+    import sniffio
+
+    if sniffio.current_async_library() == "trio":
+        import trio
+
+        return trio.lowlevel.current_trio_token().run_sync_soon
+    import asyncio
+
+    return asyncio.get_running_loop().call_soon_threadsafe
