@@ -3,12 +3,16 @@
     state     | leaves it when                            | then
     ----------+-------------------------------------------+------------------------------------------
     closed    | `failing_share` of the last runs failed,  | open: nothing is acquired or started
-              | and at least `min_failures`               |
+              | and at least `min_failures`; only first   |
+              | attempts count as failed                  |
     open      | `probe_after` seconds have passed         | half-open: one record is tried
     half-open | the probe succeeds                        | closed
               | the probe fails                           | open again
 
+Further attempts of a record that has failed before say nothing about the others, so a few bad records don't open it.
+
 Failures while it isn't closed don't count as attempts of their records: the dependency is down, not the record bad.
+After `patience` they count again. Otherwise bad records would stay for ever, if no others arrive.
 """
 
 from __future__ import annotations
@@ -37,14 +41,16 @@ class Breaker:
     """Seconds over which runs are counted."""
     probe_after: float = 2.0
     """Seconds until one record is tried again."""
+    patience: float = 3600.0
+    """While open, failures don't count as attempts of their records: but for this many seconds at most."""
 
     def __post_init__(self) -> None:
         if not 0 < self.failing_share <= 1:
             raise ConfigError(f"failing_share must be above 0 and at most 1, not {self.failing_share!r}")
         if type(self.min_failures) is not int or self.min_failures < 1:
             raise ConfigError(f"min_failures must be a whole number above 0, not {self.min_failures!r}")
-        if not self.window > 0 or not self.probe_after > 0:
-            raise ConfigError("window and probe_after must be positive numbers of seconds")
+        if not self.window > 0 or not self.probe_after > 0 or not self.patience >= 0:
+            raise ConfigError("window, probe_after and patience must be positive numbers of seconds")
 
 
 class BreakerMachine:
@@ -57,6 +63,7 @@ class BreakerMachine:
         """How many times it has opened."""
         self.probe_at = 0.0
         """While open: when to try one record."""
+        self._opened_at = 0.0
         self._since = 0.0
         self._failed = 0
         self._succeeded_before = 0
@@ -67,12 +74,17 @@ class BreakerMachine:
     def is_closed(self) -> bool:
         return self.state is BreakerState.CLOSED
 
-    def on_failure(self, now: float, succeeded: int) -> None:
-        """A run failed."""
+    def on_failure(self, now: float, succeeded: int, *, is_first: bool = True) -> bool:
+        """A run failed. Returns whether that counts as an attempt of its record."""
+        if self.state is BreakerState.CLOSED:
+            if is_first:
+                self._count(now, succeeded)
+            return self.state is BreakerState.CLOSED
         if self.state is BreakerState.HALF_OPEN:
-            self._open(now)
-        if self.state is not BreakerState.CLOSED:
-            return
+            self._wait(now)
+        return now - self._opened_at > self.settings.patience
+
+    def _count(self, now: float, succeeded: int) -> None:
         if now - self._since > self.settings.window:
             is_adjacent = now - self._since < 2 * self.settings.window
             self._previous = (self._failed, succeeded - self._succeeded_before) if is_adjacent else (0, 0)
@@ -81,7 +93,9 @@ class BreakerMachine:
         failed = self._failed + self._previous[0]
         all_runs = failed + succeeded - self._succeeded_before + self._previous[1]
         if failed >= self.settings.min_failures and failed >= self.settings.failing_share * all_runs:
-            self._open(now)
+            self._opened_at = now
+            self.opened += 1
+            self._wait(now)
 
     def on_success(self, succeeded: int) -> None:
         """A run succeeded while the breaker wasn't closed."""
@@ -105,7 +119,6 @@ class BreakerMachine:
             self.state = BreakerState.OPEN
             self.probe_at = now
 
-    def _open(self, now: float) -> None:
+    def _wait(self, now: float) -> None:
         self.state = BreakerState.OPEN
-        self.opened += 1
         self.probe_at = now + self.settings.probe_after

@@ -54,7 +54,7 @@ class Copies:
         context = self._context(delivery, due_ms, counts=counts, error=error)
         headers = [*delivery.headers, *context.headers()]
         with anyio.CancelScope(shield=True):
-            if not await self._write(topic, delivery, headers, reader=delivery.group):
+            if not await self._write(topic, delivery, headers):
                 return False
             self._settle(delivery.record.accept, delivery)
         return True
@@ -93,9 +93,7 @@ class Copies:
             error=type(error).__qualname__ if error is not None else "",
         )
 
-    async def _write(
-        self, topic: str, delivery: Delivery, headers: list[Header], reader: str | None = None
-    ) -> bool:
+    async def _write(self, topic: str, delivery: Delivery, headers: list[Header]) -> bool:
         try:
             await self._publisher.publish(
                 topic,
@@ -103,7 +101,6 @@ class Copies:
                 value=delivery.value,
                 headers=headers,
                 timestamp=self._wall_ms(),
-                reader=reader,
             )
         except KshareError as problem:
             cause = f"can't be copied to topic {topic}, and are released instead"

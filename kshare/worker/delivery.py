@@ -38,6 +38,7 @@ class Delivery:
         "group",
         "is_cancelled",
         "payload",
+        "probes",
         "reason",
         "record",
     )
@@ -57,6 +58,8 @@ class Delivery:
         self.decision: Decision | None = None
         self.delay = 0.0
         self.reason = ""
+        self.probes = 0
+        """How often it has failed while the circuit breaker was open."""
         self.is_cancelled = False
         """Whether the result isn't wanted any more: the lock was lost, or the worker is shutting down. A plain function
         can't be interrupted; a long one should check this."""

@@ -7,7 +7,6 @@ from typing import Protocol
 
 import anyio
 
-from kshare.admin.offsets import share_group_offsets
 from kshare.admin.routing import Router
 from kshare.admin.topics import create_topic
 from kshare.errors import BrokerError, KshareError
@@ -31,9 +30,8 @@ class Publisher(Protocol):
         value: bytes | None,
         headers: Sequence[Header],
         timestamp: int,
-        reader: str | None = None,
     ) -> Produced:
-        """Returns when the record is confirmed; raises KshareError. `reader` is a group that must get the record."""
+        """Returns when the record is confirmed; raises KshareError."""
         ...
 
 
@@ -44,8 +42,6 @@ class Outbound:
         self._router = router
         self._writer = writer
         self._known: set[str] = set()
-        self._read: set[tuple[str, str]] = set()
-        """Groups and topics that they have start offsets in."""
         self._creating = anyio.Lock()
 
     async def publish(
@@ -56,16 +52,13 @@ class Outbound:
         value: bytes | None,
         headers: Sequence[Header],
         timestamp: int,
-        reader: str | None = None,
     ) -> Produced:
         with anyio.move_on_after(2 * WRITE_LIMIT_S):
             await self.require_topic(topic)
-            if reader is not None:
-                await self._require_reader(reader, topic)
             return await (await self._writer.enqueue(topic, NewRecord(value, key, headers, timestamp)))
         raise KshareError(f"writing to {topic} took longer than {2 * WRITE_LIMIT_S:g} s")
 
-    async def require_topic(self, topic: str, partitions: int | None = None) -> None:
+    async def require_topic(self, topic: str) -> None:
         """Create the topic if it doesn't exist. If we aren't authorized to, it may exist already."""
         if topic in self._known:
             return
@@ -73,26 +66,13 @@ class Outbound:
             if topic in self._known:
                 return
             try:
-                await create_topic(self._router, topic, partitions, None, {})
+                await create_topic(self._router, topic, None, None, {})
             except BrokerError as error:
                 if error.code not in _NOT_CREATED:
                     raise
             self._known.add(topic)
 
-    async def _require_reader(self, group: str, topic: str) -> None:
-        """Wait until the group has a start offset in all partitions of the topic.
 
-        By default, groups start at the end of a topic: what was written before that, they would never get.
-        """
-        while (group, topic) not in self._read:
-            offsets = await share_group_offsets(self._router, group, {topic: None})
-            if offsets and all(one.start_offset is not None for one in offsets):
-                self._read.add((group, topic))
-            else:
-                await anyio.sleep(_PAUSE_S)
-
-
-_PAUSE_S = 0.1
 _NOT_CREATED = {
     ErrorCode.TOPIC_ALREADY_EXISTS,
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,

@@ -45,7 +45,7 @@ class Outcomes:
         summary: SummaryLog,
         can_renew: Callable[[], bool],
         clock: Callable[[], float],
-        on_failure: Callable[[Exception], bool],
+        on_failure: Callable[[Delivery, Exception], bool],
         on_success: Callable[[], None],
         on_error: Sequence[OnError],
     ) -> None:
@@ -161,7 +161,7 @@ class Outcomes:
             except Exception as problem:
                 self._summary.event(logging.ERROR, "on_error failed", type(problem).__qualname__)
                 log.debug("on_error failed", exc_info=True)
-        return isinstance(error, PayloadError) or self._on_failure(error)
+        return isinstance(error, PayloadError) or self._on_failure(delivery, error)
 
     async def on_cancelled(self, delivery: Delivery) -> None:
         self._counts.cancelled += 1
@@ -189,6 +189,7 @@ class Outcomes:
             return
         again = Delivery(delivery.record, delivery.group, delivery.attempts_allowed, delivery.context)
         again.attempt = delivery.attempt + (1 if counts else 0)
+        again.probes = delivery.probes
         self._queue.hold(again, self._clock() + delay)
         self._counts.held += 1
 

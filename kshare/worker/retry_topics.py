@@ -21,8 +21,6 @@ class RetryTopics:
     """Their delays in seconds. A record goes to the first tier that is long enough, and still becomes due on time."""
     name: str = "{topic}.retry.{delay}"
     """How they are named."""
-    partitions: int | None = None
-    """How many partitions new ones get. None: the brokers' default."""
 
     def __post_init__(self) -> None:
         if (

@@ -36,6 +36,7 @@ from kshare.worker.options import LONGEST_LEASE_S
 from kshare.worker.outbound import Publisher
 from kshare.worker.outcomes import Outcomes
 from kshare.worker.rate_limit import TokenBucket
+from kshare.worker.retry_group import retry_group
 from kshare.worker.routes import Route
 from kshare.worker.slots import Slot, Slots
 from kshare.worker.work_queue import Item, WorkQueue, is_held, record_of
@@ -48,6 +49,8 @@ _TICK_S = 0.1
 """How often running handlers and held records are looked after."""
 _HORIZON_S = 0.25
 """How much work to have ready, in seconds."""
+_MAX_PROBED = 100
+"""How many records to probe with at most, while the circuit breaker is open. Then they are tried again in turn."""
 _CANCEL_GRACE_S = 5.0
 """How long cancelled handlers may take to end."""
 _MAX_COPIES = 500
@@ -84,6 +87,8 @@ class HandlerRunner:
         self._changed = Signal()
         """Sent when a record is held, and when a slot has nothing more to do."""
         self._stopping = anyio.Event()
+        self._wants_fresh = False
+        """While the breaker is open: a record is to be acquired, to probe with."""
         self._is_collecting = False
         self._rate = 0.0
         self._counted = (0.0, 0)
@@ -124,8 +129,9 @@ class HandlerRunner:
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Run until `stop`, then finish what is in hand. Cancellation releases everything at once."""
         self._clock = loop_clock()
+        first = self._options.concurrency + 16
         try:
-            async with self._consumer(self.route.topics) as consumer:
+            async with self._consumer(self.route.group, self.route.topics, first) as consumer:
                 self._source = consumer
                 self._check_leases = source_of(consumer).burst_size
                 self._require_locks_that_last(consumer)
@@ -174,12 +180,12 @@ class HandlerRunner:
         """How many slots are processing something."""
         return self._slots.busy
 
-    def _consumer(self, topics: tuple[str, ...], records: int | None = None) -> ShareConsumer:
+    def _consumer(self, group: str, topics: tuple[str, ...], records: int) -> ShareConsumer:
         return ShareConsumer(
-            group=self.route.group,
+            group=group,
             topics=topics,
             acknowledgement="explicit",
-            max_records=self._options.concurrency + 16 if records is None else records,
+            max_records=records,
             max_lease_seconds=LONGEST_LEASE_S,
             **self._connection,
         )
@@ -235,14 +241,19 @@ class HandlerRunner:
 
     async def _feed(self) -> None:
         while True:
-            while self.queue.batches >= 2 or not self._may_start:
+            while True:
                 wanted = self._wants.next()
-                if self.queue.batches < 2 and self._may_start:
+                if self._wants_fresh or (self.queue.batches < 2 and self._may_start):
                     break
                 await wanted.wait()
-            self._adjust()
+            if not self._wants_fresh:
+                self._adjust()
             self.queue.take_in(await self._source.next_batch())
-            self._slots.wake_one()
+            if self._wants_fresh:
+                self._wants_fresh = False
+                if not self._may_start:
+                    self._source.pause()
+            self._wake()
 
     def _adjust(self) -> None:
         """Let the consumer hold what is being processed, what is held back, and as much again as is done shortly."""
@@ -256,7 +267,7 @@ class HandlerRunner:
 
     async def _feed_copies(self, topics: tuple[str, ...]) -> None:
         """Hold copies until they are due. They pin nothing, since all of a retry topic wait equally long."""
-        async with self._consumer(topics, _MAX_COPIES) as consumer:
+        async with self._consumer(retry_group(self.route.group), topics, _MAX_COPIES) as consumer:
             while not self._stopping.is_set():
                 batch = await consumer.next_batch()
                 now_ms, now = time.time() * 1000, self._clock()
@@ -351,7 +362,7 @@ class HandlerRunner:
         if self._breaker is not None and not self._breaker.may_start(self._clock()):
             item = None
         else:
-            item = self.queue.next()
+            item = self.queue.next() if self._may_start else self.queue.next_for_probe()
             if item is None and self._breaker is not None:
                 self._breaker.on_no_result(self._clock())
         if item is None and self._bucket is not None:
@@ -473,12 +484,13 @@ class HandlerRunner:
             return current or []
         return [self._delivery_of(current)]
 
-    def _on_failure(self, error: Exception) -> bool:
+    def _on_failure(self, delivery: Delivery, error: Exception) -> bool:
         """Tell the breaker. Returns whether the failure counts as an attempt of its record."""
         if self._breaker is None:
             return True
         was_closed = self._breaker.is_closed
-        self._breaker.on_failure(self._clock(), self.counts.done)
+        is_attempt = self._breaker.on_failure(self._clock(), self.counts.done, is_first=delivery.attempt == 1)
+        delivery.probes = 0 if self._breaker.is_closed else delivery.probes + 1
         if was_closed and not self._breaker.is_closed:
             self._source.pause()
             log.warning(
@@ -490,7 +502,7 @@ class HandlerRunner:
                 self._breaker.settings.probe_after,
             )
         self._changed.send()
-        return self._breaker.is_closed
+        return is_attempt
 
     def _on_success(self) -> None:
         if self._breaker is None or self._breaker.is_closed:
@@ -545,11 +557,32 @@ class HandlerRunner:
 
     def _wake(self) -> None:
         """Let a slot start, if it may."""
-        is_probe_due = self._breaker is not None and (
-            self._breaker.state is BreakerState.OPEN and self._clock() >= self._breaker.probe_at
+        if self._may_start:
+            if self.queue.has_ready:
+                self._slots.wake_one()
+        elif self._is_probe_due:
+            if not self.queue.has_fresh and self.queue.unsettled < _MAX_PROBED:
+                self._get_fresh()
+            if self.queue.has_ready:
+                self._slots.wake_one()
+
+    @property
+    def _is_probe_due(self) -> bool:
+        breaker = self._breaker
+        return (
+            breaker is not None
+            and breaker.state is BreakerState.OPEN
+            and self._clock() >= breaker.probe_at
+            and not self._paused_until
         )
-        if self.queue.has_ready and (self._may_start or is_probe_due):
-            self._slots.wake_one()
+
+    def _get_fresh(self) -> None:
+        """Acquire something to probe with. All records in hand have failed, but others may do better."""
+        if not (self._wants_fresh or self._stopping.is_set()):
+            self._wants_fresh = True
+            self._source.set_max_records(self.queue.unsettled + 1)
+            self._source.resume()
+            self._wants.send()
 
     def _quiet_s(self, now: float) -> float:
         """For how long nothing has to be looked after, unless something changes."""

@@ -63,6 +63,11 @@ class WorkQueue:
         return len(self._held) + len(self._lanes)
 
     @property
+    def unsettled(self) -> int:
+        """How many records aren't settled, apart from those being processed; batches count as one."""
+        return self.unavailable + len(self._ready) + len(self._batches)
+
+    @property
     def held(self) -> int:
         """How many records are held for another attempt."""
         return len(self._held)
@@ -101,12 +106,32 @@ class WorkQueue:
             if is_held(item):
                 return item
             self._on_gone(item)
+        return self._next_of_batches()
+
+    def _next_of_batches(self) -> ShareRecord | None:
         while self._batches:
             record = self._read(self._batches[0])
             if record is not None:
                 return record
             self._batches.popleft()
         return None
+
+    def next_for_probe(self) -> Item | None:
+        """One that hasn't failed while the breaker was open; otherwise the one that has failed least often."""
+        while self._ready:
+            item = min(self._ready, key=_probes)
+            if _probes(item) and (record := self._next_of_batches()) is not None:
+                return record
+            self._ready.remove(item)
+            if is_held(item):
+                return item
+            self._on_gone(item)
+        return self._next_of_batches()
+
+    @property
+    def has_fresh(self) -> bool:
+        """Whether any may be processed now that hasn't failed while the breaker was open."""
+        return bool(self._batches) or any(not _probes(item) for item in self._ready)
 
     def _read(self, records: BatchIterator) -> ShareRecord | None:
         while True:
@@ -158,6 +183,10 @@ class WorkQueue:
             self._ready.append(waiting)
         while (item := self.next()) is not None:
             yield item if isinstance(item, Delivery) else self._deliver(item)
+
+
+def _probes(item: Item) -> int:
+    return item.probes if isinstance(item, Delivery) else 0
 
 
 def record_of(item: Item) -> ShareRecord:

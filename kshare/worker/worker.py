@@ -25,6 +25,7 @@ from kshare.worker.app import Handlers, Hook, routes_of
 from kshare.worker.group_limits import ShareLimits, read_group_limits
 from kshare.worker.options import HandlerOptions, check_name
 from kshare.worker.outbound import WRITER_SETTINGS, Outbound
+from kshare.worker.retry_group import prepare_retry_group
 from kshare.worker.routes import Route
 from kshare.worker.runner import HandlerRunner
 from kshare.worker.signals import on_stop_signals
@@ -152,6 +153,8 @@ class _Serving:
                 outbound = Outbound(router, writer)
                 limits = {group: await read_group_limits(router, group) for group in self._groups()}
                 routes = await self._with_topics(router)
+                for group in sorted({one.group for one in routes if one.options.tiers is not None}):
+                    await prepare_retry_group(router, group)
                 for route in routes:
                     for topic in [one for tier in route.retry_topics() for one in tier]:
                         await outbound.require_topic(topic)
