@@ -18,6 +18,7 @@ INLINED = {
     "byte_runs",
     "coarse_clock",
     "current_task",
+    "first_step",
     "memory",
     "recycling",
     "uncollected",

@@ -20,12 +20,13 @@ from anyio.lowlevel import checkpoint
 
 import kshare.fast.coarse_clock as coarse_clock
 from kshare.client.consumer import ShareConsumer, source_of
-from kshare.client.record import ShareRecord, lost_spans_of
+from kshare.client.record import BatchIterator, ShareRecord, lost_spans_of
 from kshare.engine.signals import Signal
 from kshare.errors import ConfigError, KshareError
 from kshare.net.clock import loop_clock
 from kshare.summary_log import SummaryLog
 from kshare.worker.breaker import BreakerMachine, BreakerState
+from kshare.worker.burst import EMPTY, SUSPENDED, Burst
 from kshare.worker.calling import Caller
 from kshare.worker.copies import Copies
 from kshare.worker.counts import Counts
@@ -39,7 +40,7 @@ from kshare.worker.rate_limit import TokenBucket
 from kshare.worker.retry_group import retry_group
 from kshare.worker.routes import Route
 from kshare.worker.slots import Slot, Slots
-from kshare.worker.work_queue import Item, WorkQueue, is_held, record_of
+from kshare.worker.work_queue import Item, WorkQueue, record_of
 
 log = logging.getLogger("kshare.worker")
 
@@ -305,44 +306,66 @@ class HandlerRunner:
 
     async def _work(self, slot: Slot) -> None:
         """Process records, one after another."""
-        run_plain, is_plain = self._caller.plain(), self._is_plain
-        slots, queue, counts = self._slots, self.queue, self.counts
+        slots, queue = self._slots, self.queue
+        burst = Burst(self._caller.plain()) if self._is_plain else None
         until = 0
         while True:
+            if coarse_clock.coarse_ms() > until:
+                await checkpoint()
+                self._check_leases()
+                until = coarse_clock.coarse_ms() + _BURST_MS
+            if burst is not None and self._is_unrestricted and (records := queue.first_batch()) is not None:
+                await self._process_plainly(slot, burst, records, until)
+                continue
             item = queue.next() if self._is_unrestricted else await self._next_if_allowed(slot)
             if item is None:
                 self._changed.send()
                 await slots.sleep(slot)
                 until = coarse_clock.coarse_ms() + _BURST_MS
                 continue
-            slot.item = item
-            if slots.has_free and queue.has_ready:
-                slots.wake_one()
-            if coarse_clock.coarse_ms() > until:
-                await checkpoint()
-                self._check_leases()
-                until = coarse_clock.coarse_ms() + _BURST_MS
-                if not is_held(item):
-                    self._on_gone(item)
-                    self._clear(slot)
-                    continue
-            if is_plain and type(item) is not Delivery:
-                try:
-                    await run_plain(item.value)
-                    if slot.is_cancelled:
-                        await checkpoint()
-                    item.accept()
-                except Exception as error:
-                    await self._failed(slot, self._delivery_of(item), error)
-                except BaseException:
-                    await self._ended(slot)
-                else:
-                    counts.done += 1
-                    if not self._may_start:
-                        self._on_success()
-            else:
-                await self._process(slot, self._delivery_of(item))
+            self._wake_another()
+            await self._process(slot, self._delivery_of(item))
             self._clear(slot)
+
+    async def _process_plainly(self, slot: Slot, burst: Burst, records: BatchIterator, until: int) -> None:
+        """Process records of a batch until the handler suspends or fails, and in that case what has become of it."""
+        try:
+            ended = burst.run(records, until)
+            if ended == EMPTY:
+                self.queue.drop_batch(records)
+                self._wants.send()
+            elif ended == SUSPENDED:
+                record = slot.item = burst.record
+                assert record is not None, "suspended"
+                self._wake_another()
+                await burst.suspended()
+                await self._unless_cancelled(slot)
+                record.accept()
+                self.counts.done += 1
+        except Exception as error:
+            record = burst.record
+            if record is None:
+                self._on_unreadable(error)
+            else:
+                slot.item = record
+                await self._failed(slot, self._deliver(record), error)
+        except BaseException:
+            slot.item = burst.record
+            await self._ended(slot)
+        finally:
+            self.counts.done += burst.done
+            burst.done = 0
+        self._clear(slot)
+
+    def _wake_another(self) -> None:
+        """This slot is about to wait for its handler, so another one should go on."""
+        if self._slots.has_free and self.queue.has_ready:
+            self._slots.wake_one()
+
+    async def _unless_cancelled(self, slot: Slot) -> None:
+        """A handler that was cancelled may return all the same: its record isn't accepted."""
+        if slot.is_cancelled or anyio.current_effective_deadline() == float("-inf"):
+            await checkpoint()
 
     @property
     def _is_unrestricted(self) -> bool:
@@ -377,8 +400,7 @@ class HandlerRunner:
             if await self._outcomes.may_process(delivery):
                 if only is None or only(delivery):
                     await self._caller.one(delivery)
-                    if slot.is_cancelled:
-                        await checkpoint()
+                    await self._unless_cancelled(slot)
                     await self._outcomes.on_returned(delivery)
                 else:
                     delivery.accept()
@@ -432,8 +454,7 @@ class HandlerRunner:
         try:
             if whole:
                 await self._caller.batch(whole)
-                if slot.is_cancelled:
-                    await checkpoint()
+                await self._unless_cancelled(slot)
             for delivery in whole:
                 await self._outcomes.on_returned(delivery)
         except Exception as error:
@@ -467,8 +488,7 @@ class HandlerRunner:
 
     async def _failed(self, slot: Slot, delivery: Delivery, error: Exception) -> None:
         """The handler raised."""
-        if slot.is_cancelled:
-            await checkpoint()  # it was cancelled, and raised this because of that
+        await self._unless_cancelled(slot)  # it may have raised because of that
         await self._outcomes.on_exception(delivery, error)
 
     async def _ended(self, slot: Slot) -> None:
@@ -527,7 +547,7 @@ class HandlerRunner:
         self._outcomes.on_lost(self._delivery_of(item), KshareError("before it was its turn"))
         self._leave_lane(item)
 
-    def _on_unreadable(self, problem: KshareError) -> None:
+    def _on_unreadable(self, problem: Exception) -> None:
         self._summary.event(logging.ERROR, "records can't be read, and were released", problem)
 
     def _leave_lane(self, item: Item) -> None:

@@ -108,6 +108,14 @@ class WorkQueue:
             self._on_gone(item)
         return self._next_of_batches()
 
+    def first_batch(self) -> BatchIterator | None:
+        """The batch whose records are next, if there is nothing that comes before. Tell `drop_batch` if it is empty."""
+        return self._batches[0] if self._batches and not self._ready else None
+
+    def drop_batch(self, records: BatchIterator) -> None:
+        if self._batches and self._batches[0] is records:
+            self._batches.popleft()
+
     def _next_of_batches(self) -> ShareRecord | None:
         while self._batches:
             record = self._read(self._batches[0])

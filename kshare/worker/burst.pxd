@@ -1,0 +1,16 @@
+# C types for burst.py.
+
+cimport cython
+cimport kshare.fast.coarse_clock as coarse_clock
+cimport kshare.fast.first_step as first_step
+from kshare.client.record cimport BatchIterator, ShareRecord
+
+
+@cython.final
+cdef class Burst:
+    cdef object _awaitable, _call, _yielded
+    cdef readonly ShareRecord record
+    cdef public Py_ssize_t done
+
+    @cython.locals(record=ShareRecord)
+    cpdef int run(self, BatchIterator records, long long until_ms) except -1

@@ -1,0 +1,99 @@
+"""Processes records with an async handler that takes only the payload, as long as it doesn't suspend.
+
+    burst = Burst(function)
+    match burst.run(records, until_ms):
+        case SUSPENDED: await burst.suspended()    and then accept `burst.record`
+
+A handler that returns without having suspended can't have been cancelled, and its record's lock is as good as before.
+So its record is accepted at once, and the next one begins. What suspends, fails or can't be read is left to the caller.
+The coroutine is run by hand for that; the rest of a suspended one is awaited as usual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator
+from types import CoroutineType
+from typing import Any
+
+import kshare.fast.coarse_clock as coarse_clock
+import kshare.fast.first_step as first_step
+from kshare.client.record import BatchIterator, ShareRecord
+from kshare.state.lease import ACCEPT
+
+EMPTY, LATE, SUSPENDED = 0, 1, 2
+"""There are no more records; other tasks have to run; the handler of `record` has suspended."""
+
+_ENDED = object()
+
+
+class Burst:
+    __slots__ = ("_awaitable", "_call", "_yielded", "done", "record")
+
+    def __init__(self, call: Callable[[bytes | None], Awaitable[Any]]) -> None:
+        self._call = call
+        self.record: ShareRecord | None = None
+        """The record of the last call, if that has suspended or raised."""
+        self.done = 0
+        """How many records were accepted."""
+        self._awaitable: Awaitable[Any] | None = None
+        self._yielded: object = None
+
+    def run(self, records: BatchIterator, until_ms: int) -> int:
+        """Returns EMPTY, LATE or SUSPENDED; raises what the handler raises, or what reading a record raises.
+
+        `record` tells these apart: it is None if no handler was called.
+        """
+        while True:
+            self.record = None
+            if coarse_clock.coarse_ms() > until_ms:
+                return LATE
+            record = records.next_held()
+            if record is None:
+                return EMPTY
+            self.record = record
+            awaitable = self._call(record.value)
+            if type(awaitable) is not CoroutineType:
+                self._awaitable, self._yielded = awaitable, _ENDED
+                return SUSPENDED
+            yielded = first_step.first_step(awaitable, _ENDED)
+            if yielded is not _ENDED:
+                self._awaitable, self._yielded = awaitable, yielded
+                return SUSPENDED
+            record.batch._settle(record.offset, ACCEPT)
+            self.done += 1
+
+    def suspended(self) -> Awaitable[Any]:
+        """Await it, for the rest of the handler."""
+        awaitable, yielded = self._awaitable, self._yielded
+        assert awaitable is not None, "suspended"
+        self._awaitable = self._yielded = None
+        return awaitable if yielded is _ENDED else _Rest(awaitable, yielded)
+
+
+class _Rest:
+    """The rest of a coroutine that has yielded something already, to be awaited once."""
+
+    __slots__ = ("_coroutine", "_yielded")
+
+    def __init__(self, coroutine: Any, yielded: object) -> None:
+        self._coroutine = coroutine
+        self._yielded = yielded
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        coroutine, yielded = self._coroutine, self._yielded
+        while True:
+            try:
+                sent = yield yielded
+            except GeneratorExit:
+                coroutine.close()
+                raise
+            except BaseException as error:
+                step = coroutine.throw
+                given: Any = error
+            else:
+                step = coroutine.send
+                given = sent
+            try:
+                yielded = step(given)
+            except StopIteration:
+                return
