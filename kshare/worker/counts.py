@@ -10,7 +10,7 @@ class Counts:
     """Records, not runs: a batch counts each of its records."""
 
     done: int = 0
-    """The handler returned, and the record was settled as it decided."""
+    """The handler returned, and the record was accepted."""
     filtered: int = 0
     """Accepted without the handler."""
     failed: int = 0

@@ -103,10 +103,10 @@ class Outcomes:
                     await self.give_up(delivery, delivery.reason, None)
                 case Decision.RELEASED:
                     await self.hand_back(delivery)
+            self._counts.done += delivery.decision is Decision.ACCEPTED
         except AcknowledgeError as problem:
             self.on_lost(delivery, problem)
             return
-        self._counts.done += 1
         self._on_success()
 
     async def on_exception(self, delivery: Delivery, error: Exception) -> None:

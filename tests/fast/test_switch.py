@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 LOADED = """
 import sys
-import kshare.client.consumer, kshare.spark, kshare.sync, kshare.protocol.record_columns
+import kshare.client.consumer, kshare.spark, kshare.sync, kshare.worker, kshare.protocol.record_columns
 from kshare.protocol.messages import ShareAcknowledgeRequest, ShareFetchRequest
 files = {name: module.__file__ for name, module in sys.modules.items() if name.split(".")[0] == "kshare"}
 print(len(files) > 50, *sorted(name for name, file in files.items() if not file.endswith(".py")))

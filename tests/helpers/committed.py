@@ -6,13 +6,19 @@ from kshare.admin.log_reading import LogReader
 from kshare.admin.routing import Router
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
+from kshare.protocol.record import Record
 
 LIMIT_S = 30.0
 
 
 async def committed(bootstrap: str, topic: str) -> list[bytes | None]:
     """The values of all partitions, one partition after another."""
-    found: list[bytes | None] = []
+    return [record.value for record in await records_in(bootstrap, topic)]
+
+
+async def records_in(bootstrap: str, topic: str) -> list[Record]:
+    """The records of all partitions, one partition after another."""
+    found: list[Record] = []
     async with Pool(NetSettings.parse(bootstrap)) as pool:
         router = Router(pool, LIMIT_S)
         row = (await router.metadata([topic])).topics[0]
@@ -23,7 +29,7 @@ async def committed(bootstrap: str, topic: str) -> list[bytes | None]:
                 fetched = await reader.fetch(where, at)
                 for batch, is_for_users in fetched.batches():
                     at = batch.last_offset + 1
-                    found += [record.value for record in batch] if is_for_users else []
+                    found += list(batch) if is_for_users else []
                 if at >= fetched.end:
                     break
     return found
