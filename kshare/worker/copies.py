@@ -109,6 +109,8 @@ class Copies:
         return True
 
     def _settle(self, act: Callable[[], None], delivery: Delivery) -> None:
+        if delivery.moved_to is not None:
+            return  # it was accepted when it was moved
         try:
             act()
         except AcknowledgeError:

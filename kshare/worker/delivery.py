@@ -10,6 +10,8 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
+import anyio
+
 from kshare.client.record import ShareRecord
 from kshare.errors import ConfigError, KshareError
 from kshare.worker.headers import Header, RetryContext, own_headers
@@ -37,6 +39,8 @@ class Delivery:
         "delay",
         "group",
         "is_cancelled",
+        "moved_to",
+        "moving",
         "payload",
         "probes",
         "reason",
@@ -60,6 +64,10 @@ class Delivery:
         self.reason = ""
         self.probes = 0
         """How often it has failed while the circuit breaker was open."""
+        self.moved_to: tuple[str, int] | None = None
+        """If it was moved out of the way while its handler runs: the id of the run, and the partition of its copies."""
+        self.moving: anyio.Event | None = None
+        """While it is being moved."""
         self.is_cancelled = False
         """Whether the result isn't wanted any more: the lock was lost, or the worker is shutting down. A plain function
         can't be interrupted; a long one should check this."""
@@ -121,7 +129,7 @@ class Delivery:
 
     def accept(self) -> None:
         """Accept the record now, though the handler hasn't returned. If it raises afterwards, that's only logged."""
-        if self.decision is None:
+        if self.decision is None and self.moved_to is None:
             self._in_loop(self.record.accept)
         self._decide(Decision.ACCEPTED)
 
@@ -147,7 +155,8 @@ class Delivery:
 
     def renew(self) -> None:
         """Start the acquisition lock again. The worker does this by itself while the handler runs."""
-        self._in_loop(self.record.renew)
+        if self.moved_to is None:
+            self._in_loop(self.record.renew)
 
     def _decide(self, decision: Decision) -> None:
         if self.decision is not None:

@@ -7,7 +7,7 @@ topics and with `__dlq.errors.`, as Kafka 4.4 writes it, in dead letters; a copy
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 Header = tuple[str, bytes | None]
 
@@ -33,8 +33,10 @@ class RetryContext:
     """When it may be tried again, in milliseconds since 1970."""
     error: str = ""
     """The class of the last exception."""
-    is_running: bool = False
-    """A long-running handler continues to process it: see `moved_runs`."""
+    run: str = ""
+    """The id of the run that was moved: see `moved_runs`."""
+    is_over: bool = False
+    """That run is over."""
 
     def headers(self) -> list[Header]:
         found = {
@@ -47,12 +49,11 @@ class RetryContext:
             "due": self.due_ms,
             "error": self.error,
         }
-        if self.is_running:
-            found["running"] = 1
+        if self.run:
+            found["run"] = self.run
+        if self.is_over:
+            found["over"] = 1
         return [(RETRY + name, str(value).encode()) for name, value in found.items()]
-
-    def later(self, due_ms: int) -> RetryContext:
-        return replace(self, due_ms=due_ms)
 
 
 def read_retry_context(headers: Iterable[tuple[str, object]]) -> RetryContext | None:
@@ -71,18 +72,28 @@ def read_retry_context(headers: Iterable[tuple[str, object]]) -> RetryContext | 
             attempts=int(found["attempts"]),
             due_ms=int(found["due"]),
             error=found.get("error", ""),
-            is_running="running" in found,
+            run=found.get("run", ""),
+            is_over="over" in found,
         )
     except (KeyError, ValueError):
         return None
 
 
+def run_mark(run: str) -> Header:
+    """The header that all copies of a run have."""
+    return RETRY + "run", run.encode()
+
+
 def own_headers(headers: Iterable[tuple[str, object]]) -> list[Header]:
     """The headers of the original record."""
+    return [(name, value) for name, value in own_bytes(headers) if not name.startswith((RETRY, DEAD_LETTER))]
+
+
+def own_bytes(headers: Iterable[tuple[str, object]]) -> list[Header]:
+    """Headers whose values don't refer to the buffer of a response."""
     return [
         (name, None if value is None else bytes(value))  # type: ignore[call-overload]
         for name, value in headers
-        if not name.startswith((RETRY, DEAD_LETTER))
     ]
 
 

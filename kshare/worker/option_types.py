@@ -18,8 +18,8 @@ from kshare.worker.retry_topics import RetryTopics
 class HandlerSettings(TypedDict, total=False):
     """Options of a handler. Durations are seconds.
 
-    Options: group, concurrency, retry, time_limit, dead_letters, retry_topics, hold_up_to, max_held, max_pinned, order,
-    runs_in, rate_limit, breaker, only, batch_size, batch_wait.
+    Options: group, concurrency, retry, time_limit, dead_letters, retry_topics, hold_up_to, max_held, max_pinned,
+    move_runs, order, runs_in, rate_limit, breaker, only, batch_size, batch_wait.
     """
 
     group: str
@@ -45,6 +45,10 @@ class HandlerSettings(TypedDict, total=False):
     max_pinned: float
     """The fraction of a share-partition's in-flight window that a held record may pin before it has to go. Default:
     0.5."""
+    move_runs: bool
+    """Whether a record whose handler takes long is moved out of the way, when it pins that much: it is copied to the
+    shortest retry topic and accepted, and its handler continues. Needs `retry_topics`, and Kafka 4.2 or later. Default:
+    False."""
     order: Order
     """"key": records with the same key are processed one after another, in the order of their offsets, unless they are
     redelivered. A function of the record: those with the same result are. This holds in the whole group only if each

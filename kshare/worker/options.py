@@ -45,6 +45,9 @@ class HandlerOptions:
     topic, or into their next attempt early."""
     max_pinned: float = 0.5
     """The fraction of a share-partition's in-flight window that a held record may pin before it has to go."""
+    move_runs: bool = False
+    """Whether a record whose handler takes long is moved out of the way, when it pins that much: it is copied to the
+    shortest retry topic and accepted, and its handler continues. Needs `retry_topics`, and Kafka 4.2 or later."""
     order: Order = "none"
     """"key": records with the same key are processed one after another, in the order of their offsets, unless they are
     redelivered. A function of the record: those with the same result are. This holds in the whole group only if each
@@ -75,6 +78,8 @@ class HandlerOptions:
                 )
         if not _is_number(self.max_pinned) or not 0 < self.max_pinned <= 1:
             raise ConfigError(f"max_pinned must be above 0 and at most 1, not {self.max_pinned!r}")
+        if self.move_runs and self.tiers is None:
+            raise ConfigError("move_runs needs retry topics: write retry_topics=True")
         if self.order not in ("none", "key") and not callable(self.order):
             raise ConfigError(f'order must be "none", "key" or a function of the record, not {self.order!r}')
         for name, kind in (("retry", Retry), ("breaker", Breaker | None), ("dead_letters", str | None)):

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import anyio
 
+from kshare.admin.log_reading import LogReader
 from kshare.admin.routing import Router
 from kshare.admin.topics import create_topic
 from kshare.errors import BrokerError, KshareError
@@ -14,7 +15,7 @@ from kshare.producer.records import NewRecord, Produced
 from kshare.producer.settings import WriterSettings
 from kshare.producer.writer import RecordWriter
 from kshare.protocol.error_codes import ErrorCode
-from kshare.worker.headers import Header
+from kshare.worker.headers import Header, own_bytes
 
 WRITE_LIMIT_S = 15.0
 """How long writing a copy may take. After that its record is released instead."""
@@ -30,8 +31,13 @@ class Publisher(Protocol):
         value: bytes | None,
         headers: Sequence[Header],
         timestamp: int,
+        partition: int | None = None,
     ) -> Produced:
-        """Returns when the record is confirmed; raises KshareError."""
+        """Returns when the record is confirmed; raises KshareError. Without a partition, the key chooses it."""
+        ...
+
+    async def has_later(self, topic: str, partition: int, offset: int, header: Header) -> bool:
+        """Whether a record behind this offset has the header."""
         ...
 
 
@@ -52,11 +58,27 @@ class Outbound:
         value: bytes | None,
         headers: Sequence[Header],
         timestamp: int,
+        partition: int | None = None,
     ) -> Produced:
         with anyio.move_on_after(2 * WRITE_LIMIT_S):
             await self.require_topic(topic)
-            return await (await self._writer.enqueue(topic, NewRecord(value, key, headers, timestamp)))
+            return await (
+                await self._writer.enqueue(topic, NewRecord(value, key, headers, timestamp), partition)
+            )
         raise KshareError(f"writing to {topic} took longer than {2 * WRITE_LIMIT_S:g} s")
+
+    async def has_later(self, topic: str, partition: int, offset: int, header: Header) -> bool:
+        row = (await self._router.metadata([topic])).topics[0]
+        reader = LogReader(self._router)
+        at = offset + 1
+        while True:
+            fetched = await reader.fetch((row.topic_id, partition), at)
+            for batch, _ in fetched.batches():
+                at = batch.last_offset + 1
+                if any(record.offset > offset and header in own_bytes(record.headers) for record in batch):
+                    return True
+            if at >= fetched.end:
+                return False
 
     async def require_topic(self, topic: str) -> None:
         """Create the topic if it doesn't exist. If we aren't authorized to, it may exist already."""

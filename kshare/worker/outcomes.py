@@ -21,12 +21,15 @@ from kshare.worker.copies import Copies
 from kshare.worker.counts import Counts
 from kshare.worker.delivery import Decision, Delivery
 from kshare.worker.group_limits import ShareLimits
+from kshare.worker.moved_runs import MovedRuns
 from kshare.worker.options import HandlerOptions
 from kshare.worker.payloads import PayloadError
 from kshare.worker.routes import OnError
 from kshare.worker.work_queue import WorkQueue, is_held
 
 log = logging.getLogger("kshare.worker")
+
+_LOOK_AGAIN_S = 5.0
 
 
 class Outcomes:
@@ -41,6 +44,7 @@ class Outcomes:
         *,
         queue: WorkQueue,
         copies: Copies,
+        runs: MovedRuns | None,
         counts: Counts,
         summary: SummaryLog,
         can_renew: Callable[[], bool],
@@ -54,6 +58,7 @@ class Outcomes:
         self._limits = limits
         self._queue = queue
         self._copies = copies
+        self._runs = runs
         self._counts = counts
         self._summary = summary
         self._can_renew = can_renew
@@ -69,6 +74,8 @@ class Outcomes:
         """Whether the record may be processed. If not, it was settled, or moved."""
         if delivery.context is not None and not self._is_due(delivery):
             await self._move(delivery, delivery.context.due_ms / 1000 - time.time(), counts=False)
+            return False
+        if delivery.context is not None and delivery.context.run and await self._is_elsewhere(delivery):
             return False
         if delivery.attempt > self._most_attempts:
             await self.give_up(delivery, f"{delivery.attempt - 1} attempts ended without a result", None)
@@ -89,6 +96,19 @@ class Outcomes:
     def _is_due(self, delivery: Delivery) -> bool:
         assert delivery.context is not None
         return delivery.context.due_ms <= time.time() * 1000 + 50
+
+    async def _is_elsewhere(self, delivery: Delivery) -> bool:
+        """Whether this is the copy of a run that continues, or is over."""
+        assert self._runs is not None, "there are retry topics"
+        try:
+            is_over = await self._runs.is_over(delivery)
+        except KshareError as problem:
+            self._summary.event(logging.WARNING, "are looked at later: their log can't be read", problem)
+            await self._delay(delivery, _LOOK_AGAIN_S, counts=False)
+            return True
+        if is_over:
+            delivery.record.accept()
+        return is_over
 
     # --- after the handler
 
@@ -114,7 +134,7 @@ class Outcomes:
             # Another member is processing a copy of it: this is neither a failure nor a success.
             await self._delay(delivery, error.retry_after, counts=False)
             return
-        if not is_held(delivery) and delivery.decision is not Decision.ACCEPTED:
+        if not _is_open(delivery) and delivery.decision is not Decision.ACCEPTED:
             self.on_lost(delivery, error)
             return
         counts = self._report(delivery, error)
@@ -165,7 +185,7 @@ class Outcomes:
 
     async def on_cancelled(self, delivery: Delivery) -> None:
         self._counts.cancelled += 1
-        if not is_held(delivery):
+        if not _is_open(delivery):
             if lost_spans_of(delivery.record.batch, delivery.record.offset, delivery.record.offset):
                 self.on_lost(delivery, KshareError("its handler was cancelled"))
         elif delivery.decision is Decision.REJECTED:
@@ -184,7 +204,7 @@ class Outcomes:
         is_too_long = delay > self._options.hold_up_to or (
             not self._can_renew() and delay >= self._limits.holdable_s
         )
-        if self._copies.tiers is not None and is_too_long:
+        if self._copies.tiers is not None and (is_too_long or delivery.moved_to is not None):
             await self._move(delivery, delay, counts=counts, error=error)
             return
         again = Delivery(delivery.record, delivery.group, delivery.attempts_allowed, delivery.context)
@@ -223,7 +243,10 @@ class Outcomes:
 
     async def hand_back(self, delivery: Delivery) -> None:
         """Release the record; but if that would archive it, move it instead."""
-        if not is_held(delivery):
+        if not _is_open(delivery):
+            return
+        if delivery.moved_to is not None:
+            await self._move(delivery, 0.0, counts=False)
             return
         if delivery.delivery_count >= self._limits.deliveries:
             if self._copies.tiers is not None:
@@ -237,14 +260,28 @@ class Outcomes:
         self._release(delivery)
 
     def _release(self, delivery: Delivery) -> None:
+        if delivery.moved_to is not None:
+            delivery.moved_to = None  # so that its last copy is processed, when it is due
+            self._counts.released += 1
+            return
         try:
             delivery.record.release()
             self._counts.released += 1
         except AcknowledgeError as problem:
             self.on_lost(delivery, problem)
 
+    async def finish(self, delivery: Delivery) -> None:
+        """The last step of a delivery whose run was moved."""
+        if self._runs is not None and delivery.moved_to is not None:
+            await self._runs.finish(delivery)
+
     def on_lost(self, delivery: Delivery, problem: Exception) -> None:
         self._counts.lost += 1
         self._summary.event(
             logging.WARNING, "lost their locks, and will be delivered again", f"{delivery!r}: {problem}"
         )
+
+
+def _is_open(delivery: Delivery) -> bool:
+    """Whether it is up to us what becomes of the record."""
+    return delivery.moved_to is not None or is_held(delivery)

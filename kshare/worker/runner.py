@@ -33,6 +33,7 @@ from kshare.worker.counts import Counts
 from kshare.worker.delivery import Delivery
 from kshare.worker.group_limits import ShareLimits
 from kshare.worker.headers import RetryContext, read_retry_context
+from kshare.worker.moved_runs import MovedRuns
 from kshare.worker.options import LONGEST_LEASE_S
 from kshare.worker.outbound import Publisher
 from kshare.worker.outcomes import Outcomes
@@ -78,7 +79,7 @@ class HandlerRunner:
         self._drain_timeout = drain_timeout
         self._summary = SummaryLog(log, f"{route.group}, handler {route.name}")
         self._caller = Caller(route.call, route.middleware, options.concurrency)
-        self._is_plain = self._caller.is_plain and route.lane_of is None and options.only is None
+        self._is_plain = self._caller.is_plain and not (route.lane_of or options.only or options.move_runs)
         self._breaker = BreakerMachine(options.breaker) if options.breaker else None
         self._bucket = TokenBucket(options.rate_limit) if options.rate_limit else None
         self._clock: Callable[[], float] = anyio.current_time
@@ -101,10 +102,14 @@ class HandlerRunner:
             tiers=options.tiers,
             log=self._summary,
         )
+        self._runs = None if options.tiers is None else MovedRuns(publisher, options.tiers, self._summary)
+        self._keeping: dict[Delivery, anyio.CancelScope] = {}
+        """Writes the copies of runs that were moved."""
+        self._max_span = max(1, int(options.max_pinned * limits.window))
         self.queue = WorkQueue(
             deliver=self._deliver,
             max_held=options.max_held,
-            max_span=max(1, int(options.max_pinned * limits.window)),
+            max_span=self._max_span,
             lane_of=route.lane_of,
             careful_from=min(options.retry.most_attempts() + 1, limits.deliveries),
             on_gone=self._on_gone,
@@ -116,6 +121,7 @@ class HandlerRunner:
             limits,
             queue=self.queue,
             copies=copies,
+            runs=self._runs,
             counts=self.counts,
             summary=self._summary,
             can_renew=lambda: self._source.can_renew,
@@ -147,6 +153,7 @@ class HandlerRunner:
 
     def _start(self, tasks: TaskGroup) -> None:
         work = self._work_in_batches if self.route.is_batch else self._work
+        self._tasks = tasks
         self._slots = Slots(tasks, self._options.concurrency, partial(self._cancellable, work))
         tasks.start_soon(self._feed, name=f"kshare worker: feed {self.route.name}")
         tasks.start_soon(self._look_after, name=f"kshare worker: look after {self.route.name}")
@@ -202,6 +209,11 @@ class HandlerRunner:
                 f"handler {self.route.name}: a delay of {longest:g} s can't be held, because these brokers can't renew "
                 f"locks, which last {lock_s:g} s (share.record.lock.duration.ms of group {self.route.group}): allow "
                 "retry_topics, shorten the delays, or upgrade to Kafka 4.2"
+            )
+        if options.move_runs:
+            log.warning(
+                "handler %s: move_runs has no effect, because these brokers can't renew locks",
+                self.route.name,
             )
         if options.time_limit > lock_s:
             log.warning(
@@ -274,7 +286,7 @@ class HandlerRunner:
                 now_ms, now = time.time() * 1000, self._clock()
                 for record in batch:
                     context = read_retry_context(record.headers)
-                    if context is not None and context.group != self.route.group:
+                    if context is not None and (context.is_over or context.group != self.route.group):
                         record.accept()
                         continue
                     delivery = self._deliver(record, context)
@@ -298,8 +310,9 @@ class HandlerRunner:
             with anyio.CancelScope() as slot.scope:
                 await work(slot)
             for delivery in self._deliveries_of(slot):
+                await self._moved(delivery)
                 await self._outcomes.on_cancelled(delivery)
-                self._leave_lane(delivery)
+                await self._finish(delivery)
             if self._breaker is not None:
                 self._breaker.on_no_result(self._clock())
             self._clear(slot)
@@ -401,6 +414,7 @@ class HandlerRunner:
                 if only is None or only(delivery):
                     await self._caller.one(delivery)
                     await self._unless_cancelled(slot)
+                    await self._moved(delivery)
                     await self._outcomes.on_returned(delivery)
                 else:
                     delivery.accept()
@@ -409,7 +423,7 @@ class HandlerRunner:
             await self._failed(slot, delivery, error)
         except BaseException:
             await self._ended(slot)
-        self._leave_lane(delivery)
+        await self._finish(delivery)
 
     async def _work_in_batches(self, slot: Slot) -> None:
         """Collect records, and process them together. One slot at a time collects."""
@@ -484,11 +498,44 @@ class HandlerRunner:
     def _clear(self, slot: Slot) -> None:
         slot.item = slot.delivery = slot.batch = None
 
+    # --- long runs
+
+    async def _move_run(self, delivery: Delivery, *, task_status: TaskStatus[None]) -> None:
+        """Move a record out of the way, and write further copies of it until its handler has ended."""
+        assert self._runs is not None, "there are retry topics"
+        delivery.moving = anyio.Event()
+        task_status.started()
+        try:
+            is_moved = await self._runs.move(delivery)
+        finally:
+            delivery.moving.set()
+        if is_moved:
+            self.counts.moved += 1
+            self._summary.event(logging.INFO, "take long, and were moved out of the way", repr(delivery))
+            with anyio.CancelScope() as scope:
+                self._keeping[delivery] = scope
+                await self._runs.keep(delivery)
+
+    async def _moved(self, delivery: Delivery) -> None:
+        """Wait while the record is being moved: what becomes of it depends on that."""
+        if delivery.moving is not None:
+            with anyio.CancelScope(shield=True):
+                await delivery.moving.wait()
+
+    async def _finish(self, delivery: Delivery) -> None:
+        """What became of it is decided, and written where necessary."""
+        scope = self._keeping.pop(delivery, None)
+        if scope is not None:
+            scope.cancel()
+        await self._outcomes.finish(delivery)
+        self._leave_lane(delivery)
+
     # --- results
 
     async def _failed(self, slot: Slot, delivery: Delivery, error: Exception) -> None:
         """The handler raised."""
         await self._unless_cancelled(slot)  # it may have raised because of that
+        await self._moved(delivery)
         await self._outcomes.on_exception(delivery, error)
 
     async def _ended(self, slot: Slot) -> None:
@@ -567,6 +614,7 @@ class HandlerRunner:
             self.queue.bring_due(now)
             self._wake()
             self._watch_slots(now)
+            await self._move_long_runs()
             for delivery in self.queue.over_budget():
                 await self._outcomes.make_way(delivery)
                 self._leave_lane(delivery)
@@ -628,6 +676,22 @@ class HandlerRunner:
                 slot.cancel()
             elif slot.batch is None and slot.item is not None and _is_lost(slot.item):
                 slot.cancel()
+
+    async def _move_long_runs(self) -> None:
+        """Move what pins too much, while its handler continues."""
+        if not (self._options.move_runs and self._source.can_renew):
+            return
+        for slot in self._slots.all:
+            if slot.delivery is not None and self._is_in_the_way(slot.delivery):
+                await self._tasks.start(self._move_run, slot.delivery, name="kshare worker: move a run")
+
+    def _is_in_the_way(self, delivery: Delivery) -> bool:
+        return (
+            delivery.moving is None
+            and delivery.decision is None
+            and delivery.context is None
+            and self.queue.pinned(delivery) > self._max_span
+        )
 
 
 def _is_lost(item: Item) -> bool:

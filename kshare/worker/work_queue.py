@@ -167,6 +167,11 @@ class WorkQueue:
         for delivery in self._copies.take_due(now):
             self._ready.append(delivery)
 
+    def pinned(self, delivery: Delivery) -> int:
+        """How much of the in-flight window the record pins, as far as we know."""
+        record = delivery.record
+        return self._held.span((record.topic, record.partition), record.offset)
+
     def over_budget(self) -> Iterator[Delivery]:
         """Take out the held records that have to go."""
         return self._held.over_budget()
