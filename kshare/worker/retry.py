@@ -5,6 +5,7 @@ A policy is data. It is asked once for each failure, with the attempt's number, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -39,7 +40,7 @@ class Exponential:
     def after(self, attempt: int, random: float) -> float:
         """The delay after this attempt (1, 2, ...). `random` is between 0 and 1."""
         try:
-            delay = min(self.longest, self.first * self.factor ** (attempt - 1.0))
+            delay = min(self.longest, self.first * math.pow(self.factor, attempt - 1))
         except OverflowError:
             delay = self.longest
         return delay * (1 + self.jitter * (2 * random - 1))
