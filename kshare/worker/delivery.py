@@ -122,7 +122,7 @@ class Delivery:
     def accept(self) -> None:
         """Accept the record now, though the handler hasn't returned. If it raises afterwards, that's only logged."""
         if self.decision is None:
-            self._in_loop(self.record.accept)
+            self._settle(self.record.accept)
         self._decide(Decision.ACCEPTED)
 
     def release(self, delay: float | None = None) -> None:
@@ -142,23 +142,32 @@ class Delivery:
     def reject(self, reason: str = "rejected by its handler") -> None:
         """Reject the record when the handler has ended: it can never be processed. It becomes a dead letter, if the
         handler has a topic for them."""
+        if not isinstance(reason, str):
+            raise ConfigError(f"reason must be a string, not {type(reason).__name__}")
         self._decide(Decision.REJECTED)
         self.reason = reason
 
     def renew(self) -> None:
         """Start the acquisition lock again. The worker does this by itself while the handler runs."""
-        self._in_loop(self.record.renew)
+        self._settle(self.record.renew)
 
     def _decide(self, decision: Decision) -> None:
         if self.decision is not None:
             raise KshareError(f"{self!r} is {self.decision} already")
         self.decision = decision
 
-    def _in_loop(self, act: Callable[[], None]) -> None:
-        if self._call_in_loop is None:
+    def _settle(self, act: Callable[[], None]) -> None:
+        call = self._call_in_loop
+
+        def settle() -> None:
+            if self._call_in_loop is not call:
+                raise KshareError(f"{self!r} can't be settled any more: its handler was cancelled")
             act()
+
+        if call is None:
+            settle()
         else:
-            self._call_in_loop(act)
+            call(settle)
 
     def __repr__(self) -> str:
         return f"Delivery({self.topic}[{self.partition}]@{self.offset}, attempt {self.attempt})"
