@@ -41,6 +41,13 @@ class HandlerCall:
         return (payload, delivery) if self.is_payload_first else (delivery, payload)
 
 
+def is_async(function: Callable[..., Any]) -> bool:
+    target = function.func if isinstance(function, partial) else function
+    return inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(
+        getattr(target, "__call__", None)  # noqa: B004  the method of an object
+    )
+
+
 def inspect_handler(
     function: Callable[..., Any], *, is_batch: bool = False, runs_in: RunsIn | None = None
 ) -> HandlerCall:
@@ -51,20 +58,18 @@ def inspect_handler(
     if isinstance(function, type):
         raise ConfigError(f"a handler must be a function, not the class {name}")
     target = function.func if isinstance(function, partial) else function
-    is_async = inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(
-        getattr(target, "__call__", None)  # noqa: B004  the method of an object
-    )
     if inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target):
         raise ConfigError(
             f"handler {name} is a generator: its result would never be read. Return instead of yielding"
         )
-    if is_async and runs_in not in (None, "loop"):
+    returns_awaitable = is_async(function)
+    if returns_awaitable and runs_in not in (None, "loop"):
         raise ConfigError(f"handler {name} is async, so it can't run in a {runs_in}: leave `runs_in` out")
-    if not is_async and runs_in == "loop":
+    if not returns_awaitable and runs_in == "loop":
         raise ConfigError(
             f'handler {name} is a plain function, which would block the event loop: use runs_in="thread" or "process"'
         )
-    where: RunsIn = "loop" if is_async else runs_in or "thread"
+    where: RunsIn = "loop" if returns_awaitable else runs_in or "thread"
     if where not in ("loop", "thread", "process"):
         raise ConfigError(f'runs_in must be "thread" or "process", not {runs_in!r}')
     parameters = _parameters(function, name)
