@@ -34,8 +34,6 @@ class RetryTopics:
             raise ConfigError(
                 f'name must contain {{topic}} and {{delay}}, as in "{{topic}}.retry.{{delay}}", not {self.name!r}'
             )
-        if self.partitions is not None and (type(self.partitions) is not int or self.partitions < 1):
-            raise ConfigError(f"partitions must be a whole number above 0, not {self.partitions!r}")
 
     def tier_for(self, delay: float) -> float:
         """The tier of a delay; the longest one for delays beyond it."""

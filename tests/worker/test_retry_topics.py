@@ -51,9 +51,3 @@ def test_invalid_tiers_are_refused(tiers: Any) -> None:
 def test_invalid_names_are_refused(name: str) -> None:
     with pytest.raises(ConfigError, match=r"name must contain \{topic\} and \{delay\}"):
         RetryTopics(name=name)
-
-
-@pytest.mark.parametrize("partitions", [0, -1, 1.5, True])
-def test_invalid_numbers_of_partitions_are_refused(partitions: Any) -> None:
-    with pytest.raises(ConfigError, match="partitions must be a whole number above 0"):
-        RetryTopics(partitions=partitions)
