@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from kshare.errors import ConfigError
 from kshare.worker.calling import Middleware
-from kshare.worker.handlers import inspect_handler
+from kshare.worker.handlers import inspect_handler, is_async
 from kshare.worker.options import HandlerOptions, check_names
 from kshare.worker.routes import OnError, Route
 
@@ -36,6 +36,7 @@ class Handlers:
 
     def __init__(self, **defaults: Unpack[HandlerSettings]) -> None:
         check_names(defaults)
+        HandlerOptions(**defaults)
         self.defaults: dict[str, Any] = dict(defaults)
         self._declared: list[_Declared] = []
         self._middleware: list[Middleware] = []
@@ -100,9 +101,7 @@ class Handlers:
 
         def declare(function: FunctionT) -> FunctionT:
             declared = _Declared(function, topics, dict(options), is_batch=is_batch)
-            declared.route(
-                self.defaults.get("group") or "-"
-            )  # so that errors are raised where the function is
+            declared.within(self).route("-")  # so that errors are raised where the function is
             self._declared.append(declared)
             return function
 
@@ -134,10 +133,13 @@ class _Declared:
         return getattr(self.function, "__name__", None) or type(self.function).__name__
 
     def within(self, handlers: Handlers) -> _Declared:
+        defaults = dict(handlers.defaults)
+        if is_async(self.function):
+            defaults.pop("runs_in", None)  # it is for plain functions
         return _Declared(
             self.function,
             self.topics,
-            handlers.defaults | self.options,
+            defaults | self.options,
             is_batch=self.is_batch,
             middleware=(*handlers._middleware, *self.middleware),
             on_error=(*handlers._on_error, *self.on_error),
@@ -150,7 +152,7 @@ class _Declared:
             raise ConfigError(f'handler {self.name} has no group: write Worker(..., group="orders")')
         checked = HandlerOptions(**options)
         call = inspect_handler(self.function, is_batch=self.is_batch, runs_in=checked.runs_in)
-        names = tuple(one for one in self.topics if isinstance(one, str))
+        names = tuple(dict.fromkeys(one for one in self.topics if isinstance(one, str)))
         patterns = tuple(one for one in self.topics if isinstance(one, re.Pattern))
         return Route(self.name, names, call, checked, self.is_batch, patterns, self.middleware, self.on_error)
 

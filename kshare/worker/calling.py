@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import anyio
 from anyio import from_thread, to_process, to_thread
 
+from kshare.errors import KshareError
 from kshare.worker.delivery import Delivery, set_caller
 from kshare.worker.handlers import HandlerCall
 
@@ -78,9 +80,27 @@ class Caller:
     ) -> None:
         for delivery in deliveries:
             set_caller(delivery, from_thread.run_sync)
+        afterwards: Callable[[Callable[[], None]], None] | None = None
         try:
             # A thread can't be interrupted. If this is cancelled, its result doesn't count, and nothing waits for it.
             await to_thread.run_sync(function, *arguments, abandon_on_cancel=True, limiter=self._limiter)
+        except anyio.get_cancelled_exc_class():
+            afterwards = _caller_in_this_thread()  # the other thread goes on
+            for delivery in deliveries:
+                delivery.is_cancelled = True
+            raise
         finally:
             for delivery in deliveries:
-                set_caller(delivery, None)
+                set_caller(delivery, afterwards)
+
+
+def _caller_in_this_thread() -> Callable[[Callable[[], None]], None]:
+    """For deliveries whose handler still runs in another thread, though it was cancelled."""
+    thread = threading.get_ident()
+
+    def call(act: Callable[[], None]) -> None:
+        if threading.get_ident() != thread:
+            raise KshareError("the record can't be settled any more: its handler was cancelled")
+        act()
+
+    return call

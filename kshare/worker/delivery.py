@@ -129,9 +129,7 @@ class Delivery:
 
     def accept(self) -> None:
         """Accept the record now, though the handler hasn't returned. If it raises afterwards, that's only logged."""
-        if self.decision is None and self.moved_to is None:
-            self._in_loop(self.record.accept)
-        self._decide(Decision.ACCEPTED)
+        self._settle(self._accept)
 
     def release(self, delay: float | None = None) -> None:
         """Release the record when the handler has ended, so that any member of the group gets it again.
@@ -150,24 +148,41 @@ class Delivery:
     def reject(self, reason: str = "rejected by its handler") -> None:
         """Reject the record when the handler has ended: it can never be processed. It becomes a dead letter, if the
         handler has a topic for them."""
+        if not isinstance(reason, str):
+            raise ConfigError(f"reason must be a string, not {type(reason).__name__}")
         self._decide(Decision.REJECTED)
         self.reason = reason
 
     def renew(self) -> None:
         """Start the acquisition lock again. The worker does this by itself while the handler runs."""
+        self._settle(self._renew)
+
+    def _accept(self) -> None:
+        if self.decision is None and self.moved_to is None:
+            self.record.accept()
+        self._decide(Decision.ACCEPTED)
+
+    def _renew(self) -> None:
         if self.moved_to is None:
-            self._in_loop(self.record.renew)
+            self.record.renew()
 
     def _decide(self, decision: Decision) -> None:
         if self.decision is not None:
             raise KshareError(f"{self!r} is {self.decision} already")
         self.decision = decision
 
-    def _in_loop(self, act: Callable[[], None]) -> None:
-        if self._call_in_loop is None:
+    def _settle(self, act: Callable[[], None]) -> None:
+        call = self._call_in_loop
+
+        def settle() -> None:
+            if self._call_in_loop is not call:
+                raise KshareError(f"{self!r} can't be settled any more: its handler was cancelled")
             act()
+
+        if call is None:
+            settle()
         else:
-            self._call_in_loop(act)
+            call(settle)
 
     def __repr__(self) -> str:
         return f"Delivery({self.topic}[{self.partition}]@{self.offset}, attempt {self.attempt})"

@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from kshare.errors import ConfigError
@@ -40,6 +41,13 @@ class HandlerCall:
         return (payload, delivery) if self.is_payload_first else (delivery, payload)
 
 
+def is_async(function: Callable[..., Any]) -> bool:
+    target = function.func if isinstance(function, partial) else function
+    return inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(
+        getattr(target, "__call__", None)  # noqa: B004  the method of an object
+    )
+
+
 def inspect_handler(
     function: Callable[..., Any], *, is_batch: bool = False, runs_in: RunsIn | None = None
 ) -> HandlerCall:
@@ -47,21 +55,21 @@ def inspect_handler(
     name = getattr(function, "__qualname__", None) or repr(function)
     if not callable(function):
         raise ConfigError(f"a handler must be a function, not {function!r}")
+    if isinstance(function, type):
+        raise ConfigError(f"a handler must be a function, not the class {name}")
     target = function.func if isinstance(function, partial) else function
-    is_async = inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(
-        getattr(target, "__call__", None)  # noqa: B004  the method of an object
-    )
     if inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target):
         raise ConfigError(
             f"handler {name} is a generator: its result would never be read. Return instead of yielding"
         )
-    if is_async and runs_in not in (None, "loop"):
+    returns_awaitable = is_async(function)
+    if returns_awaitable and runs_in not in (None, "loop"):
         raise ConfigError(f"handler {name} is async, so it can't run in a {runs_in}: leave `runs_in` out")
-    if not is_async and runs_in == "loop":
+    if not returns_awaitable and runs_in == "loop":
         raise ConfigError(
             f'handler {name} is a plain function, which would block the event loop: use runs_in="thread" or "process"'
         )
-    where: RunsIn = "loop" if is_async else runs_in or "thread"
+    where: RunsIn = "loop" if returns_awaitable else runs_in or "thread"
     if where not in ("loop", "thread", "process"):
         raise ConfigError(f'runs_in must be "thread" or "process", not {runs_in!r}')
     parameters = _parameters(function, name)
@@ -123,25 +131,24 @@ def _parameters(function: Callable[..., Any], name: str) -> list[str]:
 
 
 def _hints(target: Any) -> dict[str, Any]:
-    """The annotations; those that can't be evaluated are left out."""
+    """The annotations of the parameters, evaluated. `Delivery` may be imported for type checkers only."""
     function = target if inspect.isroutine(target) else getattr(target, "__call__", target)  # noqa: B004
-    try:
-        return get_type_hints(function)
-    except Exception:
-        annotations = getattr(function, "__annotations__", {})
-        known = {
-            "Delivery": Delivery,
-            "list[Delivery]": list[Delivery],
-            "bytes": bytes,
-            "str": str,
-            "dict": dict,
-        }
-        unknown = {
-            name: kind for name, kind in annotations.items() if isinstance(kind, str) and kind not in known
-        }
-        if unknown.keys() - {"return"}:
+    function = inspect.unwrap(function)
+    names = {"Delivery": Delivery, **getattr(function, "__globals__", {})}
+    found = {}
+    for name, kind in getattr(function, "__annotations__", {}).items():
+        if name == "return":
+            continue
+        try:
+            found[name] = _evaluated(kind, names)
+        except Exception as error:
             raise ConfigError(
-                f"handler {getattr(target, '__qualname__', target)}: the annotations of {', '.join(unknown)} can't be "
-                "evaluated. Define or import these types at module level"
+                f"handler {getattr(target, '__qualname__', target)}: the annotation of {name} can't be evaluated: "
+                f"{error}. Define or import this type at module level"
             ) from None
-        return {name: known.get(kind, kind) for name, kind in annotations.items()}
+    return found
+
+
+def _evaluated(kind: Any, names: dict[str, Any]) -> Any:
+    holder = SimpleNamespace(__annotations__={"it": kind})
+    return get_type_hints(holder, globalns=names)["it"]

@@ -111,4 +111,4 @@ def dead_letter_headers(
         ("handler", handler),
         *((("exception", type(error).__qualname__),) if error is not None else ()),
     )
-    return [(DEAD_LETTER + name, str(value).encode()) for name, value in found]
+    return [(DEAD_LETTER + name, str(value).encode(errors="replace")) for name, value in found]

@@ -18,7 +18,7 @@ TopicPartition = tuple[str, int]
 
 
 class HeldBack(Generic[T]):
-    """`window_limits` in offsets: how much of a share-partition's window a held record may pin."""
+    """`max_span` in offsets: how much of a share-partition's window a held record may pin."""
 
     def __init__(self, *, max_records: int, max_span: int) -> None:
         self.max_records = max_records
@@ -58,11 +58,14 @@ class HeldBack(Generic[T]):
             yield self._held.pop(heapq.heappop(self._due)[1])[2]
 
     def over_budget(self) -> Iterator[T]:
-        """Take out what has to go: first the records that pin too much, then the oldest of the others."""
+        """Take out what has to go: first the records that pin too much, then the oldest of the others.
+
+        Between two steps, others may add records or take them out.
+        """
         for where, oldest in list(self._oldest.items()):
             while self._forget_taken(oldest) and self.span(where, oldest[0][0]) > self.max_span:
                 yield self._held.pop(heapq.heappop(oldest)[1])[2]
-            if not oldest:
+            if not oldest and self._oldest.get(where) is oldest:
                 del self._oldest[where]
         while len(self._held) > self.max_records:
             # Dictionaries keep the order of insertion.

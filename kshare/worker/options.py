@@ -82,7 +82,13 @@ class HandlerOptions:
             raise ConfigError("move_runs needs retry topics: write retry_topics=True")
         if self.order not in ("none", "key") and not callable(self.order):
             raise ConfigError(f'order must be "none", "key" or a function of the record, not {self.order!r}')
-        for name, kind in (("retry", Retry), ("breaker", Breaker | None), ("dead_letters", str | None)):
+        for name, kind in (
+            ("group", str),
+            ("retry", Retry),
+            ("breaker", Breaker | None),
+            ("dead_letters", str | None),
+            ("retry_topics", RetryTopics | bool),
+        ):
             if not isinstance(getattr(self, name), kind):
                 raise ConfigError(
                     f"{name} must be {getattr(kind, '__name__', kind)}, not {getattr(self, name)!r}"
@@ -131,7 +137,7 @@ def check_names(options: Iterable[str]) -> None:
 
 def check_name(name: str) -> None:
     """Raises ConfigError, with the reason, for options that have no meaning in share groups."""
-    reason = _NOT_FOR_SHARE_GROUPS.get(name.replace(".", "_"))
+    reason = _NOT_FOR_SHARE_GROUPS.get(name.replace(".", "_").removesuffix("_ms"))
     if reason:
         raise ConfigError(f"{name} has no meaning here: {reason}")
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from kshare.errors import ConfigError
 
+_SHORTEST_WAIT_S = 0.001
+"""Times are rounded. Without this, waits could become too short to change them."""
+
 
 class TokenBucket:
     def __init__(self, per_second: float) -> None:
@@ -32,5 +35,5 @@ class TokenBucket:
 
     @property
     def wait_s(self) -> float:
-        """Seconds from the last `take` until there is a token."""
-        return max(0.0, (1 - self._tokens) / self._per_second)
+        """Seconds from the last `take`, which returned False, until there is a token."""
+        return max(_SHORTEST_WAIT_S, (1 - self._tokens) / self._per_second)

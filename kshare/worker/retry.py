@@ -5,6 +5,7 @@ A policy is data. It is asked once for each failure, with the attempt's number, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -38,9 +39,10 @@ class Exponential:
 
     def after(self, attempt: int, random: float) -> float:
         """The delay after this attempt (1, 2, ...). `random` is between 0 and 1."""
-        # Powers of large attempts overflow.
-        exponent = min(attempt - 1, 60)
-        delay = min(self.longest, self.first * self.factor**exponent)
+        try:
+            delay = min(self.longest, self.first * math.pow(self.factor, attempt - 1))
+        except OverflowError:
+            delay = self.longest
         return delay * (1 + self.jitter * (2 * random - 1))
 
 
@@ -65,6 +67,12 @@ class Retry:
             raise ConfigError(f"attempts must be a whole number above 0, not {self.attempts!r}")
         if self.max_age is not None and not self.max_age > 0:
             raise ConfigError(f"max_age must be a positive number of seconds, not {self.max_age!r}")
+        if not isinstance(self.never, tuple) or not all(map(_is_exception_class, self.never)):
+            raise ConfigError(f"never must be a tuple of exception classes, not {self.never!r}")
+        if not isinstance(self.by_error, Mapping) or not all(
+            _is_exception_class(kind) and isinstance(policy, Retry) for kind, policy in self.by_error.items()
+        ):
+            raise ConfigError(f"by_error must map exception classes to Retry, not {self.by_error!r}")
         match self.delay:
             case bool() | str() | bytes():
                 raise ConfigError(f"delay must be seconds, several of them or a function, not {self.delay!r}")
@@ -117,6 +125,10 @@ class Retry:
     def most_attempts(self) -> int:
         """The largest number of attempts, of this policy and those in `by_error`."""
         return max([self.attempts, *(other.most_attempts() for other in self.by_error.values())])
+
+
+def _is_exception_class(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseException)
 
 
 def _check_delay(seconds: object) -> None:

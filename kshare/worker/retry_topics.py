@@ -7,6 +7,7 @@ that topic pins nothing else.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from kshare.errors import ConfigError
 
@@ -23,17 +24,13 @@ class RetryTopics:
     """How they are named."""
 
     def __post_init__(self) -> None:
-        if (
-            not self.tiers
-            or any(not 0 < one <= 86_400 for one in self.tiers)
-            or list(self.tiers) != sorted(self.tiers)
-        ):
+        if not _are_tiers(self.tiers):
             raise ConfigError(f"tiers must be ascending numbers of seconds, not {self.tiers!r}")
         try:
-            name = self.name.format(topic="t", delay="1m")
+            name = self.name.format(topic="<1>", delay="<2>")
         except (KeyError, IndexError, ValueError):
             name = ""
-        if "1m" not in name or "t" not in name or self.name.format(topic="a", delay="") == self.name:
+        if "<1>" not in name or "<2>" not in name:
             raise ConfigError(
                 f'name must contain {{topic}} and {{delay}}, as in "{{topic}}.retry.{{delay}}", not {self.name!r}'
             )
@@ -44,6 +41,15 @@ class RetryTopics:
 
     def topic(self, topic: str, tier: float) -> str:
         return self.name.format(topic=topic, delay=delay_name(tier))
+
+
+def _are_tiers(tiers: object) -> bool:
+    return (
+        isinstance(tiers, tuple)
+        and bool(tiers)
+        and all(type(one) in (int, float) and 0 < one <= 86_400 for one in tiers)
+        and all(one < following for one, following in pairwise(tiers))
+    )
 
 
 def delay_name(seconds: float) -> str:

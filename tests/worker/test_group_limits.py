@@ -1,0 +1,68 @@
+"""Limits of a group: its own settings, the brokers', and Kafka's where nothing can be read."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from kshare.admin.config import admin_settings
+from kshare.admin.routing import Router
+from kshare.errors import BrokerError
+from kshare.net.pool import Pool
+from kshare.protocol.error_codes import ErrorCode
+from kshare.testing import Broker
+from kshare.worker import group_limits
+from kshare.worker.group_limits import ShareLimits, read_group_limits
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def router(kshare_broker: Broker, anyio_backend: str) -> AsyncIterator[Router]:
+    settings = admin_settings(kshare_broker.bootstrap, {"request_timeout": 20})
+    async with Pool(settings) as pool:
+        await pool.bootstrap()
+        yield Router(pool, settings.request_timeout)
+
+
+async def test_kafkas_defaults(router: Router) -> None:
+    assert await read_group_limits(router, "g") == ShareLimits()
+
+
+@pytest.mark.kshare_broker(
+    settings={
+        "group.share.record.lock.duration.ms": "20000",
+        "group.share.delivery.count.limit": "7",
+        "group.share.partition.max.record.locks": "500",
+    }
+)
+async def test_settings_of_brokers(router: Router) -> None:
+    assert await read_group_limits(router, "g") == ShareLimits(lock_s=20, deliveries=7, window=500)
+
+
+async def test_settings_of_the_group(router: Router, kshare_broker: Broker) -> None:
+    kshare_broker.set_group_config(
+        "g",
+        {
+            "share.record.lock.duration.ms": "15000",
+            "share.delivery.count.limit": "3",
+            "share.partition.max.record.locks": "200",
+            "errors.deadletterqueue.topic.name": "dlq.orders",
+        },
+    )
+    found = await read_group_limits(router, "g")
+    assert found == ShareLimits(lock_s=15, deliveries=3, window=200, writes_dead_letters=True)
+    assert found.holdable_s == 7.5
+    assert await read_group_limits(router, "other") == ShareLimits()
+
+
+async def test_defaults_are_used_if_nothing_can_be_read(
+    router: Router, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def refuse(*args: object) -> None:
+        raise BrokerError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "not authorized")
+
+    monkeypatch.setattr(group_limits, "group_config", refuse)
+    assert await read_group_limits(router, "g") == ShareLimits()
+    assert "group g: using Kafka's default limits, because they can't be read" in caplog.text

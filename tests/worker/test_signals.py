@@ -1,0 +1,147 @@
+"""SIGINT and SIGTERM: the worker stops, the user's own handlers still run, and a second signal cancels."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+import pytest
+
+from kshare.testing import Broker
+from kshare.worker.signals import on_stop_signals
+
+
+def raised(number: signal.Signals = signal.SIGTERM) -> Callable[[], None]:
+    return lambda: signal.raise_signal(number)
+
+
+def test_handlers_installed_before_run_too_and_are_installed_again() -> None:
+    seen: list[object] = []
+
+    def own(number: int, frame: FrameType | None) -> None:
+        seen.append(("own", number))
+
+    before = signal.signal(signal.SIGTERM, own)
+    try:
+        with on_stop_signals(seen.append):
+            signal.raise_signal(signal.SIGTERM)
+        assert signal.getsignal(signal.SIGTERM) is own
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert seen == [signal.SIGTERM, ("own", signal.SIGTERM)]
+
+
+def test_python_raises_no_keyboard_interrupt() -> None:
+    seen: list[signal.Signals] = []
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with on_stop_signals(seen.append):
+        signal.raise_signal(signal.SIGINT)
+    assert seen == [signal.SIGINT]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ignored_signals_stay_ignored() -> None:
+    """Shells ignore SIGINT for programs in the background."""
+    seen: list[signal.Signals] = []
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with on_stop_signals(seen.append):
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert seen == []
+
+
+def test_handlers_installed_meanwhile_are_kept() -> None:
+    def later(number: int, frame: FrameType | None) -> None: ...
+
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with on_stop_signals(lambda which: None):
+            signal.signal(signal.SIGTERM, later)
+        assert signal.getsignal(signal.SIGTERM) is later
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_other_threads_leave_signals_alone() -> None:
+    found: list[object] = []
+
+    def run() -> None:
+        with on_stop_signals(lambda which: None):
+            found.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert found == [signal.getsignal(signal.SIGTERM)]
+
+
+PROGRAM = """
+import signal, sys
+import anyio
+from kshare.worker import Worker
+
+bootstrap, backend = sys.argv[1:]
+signal.signal(signal.SIGTERM, lambda number, frame: print("own handler", flush=True))
+worker = Worker(bootstrap, group="g", drain_timeout=60)
+
+@worker.on_startup
+def started():
+    print("started", flush=True)
+
+@worker.on_shutdown
+def ended():
+    print("ended", flush=True)
+
+@worker.handler("orders")
+async def ship(value: bytes):
+    print("processing", flush=True)
+    try:
+        await anyio.sleep(0.2 if value == b"short" else 1000)
+    except BaseException:
+        print("cancelled", flush=True)
+        raise
+    print("processed", flush=True)
+
+worker.run(backend=backend)
+print("returned", flush=True)
+"""
+
+
+@pytest.mark.lengthy
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("value", [b"short", b"long"])
+def test_worker_program(backend: str, value: bytes, kshare_broker: Broker) -> None:
+    kshare_broker.create_topic("orders")
+    kshare_broker.set_group_config("g", {"share.auto.offset.reset": "earliest"})
+    kshare_broker.produce("orders", [value])
+    command = [sys.executable, "-c", PROGRAM, kshare_broker.bootstrap, backend]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as program:
+        watchdog = threading.Timer(60, program.kill)
+        watchdog.start()
+        assert program.stdout is not None
+        lines = []
+        signals = [signal.SIGTERM] if value == b"short" else [signal.SIGTERM, signal.SIGTERM]
+        for line in program.stdout:
+            lines.append(line.strip())
+            if line.strip() in ("processing", "own handler") and signals:
+                program.send_signal(signals.pop())
+        watchdog.cancel()
+    if value == b"short":
+        assert lines == ["started", "processing", "own handler", "processed", "ended", "returned"]
+    else:
+        assert lines == [
+            "started",
+            "processing",
+            "own handler",
+            "own handler",
+            "cancelled",
+            "ended",
+            "returned",
+        ]
+    assert program.returncode == 0
