@@ -78,10 +78,11 @@ from collections.abc import Callable
 from typing import TypedDict
 
 from kshare.client.options import ClientOptions
+from kshare.worker.adaptive import Adaptive
 from kshare.worker.breaker import Breaker
 from kshare.worker.delivery import Delivery
 from kshare.worker.handlers import RunsIn
-from kshare.worker.options import Order
+from kshare.worker.options import DeadLetterFunction, Order
 from kshare.worker.retry import Retry
 from kshare.worker.retry_topics import RetryTopics
 '''

@@ -1,8 +1,9 @@
 """The worker: runs functions for the records of share groups, and settles what becomes of them."""
 
+from kshare.worker.adaptive import Adaptive
 from kshare.worker.app import Handlers
 from kshare.worker.breaker import Breaker
-from kshare.worker.delivery import Delivery
+from kshare.worker.delivery import Deliveries, Delivery
 from kshare.worker.options import HandlerOptions
 from kshare.worker.payloads import PayloadError
 from kshare.worker.retry import Exponential, Retry
@@ -10,7 +11,9 @@ from kshare.worker.retry_topics import RetryTopics
 from kshare.worker.worker import Worker
 
 __all__ = [
+    "Adaptive",
     "Breaker",
+    "Deliveries",
     "Delivery",
     "Exponential",
     "HandlerOptions",

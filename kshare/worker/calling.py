@@ -11,7 +11,7 @@ import anyio
 from anyio import from_thread, to_process, to_thread
 
 from kshare.errors import KshareError
-from kshare.worker.delivery import Delivery, set_caller
+from kshare.worker.delivery import Deliveries, Delivery, set_caller
 from kshare.worker.handlers import HandlerCall
 
 Middleware = Callable[[Delivery, Callable[[], Awaitable[None]]], Awaitable[None]]
@@ -55,7 +55,8 @@ class Caller:
 
     async def batch(self, deliveries: list[Delivery]) -> None:
         """Call a batch handler, with deliveries whose payload was set by `decode`."""
-        await self._run(self._call.arguments([one.payload for one in deliveries], deliveries), deliveries)
+        whole = Deliveries(deliveries)
+        await self._run(self._call.arguments([one.payload for one in whole], whole), whole)
 
     def decode(self, delivery: Delivery) -> None:
         """Raises PayloadError."""

@@ -17,8 +17,11 @@ from kshare.summary_log import SummaryLog
 from kshare.worker.delivery import Delivery
 from kshare.worker.group_limits import ShareLimits
 from kshare.worker.headers import Header, RetryContext, dead_letter_headers
+from kshare.worker.options import DeadLetterFunction
 from kshare.worker.outbound import Publisher
 from kshare.worker.retry_topics import RetryTopics
+
+log = logging.getLogger("kshare.worker")
 
 
 class Copies:
@@ -30,7 +33,7 @@ class Copies:
         limits: ShareLimits,
         *,
         handler: str,
-        dead_letters: str | None,
+        dead_letters: str | DeadLetterFunction | None,
         tiers: RetryTopics | None,
         log: SummaryLog,
         wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
@@ -63,6 +66,8 @@ class Copies:
         self, delivery: Delivery, message: str, error: BaseException | None
     ) -> bool:
         """As `move_to_retry_topic`. Without a topic for dead letters, the record is just rejected."""
+        if callable(self._dead_letters):
+            return await self._hand_over(self._dead_letters, delivery, message)
         if self._dead_letters is None:
             self._settle(delivery.record.reject, delivery)
             return True
@@ -77,6 +82,20 @@ class Copies:
             # If brokers write dead letters for the group, rejecting would make a second one.
             is_doubled = self._limits.writes_dead_letters
             self._settle(delivery.record.accept if is_doubled else delivery.record.reject, delivery)
+        return True
+
+    async def _hand_over(self, keep: DeadLetterFunction, delivery: Delivery, message: str) -> bool:
+        """Let the user's function keep it. Like a handler, it may be cancelled: then nothing is settled."""
+        try:
+            await keep(delivery, message)
+        except Exception as problem:
+            cause = (
+                f"couldn't be kept by dead_letters ({type(problem).__qualname__}), and are released instead"
+            )
+            self._log.event(logging.ERROR, cause, repr(delivery))
+            log.debug("dead_letters failed for %r", delivery, exc_info=True)
+            return False
+        self._settle(delivery.record.reject, delivery)
         return True
 
     def _context(

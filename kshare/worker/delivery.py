@@ -188,6 +188,28 @@ class Delivery:
         return f"Delivery({self.topic}[{self.partition}]@{self.offset}, attempt {self.attempt})"
 
 
+class Deliveries(list[Delivery]):
+    """The deliveries of a batch. Each may be decided by itself; these decide all that are undecided."""
+
+    def accept_all(self) -> None:
+        """Accept them now."""
+        for one in self._undecided():
+            one.accept()
+
+    def release_all(self, delay: float | None = None) -> None:
+        """Release them when the handler has ended, or after a delay in seconds."""
+        for one in self._undecided():
+            one.release(delay)
+
+    def reject_all(self, reason: str = "rejected by its handler") -> None:
+        """Reject them when the handler has ended."""
+        for one in self._undecided():
+            one.reject(reason)
+
+    def _undecided(self) -> list[Delivery]:
+        return [one for one in self if one.decision is None]
+
+
 def set_caller(delivery: Delivery, call_in_loop: Callable[[Callable[[], None]], None] | None) -> None:
     """How decisions reach the event loop, while the handler runs in another thread."""
     delivery._call_in_loop = call_in_loop

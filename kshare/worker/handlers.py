@@ -1,7 +1,7 @@
 """Inspects handler functions: how to call them, and which of their parameters gets what.
 
 A handler takes the payload, a `Delivery`, or both, in any order: the parameter that is annotated with `Delivery` (or
-`list[Delivery]` for batches) gets that, the other one the payload. A batch handler's payload is a list.
+`Deliveries` for batches) gets that, the other one the payload. A batch handler's payload is a list.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from kshare.errors import ConfigError
-from kshare.worker.delivery import Delivery
+from kshare.worker.delivery import Deliveries, Delivery
 from kshare.worker.payloads import Decode, decoder_for
 
 RunsIn = Literal["loop", "thread", "process"]
@@ -74,21 +74,20 @@ def inspect_handler(
         raise ConfigError(f'runs_in must be "thread" or "process", not {runs_in!r}')
     parameters = _parameters(function, name)
     hints = _hints(target)
-    delivery_kind = list[Delivery] if is_batch else Delivery
+    delivery_kinds = (Deliveries, list[Delivery]) if is_batch else (Delivery,)
+    wanted = "Deliveries" if is_batch else "Delivery"
     takes = [(one, hints.get(one, Any)) for one in parameters]
-    deliveries = [one for one, kind in takes if kind == delivery_kind]
-    payloads = [(one, kind) for one, kind in takes if kind != delivery_kind]
+    deliveries = [one for one, kind in takes if kind in delivery_kinds]
+    payloads = [(one, kind) for one, kind in takes if kind not in delivery_kinds]
     for one, kind in payloads:
+        if kind in (Delivery, Deliveries, list[Delivery]):
+            raise ConfigError(f"handler {name}: annotate {one} with {wanted} here, not with {kind!r}")
         if is_batch and kind is not Any and get_origin(kind) is not list:
             raise ConfigError(f"batch handler {name}: annotate {one} with list[...], not {kind!r}")
-        if kind is Delivery or kind == list[Delivery]:
-            raise ConfigError(
-                f"handler {name}: {one} must be {'list[Delivery]' if is_batch else 'Delivery'} here, not {kind!r}"
-            )
     if len(deliveries) > 1 or len(payloads) > 1 or not takes:
         raise ConfigError(
             f"handler {name} takes {', '.join(parameters) or 'nothing'}: it must take the payload, a parameter "
-            f"annotated with {'list[Delivery]' if is_batch else 'Delivery'}, or both"
+            f"annotated with {wanted}, or both"
         )
     if where == "process" and deliveries:
         raise ConfigError(
@@ -109,6 +108,9 @@ def inspect_handler(
     )
 
 
+_DELIVERY_TYPES = (Delivery, Deliveries, "Delivery", "Deliveries")
+
+
 def _parameters(function: Callable[..., Any], name: str) -> list[str]:
     """The names of the parameters that have to be given."""
     try:
@@ -124,7 +126,7 @@ def _parameters(function: Callable[..., Any], name: str) -> list[str]:
                 f"handler {name}: {one.name} can only be given by name, and nobody would give it"
             )
         if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) and (
-            one.default is one.empty or one.annotation in (Delivery, "Delivery")
+            one.default is one.empty or one.annotation in _DELIVERY_TYPES
         ):
             wanted.append(one.name)
     return wanted
@@ -134,7 +136,7 @@ def _hints(target: Any) -> dict[str, Any]:
     """The annotations of the parameters, evaluated. `Delivery` may be imported for type checkers only."""
     function = target if inspect.isroutine(target) else getattr(target, "__call__", target)  # noqa: B004
     function = inspect.unwrap(function)
-    names = {"Delivery": Delivery, **getattr(function, "__globals__", {})}
+    names = {"Delivery": Delivery, "Deliveries": Deliveries, **getattr(function, "__globals__", {})}
     found = {}
     for name, kind in getattr(function, "__annotations__", {}).items():
         if name == "return":

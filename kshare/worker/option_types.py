@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import TypedDict
 
 from kshare.client.options import ClientOptions
+from kshare.worker.adaptive import Adaptive
 from kshare.worker.breaker import Breaker
 from kshare.worker.delivery import Delivery
 from kshare.worker.handlers import RunsIn
-from kshare.worker.options import Order
+from kshare.worker.options import DeadLetterFunction, Order
 from kshare.worker.retry import Retry
 from kshare.worker.retry_topics import RetryTopics
 
@@ -18,22 +19,26 @@ from kshare.worker.retry_topics import RetryTopics
 class HandlerSettings(TypedDict, total=False):
     """Options of a handler. Durations are seconds.
 
-    Options: group, concurrency, retry, time_limit, dead_letters, retry_topics, hold_up_to, max_held, max_pinned,
-    move_runs, order, runs_in, rate_limit, breaker, only, batch_size, batch_wait.
+    Options: group, concurrency, priority, retry, time_limit, dead_letters, retry_topics, hold_up_to, max_held,
+    max_pinned, move_runs, order, runs_in, rate_limit, breaker, only, batch_size, batch_wait.
     """
 
     group: str
     """The share group of the handler. Handlers of different groups each get all records. Default: ""."""
-    concurrency: int
-    """How many records are processed at once. Default: 10."""
+    concurrency: int | Adaptive
+    """How many records are processed at once. `Adaptive(...)`: as many as bring more throughput. Default: 10."""
+    priority: int
+    """While a handler with a higher priority has records to process, those with a lower one start none. This applies to
+    the handlers of one worker. Default: 0."""
     retry: Retry
     """What happens when the handler raises. Default: Retry()."""
     time_limit: float
     """How long the handler may take for one record, or one batch. After that it is cancelled, and the record released.
     The record's lock is renewed meanwhile (Kafka 4.2 and later). Default: 300.0."""
-    dead_letters: str | None
-    """The topic for records that are rejected or not retried any more. None: they are only rejected; brokers since
-    Kafka 4.4 can write dead letters by themselves."""
+    dead_letters: str | DeadLetterFunction | None
+    """The topic for records that are rejected or not retried any more. Or an async function that gets the delivery and
+    the reason, and keeps the record; if it raises, the record is released. None: such records are only rejected;
+    brokers since Kafka 4.4 can write dead letters by themselves."""
     retry_topics: RetryTopics | bool
     """Whether records are moved to retry topics for longer delays, so that they don't pin the group's in-flight window.
     Default: False."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import Literal
 
 from kshare.client.record import ShareRecord
 from kshare.errors import ConfigError
+from kshare.worker.adaptive import Adaptive
 from kshare.worker.breaker import Breaker
 from kshare.worker.delivery import Delivery
 from kshare.worker.handlers import RunsIn
@@ -16,7 +17,9 @@ from kshare.worker.retry import Retry
 from kshare.worker.retry_topics import RetryTopics
 
 Order = Literal["none", "key"] | Callable[[ShareRecord], Hashable]
+DeadLetterFunction = Callable[[Delivery, str], Awaitable[None]]
 LONGEST_LEASE_S = 86_400.0
+_COUNTS = ("concurrency", "max_held", "batch_size")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,16 +28,20 @@ class HandlerOptions:
 
     group: str = ""
     """The share group of the handler. Handlers of different groups each get all records."""
-    concurrency: int = 10
-    """How many records are processed at once."""
+    concurrency: int | Adaptive = 10
+    """How many records are processed at once. `Adaptive(...)`: as many as bring more throughput."""
+    priority: int = 0
+    """While a handler with a higher priority has records to process, those with a lower one start none. This applies
+    to the handlers of one worker."""
     retry: Retry = field(default_factory=Retry)
     """What happens when the handler raises."""
     time_limit: float = 300.0
     """How long the handler may take for one record, or one batch. After that it is cancelled, and the record released.
     The record's lock is renewed meanwhile (Kafka 4.2 and later)."""
-    dead_letters: str | None = None
-    """The topic for records that are rejected or not retried any more. None: they are only rejected; brokers since
-    Kafka 4.4 can write dead letters by themselves."""
+    dead_letters: str | DeadLetterFunction | None = None
+    """The topic for records that are rejected or not retried any more. Or an async function that gets the delivery and
+    the reason, and keeps the record; if it raises, the record is released. None: such records are only rejected;
+    brokers since Kafka 4.4 can write dead letters by themselves."""
     retry_topics: RetryTopics | bool = False
     """Whether records are moved to retry topics for longer delays, so that they don't pin the group's in-flight
     window."""
@@ -66,7 +73,7 @@ class HandlerOptions:
     """For batch handlers: how long to wait for a full batch, counted from its first record."""
 
     def __post_init__(self) -> None:
-        for name in ("concurrency", "max_held", "batch_size"):
+        for name in ("max_held", "batch_size") if isinstance(self.concurrency, Adaptive) else _COUNTS:
             value = getattr(self, name)
             if type(value) is not int or not 1 <= value <= 1_000_000:
                 raise ConfigError(f"{name} must be a whole number from 1 to 1,000,000, not {value!r}")
@@ -86,7 +93,6 @@ class HandlerOptions:
             ("group", str),
             ("retry", Retry),
             ("breaker", Breaker | None),
-            ("dead_letters", str | None),
             ("retry_topics", RetryTopics | bool),
         ):
             if not isinstance(getattr(self, name), kind):
@@ -97,8 +103,18 @@ class HandlerOptions:
             raise ConfigError(
                 f"rate_limit must be a positive number of records a second, not {self.rate_limit!r}"
             )
+        if type(self.priority) is not int:
+            raise ConfigError(f"priority must be a whole number, not {self.priority!r}")
+        if not (
+            self.dead_letters is None or isinstance(self.dead_letters, str) or callable(self.dead_letters)
+        ):
+            raise ConfigError(f"dead_letters must be a topic or an async function, not {self.dead_letters!r}")
         if self.only is not None and not callable(self.only):
             raise ConfigError(f"only must be a function, not {self.only!r}")
+
+    @property
+    def most_at_once(self) -> int:
+        return self.concurrency.most if isinstance(self.concurrency, Adaptive) else self.concurrency
 
     @property
     def tiers(self) -> RetryTopics | None:

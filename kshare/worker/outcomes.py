@@ -140,6 +140,7 @@ class Outcomes:
         counts = self._report(delivery, error)
         match delivery.decision:
             case Decision.ACCEPTED:
+                self._counts.done += 1
                 return
             case Decision.REJECTED:
                 await self.give_up(delivery, delivery.reason, error)

@@ -34,7 +34,7 @@ class Route:
     @property
     def surplus(self) -> int:
         """How many records to have beyond those of `concurrency`: a batch handler waits for full batches."""
-        return self.options.batch_size * self.options.concurrency if self.is_batch else 0
+        return self.options.batch_size * self.options.most_at_once if self.is_batch else 0
 
     def retry_topics(self) -> list[tuple[str, ...]]:
         """The retry topics of each delay: they are consumed separately, so that long delays don't block short ones."""

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -25,6 +25,7 @@ from kshare.engine.signals import Signal
 from kshare.errors import ConfigError, KshareError
 from kshare.net.clock import loop_clock
 from kshare.summary_log import SummaryLog
+from kshare.worker.adaptive import Adaptive, AdaptiveLimit
 from kshare.worker.breaker import BreakerMachine, BreakerState
 from kshare.worker.burst import EMPTY, SUSPENDED, Burst
 from kshare.worker.calling import Caller
@@ -78,12 +79,16 @@ class HandlerRunner:
         self._connection = connection
         self._drain_timeout = drain_timeout
         self._summary = SummaryLog(log, f"{route.group}, handler {route.name}")
-        self._caller = Caller(route.call, route.middleware, options.concurrency)
+        self._caller = Caller(route.call, route.middleware, options.most_at_once)
         self._is_plain = self._caller.is_plain and not (route.lane_of or options.only or options.move_runs)
         self._breaker = BreakerMachine(options.breaker) if options.breaker else None
         self._bucket = TokenBucket(options.rate_limit) if options.rate_limit else None
         self._clock: Callable[[], float] = anyio.current_time
         self._paused_until = 0.0
+        self._higher: Sequence[HandlerRunner] = ()
+        self._adaptive = (
+            AdaptiveLimit(options.concurrency) if isinstance(options.concurrency, Adaptive) else None
+        )
         self._wants = Signal()
         """Sent when the feeder should look whether more records are wanted."""
         self._changed = Signal()
@@ -136,7 +141,7 @@ class HandlerRunner:
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Run until `stop`, then finish what is in hand. Cancellation releases everything at once."""
         self._clock = loop_clock()
-        first = self._options.concurrency + 16
+        first = self._options.most_at_once + 16
         try:
             async with self._consumer(self.route.group, self.route.topics, first) as consumer:
                 self._source = consumer
@@ -154,7 +159,7 @@ class HandlerRunner:
     def _start(self, tasks: TaskGroup) -> None:
         work = self._work_in_batches if self.route.is_batch else self._work
         self._tasks = tasks
-        self._slots = Slots(tasks, self._options.concurrency, partial(self._cancellable, work))
+        self._slots = Slots(tasks, self._options.most_at_once, partial(self._cancellable, work))
         tasks.start_soon(self._feed, name=f"kshare worker: feed {self.route.name}")
         tasks.start_soon(self._look_after, name=f"kshare worker: look after {self.route.name}")
         for topics in self.route.retry_topics():
@@ -275,7 +280,7 @@ class HandlerRunner:
         if now - at >= _HORIZON_S:
             self._rate = (done - before) / (now - at)
             self._counted = (now, done)
-        wanted = max(self._options.concurrency, int(self._rate * _HORIZON_S)) + self.route.surplus
+        wanted = max(self._slots.most, int(self._rate * _HORIZON_S)) + self.route.surplus
         self._source.set_max_records(min(1_000_000, self.queue.unavailable + wanted))
 
     async def _feed_copies(self, topics: tuple[str, ...]) -> None:
@@ -323,6 +328,8 @@ class HandlerRunner:
         burst = Burst(self._caller.plain()) if self._is_plain else None
         until = 0
         while True:
+            if slots.has_too_many_awake:
+                await slots.sleep(slot)
             if coarse_clock.coarse_ms() > until:
                 await checkpoint()
                 self._check_leases()
@@ -386,11 +393,13 @@ class HandlerRunner:
 
     @property
     def _may_start(self) -> bool:
-        return (self._breaker is None or self._breaker.is_closed) and not self._paused_until
+        if self._paused_until or not (self._breaker is None or self._breaker.is_closed):
+            return False
+        return not self._higher or not any(one.outranks(self._options.priority) for one in self._higher)
 
     async def _next_if_allowed(self, slot: Slot) -> Item | None:
         """The next item, while a rate limit, a breaker or a pause may forbid to start anything."""
-        if self._paused_until:
+        if self._paused_until or not (self._may_start or self._is_probe_due):
             return None
         if self._bucket is not None:
             while not self._bucket.take(self._clock()):  # noqa: ASYNC110  tokens come with time
@@ -603,6 +612,14 @@ class HandlerRunner:
 
     # --- looking after
 
+    def outranks(self, priority: int) -> bool:
+        """Whether handlers of this priority have to wait for this one."""
+        return self._options.priority > priority and self.queue.has_ready and self._may_start
+
+    def give_way_to(self, others: Sequence[HandlerRunner]) -> None:
+        """Tell it the handlers with a higher priority."""
+        self._higher = others
+
     async def _look_after(self) -> None:
         """Bring back what is due, cancel what has no lock or takes too long, and keep to the budget."""
         while True:
@@ -611,6 +628,9 @@ class HandlerRunner:
             if self._paused_until and now >= self._paused_until:
                 self._paused_until = 0.0
                 self._go_on()
+            if self._adaptive is not None:
+                self._adaptive.observe(now, self.counts.done, self.counts.failed, self._slots.busy)
+                self._slots.most = self._adaptive.limit
             self.queue.bring_due(now)
             self._wake()
             self._watch_slots(now)

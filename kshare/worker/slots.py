@@ -53,7 +53,8 @@ class Slots:
     def __init__(self, tasks: TaskGroup, most: int, work: Callable[[Slot], Awaitable[None]]) -> None:
         self.all: list[Slot] = []
         self._tasks = tasks
-        self._most = most
+        self.most = most
+        """How many may be awake."""
         self._work = work
         self._idle: list[anyio.Event] = []
         self._is_waking = False
@@ -64,16 +65,24 @@ class Slots:
 
     @property
     def has_free(self) -> bool:
-        return bool(self._idle) or len(self.all) < self._most
+        return self._awake < self.most
+
+    @property
+    def has_too_many_awake(self) -> bool:
+        return self._awake > self.most
+
+    @property
+    def _awake(self) -> int:
+        return len(self.all) - len(self._idle)
 
     def wake_one(self) -> None:
         """Wake a task, unless one is waking up already: it will wake the next."""
-        if self._is_waking:
+        if self._is_waking or not self.has_free:
             return
         if self._idle:
             self._is_waking = True
             self._idle.pop().set()
-        elif len(self.all) < self._most:
+        else:
             self._is_waking = True
             slot = Slot()
             self.all.append(slot)

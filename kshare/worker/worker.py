@@ -93,6 +93,8 @@ class Worker(Handlers):
         try:
             with serving.scope:
                 await serving.run(task_status)
+        except BaseExceptionGroup as group:
+            raise _first_of(group) from None
         finally:
             self._serving = None
 
@@ -187,6 +189,9 @@ class _Serving:
                     )
                     await handlers.start(runner.run, name=f"kshare worker: {route.name}")
                     self.runners.append(runner)
+                for runner in self.runners:
+                    rank = runner.route.options.priority
+                    runner.give_way_to([one for one in self.runners if one.route.options.priority > rank])
                 task_status.started()
                 log.info("running: %s", ", ".join(f"{one.name} ({', '.join(one.topics)})" for one in routes))
                 await self.stopping.wait()
@@ -213,7 +218,7 @@ class _Serving:
                 log.warning("can't look for new topics: %s", problem)
                 continue
             for runner, route in zip(self.runners, routes, strict=True):
-                if route.topics != runner.route.topics:
+                if route.topics != runner.route.topics and not self.stopping.is_set():
                     runner.subscribe(route.topics)
 
     async def _run_hooks(self, hooks: list[Hook]) -> None:
@@ -221,6 +226,22 @@ class _Serving:
             result = hook()
             if inspect.isawaitable(result):
                 await result
+
+
+def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The error that ended a worker. Further ones are logged."""
+    found = _leaves(group)
+    first, *others = [one for one in found if isinstance(one, Exception)] or found
+    for other in others:
+        log.error("another error that ended the worker", exc_info=other)
+    return first
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+    leaves: list[BaseException] = []
+    for one in group.exceptions:
+        leaves += _leaves(one) if isinstance(one, BaseExceptionGroup) else [one]
+    return leaves
 
 
 def _split(options: Mapping[str, Any]) -> tuple[HandlerSettings, dict[str, Any]]:

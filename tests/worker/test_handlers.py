@@ -186,7 +186,7 @@ async def async_generator(value: bytes) -> Any:
         (takes_three, {}, "handler takes_three takes one, two, three"),
         (needs_a_name, {}, "handler needs_a_name: tenant can only be given by name"),
         (functools.partial(with_rest, b"x"), {}, "takes nothing"),
-        (takes_a_list_of_deliveries, {}, "deliveries must be Delivery here"),
+        (takes_a_list_of_deliveries, {}, "annotate deliveries with Delivery here"),
         (unknown_payload, {}, "handler unknown_payload: payloads can't be converted to <class 'complex'>"),
         (hidden_type, {}, "handler hidden_type: the annotation of price can't be evaluated"),
         (generator, {}, "handler generator is a generator: its result would never be read"),
@@ -199,7 +199,7 @@ async def async_generator(value: bytes) -> Any:
         (
             batch_of_one_delivery,
             {"is_batch": True},
-            "batch handler batch_of_one_delivery: annotate delivery with list",
+            "handler batch_of_one_delivery: annotate delivery with Deliveries here",
         ),
         (batch_of_bytes, {"is_batch": True}, "batch handler batch_of_bytes: annotate values with list"),
         (dict.get, {}, "dict.get"),

@@ -33,7 +33,7 @@ from kshare.worker.options import check_name, check_names
         ({"retry": 3}, "retry must be Retry, not 3"),
         ({"retry": None}, "retry must be Retry, not None"),
         ({"breaker": True}, "breaker must be .*Breaker | None, not True"),
-        ({"dead_letters": True}, "dead_letters must be str | None, not True"),
+        ({"dead_letters": True}, "dead_letters must be a topic or an async function, not True"),
         ({"retry_topics": "yes"}, "retry_topics must be .*RetryTopics | bool, not 'yes'"),
         ({"group": 3}, "group must be str, not 3"),
         ({"rate_limit": 0}, "rate_limit must be a positive number of records a second, not 0"),

@@ -1,0 +1,234 @@
+"""What a whole worker does, on the embedded broker."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import anyio
+import pytest
+
+from kshare import ConfigError
+from kshare.testing import Broker
+from kshare.worker import Adaptive, Deliveries, Delivery, Handlers, Retry, Worker
+from tests.helpers.consuming import until
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def broker(kshare_broker: Broker) -> Broker:
+    kshare_broker.set_group_config("g", {"share.auto.offset.reset": "earliest"})
+    for topic in ("a", "b"):
+        kshare_broker.create_topic(topic)
+        kshare_broker.produce(topic, [b"%d" % number for number in range(20)])
+    return kshare_broker
+
+
+def settled(worker: Worker) -> int:
+    return sum(one.counts.done + one.counts.dead + one.counts.filtered for one in worker.runners)
+
+
+async def test_higher_priority_goes_first(broker: Broker) -> None:
+    worker = Worker(broker.bootstrap, group="g", concurrency=1)
+    order: list[str] = []
+
+    @worker.handler("a")
+    async def low(value: bytes) -> None:
+        await anyio.sleep(0.005)
+        order.append("low")
+
+    @worker.handler("b", priority=1)
+    async def high(value: bytes) -> None:
+        await anyio.sleep(0.005)
+        order.append("high")
+
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(worker.serve)
+        await until(lambda: settled(worker) == 40)
+        worker.stop()
+    first = order.index("high")
+    # One may be in hand when the first of these arrives. They are acquired 17 at a time.
+    assert "low" not in order[first + 2 : first + 16], order
+
+
+async def test_dead_letters_can_be_kept_by_a_function(broker: Broker) -> None:
+    kept: list[tuple[bytes | None, str]] = []
+    refused: list[int] = []
+
+    async def keep(delivery: Delivery, reason: str) -> None:
+        if delivery.offset == 3 and not refused:
+            refused.append(3)
+            raise OSError("disk full")
+        kept.append((delivery.value, reason))
+
+    worker = Worker(broker.bootstrap, group="g", retry=Retry(attempts=1), breaker=None, dead_letters=keep)
+
+    @worker.handler("a")
+    async def process(number: int) -> None:
+        if number < 5:
+            raise ValueError
+
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(worker.serve)
+        [runner] = worker.runners
+        await until(lambda: settled(worker) == 20)
+        worker.stop()
+    # The one that couldn't be kept was released. Its second delivery is beyond its only attempt.
+    assert sorted(kept) == sorted(
+        [(b"%d" % n, "ValueError in attempt 1") for n in (0, 1, 2, 4)]
+        + [(b"3", "1 attempts ended without a result")]
+    )
+    assert (runner.counts.dead, runner.counts.released) == (5, 1)
+
+
+async def test_deliveries_of_a_batch_can_be_decided_together(broker: Broker) -> None:
+    worker = Worker(broker.bootstrap, group="g", breaker=None)
+    seen: list[tuple[int, bool]] = []
+
+    @worker.batch_handler("a", batch_size=10)
+    async def process(deliveries: Deliveries) -> None:
+        seen.extend((one.offset, one.redelivered) for one in deliveries)
+        deliveries[0].reject()
+        if not deliveries[0].redelivered:
+            deliveries.release_all()
+        deliveries.accept_all()
+        raise ValueError("after everything was decided")
+
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(worker.serve)
+        await until(lambda: settled(worker) == 20)
+        [runner] = worker.runners
+        worker.stop()
+    assert runner.counts.dead >= 2
+    assert {offset for offset, again in seen if not again} == set(range(20))
+
+
+async def test_handlers_are_composed_and_hooks_and_middleware_run_in_order(broker: Broker) -> None:
+    happened: list[str] = []
+    part = Handlers(group="g")
+    worker = Worker(broker.bootstrap)
+
+    @part.handler("a")
+    async def process(value: bytes) -> None:
+        if len(happened) < 6:
+            happened.append("handler")
+
+    @worker.middleware
+    @part.middleware
+    async def around(delivery: Delivery, go_on: object) -> None:
+        happened[3:3] = ["in"] if len(happened) < 4 else []
+        await go_on()  # type: ignore[operator]
+
+    for name in ("first", "second"):
+
+        @worker.on_startup
+        async def start(name: str = name) -> None:
+            happened.append(f"start {name}")
+
+        @worker.on_shutdown
+        def stop(name: str = name) -> None:
+            happened.append(f"stop {name}")
+
+    worker.include(part)
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(worker.serve)
+        await until(lambda: settled(worker) == 20)
+        worker.stop()
+    assert happened[:2] == ["start first", "start second"]
+    assert happened[-2:] == ["stop second", "stop first"]
+
+
+async def test_failing_startup_hook_prevents_the_start_and_shutdown_hooks_are_not_run(broker: Broker) -> None:
+    worker = Worker(broker.bootstrap, group="g")
+    seen: list[str] = []
+
+    @worker.handler("a")
+    async def process(value: bytes) -> None:
+        seen.append("record")
+
+    @worker.on_startup
+    def start() -> None:
+        raise RuntimeError("no database")
+
+    @worker.on_shutdown
+    def stop() -> None:
+        seen.append("stopped")
+
+    with pytest.raises(RuntimeError, match="no database"):
+        await worker.serve()
+    assert seen == []
+
+
+async def test_patterns_find_new_topics(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kshare.worker.worker._LOOK_FOR_TOPICS_S", 0.1)
+    worker = Worker(broker.bootstrap, group="g")
+    topics: set[str] = set()
+
+    @worker.handler(re.compile("a|new-.*"))
+    async def process(delivery: Delivery) -> None:
+        topics.add(delivery.topic)
+
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(worker.serve)
+        await until(lambda: topics == {"a"})
+        await anyio.to_thread.run_sync(broker.create_topic, "new-one")
+        broker.produce("new-one", [b"x"])
+        await until(lambda: topics == {"a", "new-one"})
+        worker.stop()
+
+
+async def test_pausing_a_handler_starts_nothing_for_some_time(broker: Broker) -> None:
+    worker = Worker(broker.bootstrap, group="g", concurrency=1)
+    seen: list[float] = []
+
+    @worker.handler("a")
+    async def process(value: bytes) -> None:
+        seen.append(anyio.current_time())
+        if len(seen) == 5:
+            worker.pause("process", 0.5)
+
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(worker.serve)
+        await until(lambda: settled(worker) == 20)
+        with pytest.raises(Exception, match="no handler other; there are: process"):
+            worker.pause("other", 1)
+        worker.stop()
+    gaps = [after - before for before, after in pairwise(seen)]
+    assert max(gaps) >= 0.4
+
+
+async def test_adaptive_concurrency_processes_everything(broker: Broker) -> None:
+    broker.produce("a", [b"x"] * 500)
+    worker = Worker(broker.bootstrap, group="g", concurrency=Adaptive(least=1, most=50))
+    running = most = 0
+
+    @worker.handler("a")
+    async def process(value: bytes) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await anyio.sleep(0.02)
+        running -= 1
+
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(worker.serve)
+        await until(lambda: settled(worker) == 520)
+        worker.stop()
+    assert 4 < most <= 50
+
+
+@pytest.mark.parametrize("backend", ["asyncio"])
+async def test_worker_without_handlers_group_or_servers_says_so(broker: Broker, backend: str) -> None:
+    with pytest.raises(ConfigError, match="has no handlers"):
+        await Worker(broker.bootstrap, group="g").serve()
+    for worker, problem in (
+        (Worker(broker.bootstrap), "process has no group"),
+        (Worker(group="g"), "bootstrap_servers is missing"),
+    ):
+
+        @worker.handler("a")
+        async def process(value: bytes) -> None: ...
+
+        with pytest.raises(ConfigError, match=problem):
+            await worker.serve()
