@@ -296,6 +296,7 @@ def outdated() -> dict[Path, str]:
     for page, tables in (
         ("docs/consumer.md", {"consumer options": [*consumer, *CONSUMER], "client options": CLIENT}),
         ("docs/producer.md", {"producer options": PRODUCER}),
+        ("docs/worker.md", {"handler options": HANDLER}),
         ("docs/testing.md", {"broker options": BROKER}),
     ):
         text = (ROOT / page).read_text(encoding="utf-8")

@@ -38,7 +38,7 @@ class Handlers:
         check_names(defaults)
         HandlerOptions(**defaults)
         self.defaults: dict[str, Any] = dict(defaults)
-        self._declared: list[_Declared] = []
+        self._parts: list[_Declared | Handlers] = []
         self._middleware: list[Middleware] = []
         self._startup: list[Hook] = []
         self._shutdown: list[Hook] = []
@@ -79,15 +79,28 @@ class Handlers:
 
     def include(self, handlers: Handlers) -> None:
         """Add the handlers of another part of the application, with its options, middleware and hooks."""
-        if handlers is self:
+        if self in handlers.parts():
             raise ConfigError("handlers can't include themselves")
-        self._declared += handlers.resolved()
-        self._startup += handlers._startup
-        self._shutdown += handlers._shutdown
+        self._parts.append(handlers)
+
+    def parts(self) -> list[Handlers]:
+        """These handlers, and what they include."""
+        return [self, *(one for part in self._parts if isinstance(part, Handlers) for one in part.parts())]
 
     def resolved(self) -> list[_Declared]:
-        """The handlers, with the options that they have in common."""
-        return [one.within(self) for one in self._declared]
+        """All handlers, with the options that they have in common."""
+        return [
+            one.within(self)
+            for part in self._parts
+            for one in (part.resolved() if isinstance(part, Handlers) else [part])
+        ]
+
+    def startup_hooks(self) -> list[Hook]:
+        return [hook for part in self.parts() for hook in part._startup]
+
+    def shutdown_hooks(self) -> list[Hook]:
+        """In the order in which they are called."""
+        return [hook for part in self.parts() for hook in part._shutdown][::-1]
 
     def _declare(
         self, topics: tuple[Topic, ...], options: HandlerSettings, *, is_batch: bool
@@ -102,7 +115,7 @@ class Handlers:
         def declare(function: FunctionT) -> FunctionT:
             declared = _Declared(function, topics, dict(options), is_batch=is_batch)
             declared.within(self).route("-")  # so that errors are raised where the function is
-            self._declared.append(declared)
+            self._parts.append(declared)
             return function
 
         return declare

@@ -160,12 +160,12 @@ class _Serving:
                 for route in routes:
                     for topic in [one for tier in route.retry_topics() for one in tier]:
                         await outbound.require_topic(topic)
-                await self._run_hooks(self._worker._startup)
+                await self._run_hooks(self._worker.startup_hooks())
                 try:
                     await self._run_handlers(routes, router, outbound, limits, task_status)
                 finally:
                     with anyio.CancelScope(shield=True), anyio.move_on_after(self._worker.drain_timeout):
-                        await self._run_hooks(self._worker._shutdown[::-1])
+                        await self._run_hooks(self._worker.shutdown_hooks())
 
     async def _run_handlers(
         self,

@@ -83,10 +83,20 @@ def test_parts_may_contain_parts() -> None:
     assert (route.options.concurrency, route.options.time_limit, route.group) == (2, 3, "g")
 
 
-def test_worker_cannot_include_itself_or_anything_else() -> None:
-    worker = Worker(group="g")
+def test_handlers_cannot_include_themselves() -> None:
+    part, worker = Handlers(), Worker(group="g")
     with pytest.raises(ConfigError, match="handlers can't include themselves"):
         worker.include(worker)
+    part.include(worker)
+    with pytest.raises(ConfigError, match="handlers can't include themselves"):
+        worker.include(part)
+
+
+def test_what_is_added_to_a_part_later_is_included() -> None:
+    part, worker = Handlers(), Worker(group="g")
+    worker.include(part)
+    part.handler("a")(ship)
+    assert [route.name for route in worker.routes()] == ["ship"]
 
 
 @pytest.mark.parametrize("is_batch", [False, True])

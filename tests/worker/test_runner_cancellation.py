@@ -14,7 +14,7 @@ from kshare.testing import Broker
 from kshare.worker import Delivery, Worker
 from tests.helpers.consuming import until
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.lengthy]
 
 STEPS = 6
 
