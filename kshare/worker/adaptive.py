@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kshare.errors import ConfigError
 
-INTERVAL_S = 1.0
+STEP_S = 1.0
 _GROWTH = 1.25
 _RETREAT = 0.8
 _GAIN = 1.03
@@ -53,7 +53,7 @@ class AdaptiveLimit:
         if self._at is None:
             self._at, self._done, self._failed = now, done, failed
         elapsed = now - self._at
-        if elapsed < INTERVAL_S:
+        if elapsed < STEP_S:
             return
         rate = (done - self._done) / elapsed
         failing = failed - self._failed

@@ -17,7 +17,18 @@ from tools.benches.study import StudyResult, conduct, study_table
 
 SUITES = ("codecs", "records")
 """Modules of this package that measure within this process; each has a `suite()`."""
-STUDIES = ("consume", "sharing", "latency", "memory", "embedded", "competing", "decode", "spark", "trace")
+STUDIES = (
+    "consume",
+    "sharing",
+    "latency",
+    "memory",
+    "worker",
+    "embedded",
+    "competing",
+    "decode",
+    "spark",
+    "trace",
+)
 """Modules whose contenders run in separate processes, most against a broker; each has a `study()`."""
 MEMBERS = SUITES + STUDIES
 CHARTS = Path(__file__).parents[2] / ".bench"

@@ -47,6 +47,7 @@ _TITLES = {
     "sharing": "Sharing work",
     "latency": "Latency",
     "memory": "Memory",
+    "worker": "The worker",
     "embedded": "The embedded broker",
     "competing": "A group of several clients",
     "decode": "Decoding files",
