@@ -54,8 +54,9 @@ class Delivery:
         self.group = group
         self.context = context
         """What a copy in a retry topic says about the original record; None for the original itself."""
-        self.attempt = record.delivery_count + (context.attempts if context else 0)
-        """Which attempt this is: 1 for the first. Deliveries that ended without a result count as well."""
+        self.attempt = 1 + (context.attempts if context else 0)
+        """Which attempt this is: 1 for the first. Attempts that have failed count, but not deliveries that ended without
+        a result: nobody knows whether an attempt was made."""
         self.attempts_allowed = attempts_allowed
         self.payload: Any = None
         """The value, as the handler gets it."""
@@ -113,7 +114,7 @@ class Delivery:
     @property
     def redelivered(self) -> bool:
         """Whether an attempt may have been made before."""
-        return self.attempt > 1
+        return self.attempt > 1 or self.delivery_count > 1
 
     @property
     def is_last_attempt(self) -> bool:

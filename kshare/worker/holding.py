@@ -71,8 +71,9 @@ class HeldBack(Generic[T]):
             # Dictionaries keep the order of insertion.
             yield self._held.pop(next(iter(self._held)))[2]
 
-    def take_all(self) -> list[T]:
-        items = [item for _, _, item in self._held.values()]
+    def take_all(self) -> list[tuple[T, float]]:
+        """Take out everything, with the times at which it is due."""
+        items = [(self._held[number][2], due_at) for due_at, number in self._due if number in self._held]
         self._held.clear()
         self._due.clear()
         self._oldest.clear()

@@ -78,18 +78,18 @@ class Outcomes:
         if delivery.context is not None and delivery.context.run and await self._is_elsewhere(delivery):
             return False
         if delivery.attempt > self._most_attempts:
-            await self.give_up(delivery, f"{delivery.attempt - 1} attempts ended without a result", None)
+            await self.give_up(delivery, f"{delivery.attempt - 1} attempts have failed", None)
             return False
         if delivery.delivery_count < self._limits.deliveries:
             return True
-        # Its last delivery: if this process dies now, the broker archives it, and nobody hears of it.
-        if self._copies.tiers is not None:
-            await self._move(delivery, 0.0, counts=False)
+        # Its last delivery: if this process dies now, the broker archives it, and nobody hears of it. Maybe it has killed
+        # the others before. Maybe another record did, so it gets another chance, as a copy.
+        if self._copies.tiers is not None and delivery.context is None:
+            await self._move(delivery, 0.0, counts=True)
             return False
-        if self._copies.has_dead_letters:
-            await self.give_up(
-                delivery, f"{delivery.delivery_count - 1} deliveries ended without a result", None
-            )
+        if self._copies.tiers is not None or self._copies.has_dead_letters:
+            message = f"{delivery.delivery_count - 1} deliveries ended without a result"
+            await self.give_up(delivery, message, None)
             return False
         return True
 
@@ -242,22 +242,20 @@ class Outcomes:
             )
             self._queue.put(delivery)
 
-    async def hand_back(self, delivery: Delivery) -> None:
-        """Release the record; but if that would archive it, move it instead."""
+    async def hand_back(self, delivery: Delivery, delay: float = 0.0) -> None:
+        """Release the record. If that would archive it, or forget its attempts or its delay, move it instead."""
         if not _is_open(delivery):
             return
-        if delivery.moved_to is not None:
-            await self._move(delivery, 0.0, counts=False)
+        is_last = delivery.delivery_count >= self._limits.deliveries
+        if self._copies.tiers is not None:
+            has_failed_here = delivery.attempt > 1 + (delivery.context.attempts if delivery.context else 0)
+            if is_last or delay > 0 or has_failed_here or delivery.moved_to is not None:
+                await self._move(delivery, delay, counts=False)
+                return
+        elif is_last and self._copies.has_dead_letters:
+            message = f"{delivery.delivery_count} deliveries ended without a result"
+            await self.give_up(delivery, message, None)
             return
-        if delivery.delivery_count >= self._limits.deliveries:
-            if self._copies.tiers is not None:
-                await self._move(delivery, 0.0, counts=False)
-                return
-            if self._copies.has_dead_letters:
-                await self.give_up(
-                    delivery, f"delivered {delivery.delivery_count} times without a result", None
-                )
-                return
         self._release(delivery)
 
     def _release(self, delivery: Delivery) -> None:

@@ -84,6 +84,8 @@ class HandlerRunner:
         self._breaker = BreakerMachine(options.breaker) if options.breaker else None
         self._bucket = TokenBucket(options.rate_limit) if options.rate_limit else None
         self._clock: Callable[[], float] = anyio.current_time
+        self._sources: list[ShareConsumer] = []
+        """The consumers of the topics and of the retry topics."""
         self._paused_until = 0.0
         self._higher: Sequence[HandlerRunner] = ()
         self._adaptive = (
@@ -116,7 +118,7 @@ class HandlerRunner:
             max_held=options.max_held,
             max_span=self._max_span,
             lane_of=route.lane_of,
-            careful_from=min(options.retry.most_attempts() + 1, limits.deliveries),
+            careful_from=limits.deliveries,
             on_gone=self._on_gone,
             on_unreadable=self._on_unreadable,
         )
@@ -145,6 +147,7 @@ class HandlerRunner:
         try:
             async with self._consumer(self.route.group, self.route.topics, first) as consumer:
                 self._source = consumer
+                self._sources.append(consumer)
                 self._check_leases = source_of(consumer).burst_size
                 self._require_locks_that_last(consumer)
                 async with anyio.create_task_group() as tasks:
@@ -232,7 +235,8 @@ class HandlerRunner:
 
     async def _drain(self) -> None:
         """Finish what was acquired, until the deadline; then cancel, and hand back the rest."""
-        self._source.pause()
+        for source in self._sources:
+            source.pause()
         self._wants.send()
         with anyio.move_on_after(self._drain_timeout):
             while not self._is_idle:
@@ -246,14 +250,14 @@ class HandlerRunner:
         with anyio.move_on_after(_CANCEL_GRACE_S):
             while self._slots.busy:  # noqa: ASYNC110  once, at the end
                 await anyio.sleep(0.01)
-        for delivery in self.queue.take_all():
-            await self._outcomes.hand_back(delivery)
+        for delivery, due_at in self.queue.take_all():
+            await self._outcomes.hand_back(delivery, max(0.0, due_at - self._clock()))
 
     @property
     def _is_idle(self) -> bool:
         """Whether everything that may be processed now is done."""
         has_work = self.queue.has_ready and self._may_start
-        return self._source.is_drained and not has_work and not self._slots.busy
+        return all(one.is_drained for one in self._sources) and not has_work and not self._slots.busy
 
     # --- in
 
@@ -286,7 +290,10 @@ class HandlerRunner:
     async def _feed_copies(self, topics: tuple[str, ...]) -> None:
         """Hold copies until they are due. They pin nothing, since all of a retry topic wait equally long."""
         async with self._consumer(retry_group(self.route.group), topics, _MAX_COPIES) as consumer:
-            while not self._stopping.is_set():
+            self._sources.append(consumer)
+            if self._stopping.is_set():
+                consumer.pause()
+            while True:
                 batch = await consumer.next_batch()
                 now_ms, now = time.time() * 1000, self._clock()
                 for record in batch:
@@ -298,9 +305,11 @@ class HandlerRunner:
                     wait_s = (context.due_ms - now_ms) / 1000 if context else 0.0
                     if not consumer.can_renew:
                         wait_s = min(wait_s, self._limits.holdable_s)
-                    self.queue.hold_copy(delivery, now + max(0.0, wait_s))
+                    if wait_s > 0 and delivery.delivery_count >= self._limits.deliveries:
+                        await self._outcomes.hand_back(delivery, wait_s)
+                    else:
+                        self.queue.hold_copy(delivery, now + max(0.0, wait_s))
                 self._changed.send()
-            await anyio.sleep_forever()  # the consumer stays open until everything in hand is finished
 
     def _deliver(self, record: ShareRecord, context: RetryContext | None = None) -> Delivery:
         return Delivery(record, self.route.group, self._options.retry.attempts, context)

@@ -189,13 +189,13 @@ class WorkQueue:
         self._ready.append(following)
         return True
 
-    def take_all(self) -> Iterator[Delivery]:
-        """Take out everything, to be handed back."""
+    def take_all(self) -> Iterator[tuple[Delivery, float]]:
+        """Take out everything, to be handed back: with the time at which it may be processed, or 0."""
         yield from [*self._held.take_all(), *self._copies.take_all()]
         for waiting in self._lanes.take_all():
             self._ready.append(waiting)
         while (item := self.next()) is not None:
-            yield item if isinstance(item, Delivery) else self._deliver(item)
+            yield (item if isinstance(item, Delivery) else self._deliver(item)), 0.0
 
 
 def _probes(item: Item) -> int:

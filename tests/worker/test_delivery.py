@@ -58,8 +58,8 @@ def test_fields_are_those_of_the_record() -> None:
 def test_copy_has_the_fields_and_the_attempts_of_its_original() -> None:
     one = delivery(count=2, context=CONTEXT)
     assert (one.topic, one.partition, one.offset, one.timestamp) == ("orders", 2, 70, 1234)
-    assert (one.headers, one.delivery_count, one.attempt) == ([("trace", b"1")], 2, 5)
-    assert (one.redelivered, one.is_last_attempt) == (True, True)
+    assert (one.headers, one.delivery_count, one.attempt) == ([("trace", b"1")], 2, 4)
+    assert (one.redelivered, one.is_last_attempt) == (True, False)
 
 
 def test_accepting_settles_at_once() -> None:

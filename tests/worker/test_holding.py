@@ -51,7 +51,7 @@ def test_when_too_many_are_held_those_held_longest_go() -> None:
     for number in range(4):
         held.add(A, number, 100.0 - number, str(number))
     assert list(held.over_budget()) == ["0", "1"]
-    assert held.take_all() == ["2", "3"]
+    assert held.take_all() == [("3", 97.0), ("2", 98.0)]
     assert (len(held), held.next_due) == (0, None)
 
 
@@ -63,7 +63,7 @@ def test_everything_may_be_taken_out_while_the_budget_is_enforced() -> None:
     held.add(A, 1, 1.0, "second")
     going = held.over_budget()
     assert next(going) == "first"
-    assert held.take_all() == ["second"]
+    assert held.take_all() == [("second", 1.0)]
     assert list(going) == []
 
 
@@ -116,7 +116,7 @@ class AgainstModel(RuleBasedStateMachine):
 
     @rule()
     def take_all(self) -> None:
-        items = self.held.take_all()
+        items = [item for item, _ in self.held.take_all()]
         assert len(items) == len(self.model)
         self.take_out(items)
 

@@ -105,8 +105,9 @@ async def test_handler_that_raises_when_cancelled_has_not_failed(filled: Broker)
 
     @worker.handler("t")
     async def process(number: int, delivery: Delivery) -> None:
-        attempts.append((number, delivery.attempt))
-        if delivery.attempt == 1:
+        attempts.append((number, delivery.delivery_count))
+        assert delivery.attempt == 1
+        if delivery.delivery_count == 1:
             try:
                 await anyio.sleep_forever()
             finally:
