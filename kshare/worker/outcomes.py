@@ -24,6 +24,7 @@ from kshare.worker.group_limits import ShareLimits
 from kshare.worker.moved_runs import MovedRuns
 from kshare.worker.options import HandlerOptions
 from kshare.worker.payloads import PayloadError
+from kshare.worker.retry_topics import RetryTopics
 from kshare.worker.routes import OnError
 from kshare.worker.work_queue import WorkQueue, is_held
 
@@ -80,12 +81,12 @@ class Outcomes:
         if delivery.attempt > self._most_attempts:
             await self.give_up(delivery, f"{delivery.attempt - 1} attempts ended without a result", None)
             return False
+        if self._copies.tiers is not None and delivery.delivery_count >= self._limits.last_safe_delivery:
+            await self._move_apart(delivery, self._copies.tiers)
+            return False
         if delivery.delivery_count < self._limits.deliveries:
             return True
         # Its last delivery: if this process dies now, the broker archives it, and nobody hears of it.
-        if self._copies.tiers is not None:
-            await self._move(delivery, 0.0, counts=False)
-            return False
         if self._copies.has_dead_letters:
             await self.give_up(
                 delivery, f"{delivery.delivery_count - 1} deliveries ended without a result", None
@@ -221,6 +222,14 @@ class Outcomes:
             self._counts.moved += 1
         else:
             self._release(delivery)
+
+    async def _move_apart(self, delivery: Delivery, tiers: RetryTopics) -> None:
+        """Move a record that was often delivered without a result.
+
+        It may have killed its processes, or only have been in hand with one that did. So such records become due one by
+        one, over some time: otherwise those that are innocent would share the fate of the other one again and again.
+        """
+        await self._move(delivery, tiers.tiers[0] * random.uniform(0.5, 1.0), counts=False)
 
     async def give_up(self, delivery: Delivery, message: str, error: BaseException | None) -> None:
         if await self._copies.move_to_dead_letters(delivery, message, error):
