@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -67,6 +68,9 @@ async def storm(
     ordered = f"{queue.topic}-ordered"
     await in_thread(queue.broker.create_topic, ordered, PROCESSES)
     dead = f"{queue.topic}-dead"
+    if queue.is_4_1:
+        # It counts no delivery that ended with its process, so it would deliver these for ever.
+        plan = replace(plan, kill=0)
     places = Places(queue.broker.bootstrap, queue.group, queue.topic, ordered, dead, lock_s, plan)
     crew = Crew(folder, "tests.integration.worker_storm.program", [places.as_json()])
     began = time.monotonic()

@@ -29,10 +29,22 @@ class Entry(NamedTuple):
 
 class Diary:
     def __init__(self, path: Path) -> None:
+        self._folder = path.parent
         self._file = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
 
     def write(self, event: Event, number: int, attempt: int = 0, deliveries: int = 0) -> None:
         os.write(self._file, f"{event} {time.time():.4f} {number} {attempt} {deliveries}\n".encode())
+
+    def is_first_time(self, name: str) -> bool:
+        """Whether no process of the storm has asked this before.
+
+        Delivery counts don't tell: Kafka 4.1 counts no delivery that ended with its process.
+        """
+        try:
+            (self._folder / name).touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
 
 
 def read_diary(path: Path) -> Iterator[Entry]:

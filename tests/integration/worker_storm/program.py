@@ -58,11 +58,11 @@ def build(places: Places, diary: Diary) -> Worker:
                 await anyio.sleep_forever()
             case Fate.IS_SLOW if is_first:
                 await anyio.sleep(1.5 * places.lock_s)
-            case Fate.STALLS if is_first:
+            case Fate.STALLS if diary.is_first_time(f"stalled-{number}"):
                 time.sleep(1.5 * places.lock_s)  # noqa: ASYNC251  it blocks the event loop on purpose
             case Fate.KILLS:
                 os._exit(KILLED)
-            case Fate.KILLS_AT_FIRST if is_first:
+            case Fate.KILLS_AT_FIRST if diary.is_first_time(f"killed-{number}"):
                 os._exit(KILLED)
             case _:
                 await anyio.sleep(0.001 * (number % 4))
