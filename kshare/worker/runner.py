@@ -97,6 +97,8 @@ class HandlerRunner:
         self._wants_fresh = False
         """While the breaker is open: a record is to be acquired, to probe with."""
         self._is_collecting = False
+        self._allowed_for = 0
+        """How many records that can't be processed now the consumer has room for, besides others."""
         self._rate = 0.0
         self._counted = (0.0, 0)
         copies = Copies(
@@ -285,7 +287,8 @@ class HandlerRunner:
             self._rate = (done - before) / (now - at)
             self._counted = (now, done)
         wanted = max(self._slots.most, int(self._rate * _HORIZON_S)) + self.route.surplus
-        self._source.set_max_records(min(1_000_000, self.queue.unavailable + wanted))
+        self._allowed_for = self.queue.unavailable
+        self._source.set_max_records(min(1_000_000, self._allowed_for + wanted))
 
     async def _feed_copies(self, topics: tuple[str, ...]) -> None:
         """Hold copies until they are due. They pin nothing, since all of a retry topic wait equally long."""
@@ -664,7 +667,7 @@ class HandlerRunner:
             for delivery in self.queue.over_budget():
                 await self._outcomes.make_way(delivery)
                 self._leave_lane(delivery)
-            if self._may_start and not self._wants_fresh:
+            if self._may_start and not self._wants_fresh and self.queue.unavailable > self._allowed_for:
                 self._adjust()  # the feeder may be waiting for records that there is no room for
             self._summary.log_due()
             self._wants.send()
