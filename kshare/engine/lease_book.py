@@ -87,7 +87,7 @@ class LeaseBook:
             first, last = acquired.first_offset, acquired.last_offset
             lease = Lease(acks.partition, first, last, acquired.delivery_count, counter=self.counter)
             if lease.delivery_count > 1:
-                self._reports.came_again(lease, acks.leases)
+                self._reports.came_again(lease, acks.overlapping(lease.first, lease.last))
             lost, outcomes = acks.add(lease)
             if lost:
                 self._reports.expired_unnoticed(acks.partition, lost)

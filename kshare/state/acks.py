@@ -32,6 +32,7 @@ send.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -90,6 +91,8 @@ class PartitionAcks:
         self.leases: list[Lease] = []
         self._highest = -1
         """The highest offset of any lease so far."""
+        self._longest = 0
+        """No lease has more records."""
         self._under_way: list[AckRange] = []
         self._sent: list[SentRange] = []
         """The same, in order and with the leases."""
@@ -103,20 +106,28 @@ class PartitionAcks:
         """Returns how many records older leases lose to this one, and the outcomes of those that were decided."""
         is_new = lease.first > self._highest
         self._highest = max(self._highest, lease.last)
+        self._longest = max(self._longest, len(lease.states))
         if is_new:
             self.leases.append(lease)
             return 0, []
         overlaps = [
             (older, max(older.first, lease.first), min(older.last, lease.last))
-            for older in self.leases
-            if older.first <= lease.last and lease.first <= older.last
+            for older in self.overlapping(lease.first, lease.last)
         ]
-        self.leases.append(lease)
-        self.leases.sort(key=lambda one: one.first)
+        insort(self.leases, lease, key=_first_of)
         if not overlaps:
             return 0, []
         outcomes = self._refused(overlaps, ErrorCode.INVALID_RECORD_STATE)
         return sum(_lose(*overlap) for overlap in overlaps), outcomes
+
+    def overlapping(self, first: int, last: int) -> list[Lease]:
+        """Leases with records between these offsets.
+
+        A partition may have a lease for each of thousands of records, and each new one asks for this.
+        """
+        begin = bisect_left(self.leases, first - self._longest + 1, key=_first_of)
+        end = bisect_right(self.leases, last, key=_first_of)
+        return [lease for lease in self.leases[begin:end] if lease.last >= first]
 
     @property
     def has_decided(self) -> bool:
@@ -298,11 +309,17 @@ class PartitionAcks:
         for lease in self.leases:
             (done if lease.is_done else remaining).append(lease)
         self.leases = remaining
+        if done:
+            self._longest = max((len(lease.states) for lease in remaining), default=0)
         return done
 
     def _translate(self, changes: bytes) -> None:
         for lease in self.leases:
             lease.translate(changes)
+
+
+def _first_of(lease: Lease) -> int:
+    return lease.first
 
 
 def _all_records(leases: Iterable[Lease]) -> list[LeaseRange]:

@@ -55,8 +55,8 @@ class Delivery:
         self.context = context
         """What a copy in a retry topic says about the original record; None for the original itself."""
         self.attempt = 1 + (context.attempts if context else 0)
-        """Which attempt this is: 1 for the first. Attempts that have failed count, but not deliveries that ended without
-        a result: nobody knows whether an attempt was made."""
+        """Which attempt this is: 1 for the first. Attempts that have failed count, but not deliveries that ended
+        without a result: nobody knows whether an attempt was made."""
         self.attempts_allowed = attempts_allowed
         self.payload: Any = None
         """The value, as the handler gets it."""

@@ -23,6 +23,15 @@ class ShareLimits:
     """Whether the brokers write dead letters for the group."""
 
     @property
+    def last_safe_delivery(self) -> int:
+        """From this delivery on, a record is moved to a retry topic first, if there is one.
+
+        If a process dies while it has a record for the last time, the broker archives the record. So that this takes
+        two deaths in a row, it is moved one delivery earlier.
+        """
+        return max(2, self.deliveries - 1)
+
+    @property
     def holdable_s(self) -> float:
         """How long a record can be held if locks can't be renewed: part of the lock is for the handler."""
         return self.lock_s / 2

@@ -24,6 +24,7 @@ from kshare.worker.group_limits import ShareLimits
 from kshare.worker.moved_runs import MovedRuns
 from kshare.worker.options import HandlerOptions
 from kshare.worker.payloads import PayloadError
+from kshare.worker.retry_topics import RetryTopics
 from kshare.worker.routes import OnError
 from kshare.worker.work_queue import WorkQueue, is_held
 
@@ -80,16 +81,14 @@ class Outcomes:
         if delivery.attempt > self._most_attempts:
             await self.give_up(delivery, f"{delivery.attempt - 1} attempts have failed", None)
             return False
-        if delivery.delivery_count < self._limits.deliveries:
-            return True
-        # Its last delivery: if this process dies now, the broker archives it, and nobody hears of it. Maybe it has killed
-        # the others before. Maybe another record did, so it gets another chance, as a copy.
-        if self._copies.tiers is not None and delivery.context is None:
-            await self._move(delivery, 0.0, counts=True)
+        if self._copies.tiers is not None:
+            if delivery.delivery_count < self._limits.last_safe_delivery:
+                return True
+            await self._move_apart(delivery, self._copies.tiers)
             return False
-        if self._copies.tiers is not None or self._copies.has_dead_letters:
-            message = f"{delivery.delivery_count - 1} deliveries ended without a result"
-            await self.give_up(delivery, message, None)
+        if delivery.delivery_count >= self._limits.deliveries and self._copies.has_dead_letters:
+            # Its last delivery: if this process dies now, the broker archives it, and nobody hears of it.
+            await self.give_up(delivery, _without_result(delivery), None)
             return False
         return True
 
@@ -222,6 +221,18 @@ class Outcomes:
         else:
             self._release(delivery)
 
+    async def _move_apart(self, delivery: Delivery, tiers: RetryTopics) -> None:
+        """Move a record that was often delivered without a result.
+
+        It may have killed its processes, or only have been in hand with one that did. So all of its deliveries count as
+        one attempt, and such records become due one by one, over some time: otherwise those that are innocent would
+        share the fate of the other one. If the same happens to the copy, that isn't chance any more.
+        """
+        if delivery.context is None and delivery.attempt < self._most_attempts:
+            await self._move(delivery, tiers.tiers[0] * random.uniform(0.5, 1.0), counts=True)
+        else:
+            await self.give_up(delivery, _without_result(delivery), None)
+
     async def give_up(self, delivery: Delivery, message: str, error: BaseException | None) -> None:
         if await self._copies.move_to_dead_letters(delivery, message, error):
             self._counts.dead += 1
@@ -284,3 +295,7 @@ class Outcomes:
 def _is_open(delivery: Delivery) -> bool:
     """Whether it is up to us what becomes of the record."""
     return delivery.moved_to is not None or is_held(delivery)
+
+
+def _without_result(delivery: Delivery) -> str:
+    return f"{delivery.delivery_count - 1} deliveries ended without a result"

@@ -22,7 +22,7 @@ import kshare.fast.coarse_clock as coarse_clock
 from kshare.client.consumer import ShareConsumer, source_of
 from kshare.client.record import BatchIterator, ShareRecord, lost_spans_of
 from kshare.engine.signals import Signal
-from kshare.errors import ConfigError, KshareError
+from kshare.errors import AcknowledgeError, ConfigError, KshareError
 from kshare.net.clock import loop_clock
 from kshare.summary_log import SummaryLog
 from kshare.worker.adaptive import Adaptive, AdaptiveLimit
@@ -99,6 +99,8 @@ class HandlerRunner:
         self._wants_fresh = False
         """While the breaker is open: a record is to be acquired, to probe with."""
         self._is_collecting = False
+        self._allowed_for = 0
+        """How many records that can't be processed now the consumer has room for, besides others."""
         self._rate = 0.0
         self._counted = (0.0, 0)
         copies = Copies(
@@ -118,7 +120,7 @@ class HandlerRunner:
             max_held=options.max_held,
             max_span=self._max_span,
             lane_of=route.lane_of,
-            careful_from=limits.deliveries,
+            careful_from=min(limits.deliveries, limits.last_safe_delivery),
             on_gone=self._on_gone,
             on_unreadable=self._on_unreadable,
         )
@@ -270,7 +272,11 @@ class HandlerRunner:
                 await wanted.wait()
             if not self._wants_fresh:
                 self._adjust()
-            self.queue.take_in(await self._source.next_batch())
+            batch = await self._source.next_batch()
+            if self._options.tiers is not None and batch.delivery_count >= self._limits.last_safe_delivery:
+                self._move_away([self._deliver(record) for record in self.queue.read(batch)])
+            else:
+                self.queue.take_in(batch)
             if self._wants_fresh:
                 self._wants_fresh = False
                 if not self._may_start:
@@ -285,7 +291,8 @@ class HandlerRunner:
             self._rate = (done - before) / (now - at)
             self._counted = (now, done)
         wanted = max(self._slots.most, int(self._rate * _HORIZON_S)) + self.route.surplus
-        self._source.set_max_records(min(1_000_000, self.queue.unavailable + wanted))
+        self._allowed_for = self.queue.unavailable
+        self._source.set_max_records(min(1_000_000, self._allowed_for + wanted))
 
     async def _feed_copies(self, topics: tuple[str, ...]) -> None:
         """Hold copies until they are due. They pin nothing, since all of a retry topic wait equally long."""
@@ -303,13 +310,29 @@ class HandlerRunner:
                         continue
                     delivery = self._deliver(record, context)
                     wait_s = (context.due_ms - now_ms) / 1000 if context else 0.0
+                    if record.delivery_count >= self._limits.last_safe_delivery:
+                        self._move_away([delivery])
+                        continue
                     if not consumer.can_renew:
                         wait_s = min(wait_s, self._limits.holdable_s)
-                    if wait_s > 0 and delivery.delivery_count >= self._limits.deliveries:
-                        await self._outcomes.hand_back(delivery, wait_s)
-                    else:
-                        self.queue.hold_copy(delivery, now + max(0.0, wait_s))
+                    self.queue.hold_copy(delivery, now + max(0.0, wait_s))
                 self._changed.send()
+
+    def _move_away(self, deliveries: list[Delivery]) -> None:
+        """Move records that were often delivered: all at once, and without waiting for a slot.
+
+        If a record kills its process soon after each start, others have only that time to get away.
+        """
+        for delivery in deliveries:
+            self._tasks.start_soon(self._move_one, delivery)
+
+    async def _move_one(self, delivery: Delivery) -> None:
+        try:
+            may_process = await self._outcomes.may_process(delivery)
+        except AcknowledgeError as problem:
+            self._outcomes.on_lost(delivery, problem)
+        else:
+            assert not may_process, "it was delivered too often"
 
     def _deliver(self, record: ShareRecord, context: RetryContext | None = None) -> Delivery:
         return Delivery(record, self.route.group, self._options.retry.attempts, context)
@@ -647,6 +670,8 @@ class HandlerRunner:
             for delivery in self.queue.over_budget():
                 await self._outcomes.make_way(delivery)
                 self._leave_lane(delivery)
+            if self._may_start and not self._wants_fresh and self.queue.unavailable > self._allowed_for:
+                self._adjust()  # the feeder may be waiting for records that there is no room for
             self._summary.log_due()
             self._wants.send()
             with anyio.move_on_after(self._quiet_s(self._clock())):

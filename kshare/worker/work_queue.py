@@ -92,8 +92,16 @@ class WorkQueue:
         if self._lane_of is None and not is_careful:
             self._batches.append(records)
             return
-        while (record := self._read(records)) is not None:
+        for record in self._rest(records):
             self._enter(self._deliver(record) if is_careful else record)
+
+    def read(self, batch: ShareBatch) -> list[ShareRecord]:
+        """Records that were just acquired, and won't be processed now."""
+        return list(self._rest(iter(batch)))
+
+    def _rest(self, records: BatchIterator) -> Iterator[ShareRecord]:
+        while (record := self._read(records)) is not None:
+            yield record
 
     def _enter(self, item: Item) -> None:
         if self._lane_of is None or self._lanes.enter(self._lane_of(record_of(item)), item):

@@ -391,3 +391,17 @@ def test_counter_equals_the_sum_over_the_leases(steps: list[tuple[int, int, str]
                 lease.deadline = 1.0
                 book.expire(2.0)
         assert counter.undecided == sum(lease.undecided for lease in leases)
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 12)), max_size=30), st.integers(0, 70))
+def test_overlapping_leases_are_found(ranges: list[tuple[int, int]], first: int) -> None:
+    """However long they are, in whatever order they were acquired, and after some are done."""
+    acks = PartitionAcks(P)
+    for start, size in ranges:
+        acks.add(Lease(P, start, start + size - 1, 1))
+        acks.forget_done()
+    last = first + 3
+    assert acks.overlapping(first, last) == [
+        one for one in acks.leases if one.first <= last and first <= one.last
+    ]
+    assert [one.first for one in acks.leases] == sorted(one.first for one in acks.leases)

@@ -1,0 +1,109 @@
+"""Records that were often delivered without a result are moved before their last delivery, and become due apart."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from kshare import ShareConsumer
+from kshare.testing import Broker
+from kshare.worker import Delivery, Retry, RetryTopics, Worker
+from kshare.worker.group_limits import ShareLimits
+from kshare.worker.headers import read_retry_context
+from tests.helpers.consuming import DEADLINE_S, until
+
+pytestmark = [pytest.mark.anyio]
+
+RECORDS = 10
+
+
+async def deliver(broker: Broker, times: int) -> None:
+    """Deliver all records so often, without a result."""
+    for _ in range(times):
+        async with ShareConsumer(broker.bootstrap, group="g", topics=["t"]) as consumer:
+            with anyio.fail_after(DEADLINE_S):
+                batch = await consumer.next_batch()
+            assert batch.delivery_count <= times
+            assert len(batch) == RECORDS
+
+
+@pytest.fixture
+def broker(kshare_broker: Broker) -> Broker:
+    kshare_broker.create_topic("t")
+    kshare_broker.set_group_config("g", {"share.auto.offset.reset": "earliest"})
+    kshare_broker.produce("t", [b"%d" % number for number in range(RECORDS)])
+    return kshare_broker
+
+
+@pytest.mark.lengthy
+@pytest.mark.parametrize(
+    ("times", "topic", "attempt"), [(2, "t", 1), (3, "t.retry.1s", 2)], ids=["third delivery", "last but one"]
+)
+async def test_a_record_is_moved_before_its_last_delivery(
+    broker: Broker, times: int, topic: str, attempt: int
+) -> None:
+    await deliver(broker, times)
+    worker = Worker(broker.bootstrap, group="g", retry_topics=RetryTopics(tiers=(1.0,)))
+    seen: list[tuple[str, int]] = []
+
+    @worker.handler("t")
+    async def process(value: bytes, delivery: Delivery) -> None:
+        seen.append((delivery.record.topic, delivery.attempt))
+
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(worker.serve)
+        await until(lambda: len(seen) == RECORDS)
+        worker.stop()
+    assert seen == [(topic, attempt)] * RECORDS
+
+
+@pytest.mark.lengthy
+async def test_records_that_were_moved_together_become_due_one_by_one(broker: Broker) -> None:
+    await deliver(broker, 3)
+    worker = Worker(broker.bootstrap, group="g", retry_topics=RetryTopics(tiers=(600.0,)))
+
+    @worker.handler("t")
+    async def process(value: bytes) -> None:
+        pass
+
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(worker.serve)
+        await until(lambda: worker.runners[0].counts.moved == RECORDS)
+        worker.stop()
+    contexts = [read_retry_context(record.headers) for record in broker.records("t.retry.10m")]
+    dues = sorted(one.due_ms for one in contexts if one is not None)
+    assert len({*dues}) == RECORDS
+    assert dues[-1] - dues[0] > 60_000
+
+
+@pytest.mark.parametrize(("limit", "delivery"), [(2, 2), (5, 4), (10, 9)])
+def test_last_safe_delivery(limit: int, delivery: int) -> None:
+    assert ShareLimits(deliveries=limit).last_safe_delivery == delivery
+
+
+@pytest.mark.lengthy
+async def test_copies_that_are_not_due_survive_any_number_of_deliveries(broker: Broker) -> None:
+    """They lose no attempts: their deliveries ended while they were held, so nobody has processed them."""
+    later = "t.retry.10m"
+    worker = Worker(
+        broker.bootstrap,
+        group="g",
+        retry=Retry(delay=600.0),
+        retry_topics=RetryTopics(tiers=(600.0,)),
+        breaker=None,
+    )
+
+    @worker.handler("t")
+    async def process(value: bytes) -> None:
+        raise ValueError
+
+    for _ in range(ShareLimits().deliveries + 2):
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(worker.serve)
+            await until(lambda: worker.runners[0].queue.copies == RECORDS)
+            worker.stop()
+    contexts = [read_retry_context(record.headers) for record in broker.records(later)]
+    assert {(one.offset, one.attempts) for one in contexts if one is not None} == {
+        (offset, 1) for offset in range(RECORDS)
+    }
+    assert len(contexts) > RECORDS
