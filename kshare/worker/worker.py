@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 import signal
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
@@ -81,14 +82,20 @@ class Worker(Handlers):
         with on_stop_signals(on_signal):
             anyio.run(main, backend=backend)
 
-    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+    async def serve(
+        self,
+        *,
+        wall_clock: Callable[[], float] = time.time,
+        task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
         """Run the worker in the running event loop, until `stop` is called.
 
-        With `await tasks.start(worker.serve)`, `start` returns when all handlers are running.
+        With `await tasks.start(worker.serve)`, `start` returns when all handlers are running. `wall_clock` is the time
+        of day, which tests may control.
         """
         if self._serving is not None:
             raise KshareError("the worker is running already")
-        serving = _Serving(self)
+        serving = _Serving(self, wall_clock)
         self._serving = serving
         try:
             with serving.scope:
@@ -132,11 +139,12 @@ class Worker(Handlers):
 class _Serving:
     """One run of a worker."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Worker, wall_clock: Callable[[], float]) -> None:
         self.runners: list[HandlerRunner] = []
         self.stopping = anyio.Event()
         self.scope = anyio.CancelScope()
         self._worker = worker
+        self._wall_clock = wall_clock
         self._routes = worker.routes()
         if not self._routes:
             raise ConfigError('the worker has no handlers: decorate functions with @worker.handler("orders")')
@@ -186,6 +194,7 @@ class _Serving:
                         outbound,
                         limits[route.group],
                         drain_timeout=self._worker.drain_timeout,
+                        wall_clock=self._wall_clock,
                     )
                     await handlers.start(runner.run, name=f"kshare worker: {route.name}")
                     self.runners.append(runner)
