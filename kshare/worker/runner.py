@@ -111,7 +111,9 @@ class HandlerRunner:
             log=self._summary,
             wall_clock=wall_clock,
         )
-        self._runs = None if options.tiers is None else MovedRuns(publisher, options.tiers, self._summary)
+        self._runs = (
+            None if options.tiers is None else MovedRuns(publisher, options.tiers, self._summary, wall_clock)
+        )
         self._keeping: dict[Delivery, anyio.CancelScope] = {}
         """Writes the copies of runs that were moved."""
         self._max_span = max(1, int(options.max_pinned * limits.window))

@@ -10,7 +10,7 @@ import inspect
 import logging
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import anyio
@@ -30,6 +30,7 @@ from kshare.worker.retry_group import prepare_retry_group
 from kshare.worker.routes import Route
 from kshare.worker.runner import HandlerRunner
 from kshare.worker.signals import on_stop_signals
+from kshare.worker.trial import Sample, Trial, route_for, sample_record, try_handler
 
 if TYPE_CHECKING:
     from kshare.worker.option_types import HandlerSettings, WorkerOptions
@@ -104,6 +105,24 @@ class Worker(Handlers):
             raise _first_of(group) from None
         finally:
             self._serving = None
+
+    async def test(self, record: Sample, handler: str | None = None) -> Trial:
+        """Run a handler for a record, or for a record with this value, without brokers: what becomes of the record?
+
+        The handler is the one with this name, or that of the record's topic. Its middleware, decoding, options and
+        policies apply, as in a running worker. Startup hooks don't run. Without an event loop: `anyio.run(worker.test,
+        record)`.
+        """
+        sample = sample_record(record)
+        [trial] = await try_handler(route_for(self.routes(), sample, handler, is_batch=False), [sample])
+        return trial
+
+    async def test_batch(self, records: Sequence[Sample], handler: str | None = None) -> list[Trial]:
+        """`test` for a batch handler, which gets all records at once."""
+        samples = [sample_record(one) for one in records]
+        if not samples:
+            raise ConfigError("a batch needs at least one record")
+        return await try_handler(route_for(self.routes(), samples[0], handler, is_batch=True), samples)
 
     def stop(self) -> None:
         """Stop: acquire nothing more, finish what is in hand, end. When called again, cancel the handlers at once.
