@@ -292,7 +292,9 @@ async def test_handler_is_found_by_topic_or_name() -> None:
         await worker.test(b"")
     with pytest.raises(ConfigError, match="there is no handler for topic letters"):
         await worker.test(SampleRecord(topic="letters"))
-    with pytest.raises(ConfigError, match=r"there is no batch handler for the name ship: .* There are: stamp"):
+    with pytest.raises(
+        ConfigError, match=r"there is no batch handler for the name ship: .* There are: stamp"
+    ):
         await worker.test_batch([b""], "ship")
     with pytest.raises(ConfigError, match="handler pack has no topics, only patterns"):
         await worker.test(b"", "pack")
