@@ -277,10 +277,8 @@ def run_worker(
     with Broker(**(options | {"clock": clock})) as broker:
         for route in worker.routes():
             broker.set_group_config(route.group, {"share.auto.offset.reset": "earliest"})
-            for topic in [
-                *route.topics,
-                *([route.options.dead_letters] if route.options.dead_letters else []),
-            ]:
+            dead_letters = route.options.dead_letters
+            for topic in [*route.topics, *([dead_letters] if isinstance(dead_letters, str) else [])]:
                 if topic not in broker.call(lambda: [*broker.state.cluster.topics]):
                     broker.create_topic(topic)
         worker.bootstrap_servers, worker.connection = broker.bootstrap, {}

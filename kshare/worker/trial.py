@@ -38,7 +38,7 @@ class TrialOutcome(StrEnum):
     MOVED = "moved"
     """Copied to a retry topic until its next attempt, and accepted."""
     DEAD_LETTER = "dead letter"
-    """Copied to the topic for dead letters, and rejected."""
+    """Copied to the topic for dead letters, or kept by the function for them, and rejected."""
     REJECTED = "rejected"
     """Given up, without a dead letter."""
     RELEASED = "released"
@@ -222,7 +222,8 @@ class _TrialRunner(HandlerRunner):
             case "accept":
                 outcome = TrialOutcome.ACCEPTED
             case "reject":
-                outcome = TrialOutcome.DEAD_LETTER if published else TrialOutcome.REJECTED
+                is_kept = self._options.dead_letters is not None
+                outcome = TrialOutcome.DEAD_LETTER if is_kept else TrialOutcome.REJECTED
             case _:
                 outcome = TrialOutcome.RELEASED
         return Trial(

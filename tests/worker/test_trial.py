@@ -98,6 +98,17 @@ async def test_dead_letter() -> None:
     assert headers["__dlq.errors.exception"] == b"ValueError"
 
 
+async def test_dead_letter_that_a_function_keeps() -> None:
+    kept: list[tuple[bytes | None, str]] = []
+
+    async def keep(delivery: Delivery, message: str) -> None:
+        kept.append((delivery.value, message))
+
+    trial = await worker_with(fail, retry=Retry(attempts=1), dead_letters=keep).test(b'{"number": 7}')
+    assert (trial.outcome, trial.topic) == ("dead letter", None)
+    assert kept == [(b'{"number": 7}', "ValueError in attempt 1")]
+
+
 async def test_value_that_cannot_be_converted() -> None:
     trial = await worker_with(pass_by, dead_letters="dead").test(b"7")
     assert (trial.outcome, type(trial.error)) == ("dead letter", PayloadError)
