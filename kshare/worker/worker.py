@@ -67,14 +67,20 @@ class Worker(Handlers):
         """Run the worker in an event loop of its own, until SIGINT or SIGTERM. A second signal ends it at once:
         handlers are cancelled, and their records released."""
         loop: list[Callable[[Callable[[], None]], object]] = []
+        early: list[signal.Signals] = []
+        """Signals that arrived before the event loop ran."""
 
         def on_signal(which: signal.Signals) -> None:
             log.info("%s: stopping", which.name)
+            if not loop:
+                early.append(which)
             for call_in_loop in loop:
                 call_in_loop(self.stop)
 
         async def main() -> None:
             loop.append(_caller_from_signals())
+            for _ in early:
+                loop[0](self.stop)  # called when `serve` waits for the first time
             try:
                 await self.serve()
             finally:
