@@ -6,12 +6,14 @@ import re
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
 
 import anyio
 import pytest
 
 from kshare import ConfigError
 from kshare.errors import InProgress
+from kshare.testing import run_worker
 from kshare.worker import (
     Breaker,
     Delivery,
@@ -319,6 +321,49 @@ async def test_programs_end_is_not_an_outcome() -> None:
 
     with pytest.raises(SystemExit):
         await worker_with(leave).test(b"")
+
+
+OUTCOMES: list[tuple[str, dict[str, Any]]] = [
+    ("good", {}),
+    ("bad", {"retry": Retry(delay=600)}),
+    ("bad", {"retry": Retry(delay=600), "retry_topics": True}),
+    ("bad", {"retry": Retry(attempts=1)}),
+    ("bad", {"retry": Retry(attempts=1), "dead_letters": "dead"}),
+    ("good", {"only": lambda delivery: False}),
+    ("unwanted", {}),
+    ("unwanted", {"dead_letters": "dead"}),
+    ("later", {}),
+    ("hang", {"time_limit": 0.2}),
+]
+COUNTED = {"accepted": "done", "dead letter": "dead", "rejected": "dead"}
+
+
+@pytest.mark.lengthy
+@pytest.mark.parametrize(("value", "options"), OUTCOMES)
+async def test_trials_agree_with_running_workers(value: str, options: dict[str, Any]) -> None:
+    async def ship(text: str, delivery: Delivery) -> None:
+        match text:
+            case "bad":
+                raise ValueError
+            case "unwanted":
+                delivery.reject("unwanted")
+            case "later":
+                delivery.release(delay=600)
+            case "hang":
+                await anyio.sleep_forever()
+
+    worker = worker_with(ship, **options)
+    trial = await worker.test(value)
+    with run_worker(worker) as running:
+        running.produce("orders", value.encode())
+        field = COUNTED.get(trial.outcome, trial.outcome)
+        running.wait_until(lambda: getattr(running.counts["ship"], field))
+        published = [
+            one for topic in {one.topic for one in trial.published} for one in running.records(topic)
+        ]
+    assert [(one.key, one.value, [name for name, _ in one.headers]) for one in published] == [
+        (one.key, one.value, [name for name, _ in one.headers]) for one in trial.published
+    ]
 
 
 def test_published_records_are_values() -> None:
