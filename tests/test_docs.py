@@ -43,6 +43,7 @@ def test_type_checkers_accept_the_examples_of_clients_and_broker(tmp_path: Path)
             "producer.md",
             "shutdown.md",
             "testing.md",
+            "worker-testing.md",
         ):
             continue
         code = "\n".join(text for language, text in blocks(document) if language == "python")

@@ -111,6 +111,16 @@ class SystemClock(Clock):
                 await self._earlier.wait()
 
 
+class JumpingClock(SystemClock):
+    """Real time, which a test can set forward besides."""
+
+    def jump(self, milliseconds: int) -> None:
+        """Set the time forward. Timers that are due then fire soon afterwards, in the task that runs `run`."""
+        self._began += milliseconds / 1000
+        if self._earlier is not None:
+            self._earlier.set()
+
+
 class ManualClock(Clock):
     """A clock for tests: time passes only when `advance` is called."""
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
-from kshare.client.record import ShareBatch, ShareRecord
+from kshare.client.record import ShareBatch, ShareRecord, lease_of
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.protocol.records import read_batches
-from kshare.state.lease import Lease
+from kshare.state.lease import ACCEPT, REJECT, RELEASE, Lease
 
 _TOPIC_ID = bytes(16)
 
@@ -55,3 +56,16 @@ def made_record(
         delivery_count=delivery_count,
     )
     return next(iter(batch))
+
+
+def settlement_of(record: ShareRecord) -> Literal["accept", "release", "reject"] | None:
+    """How the record was settled; None if it wasn't."""
+    lease = lease_of(record.batch)
+    return _SETTLEMENTS.get(lease.states[record.offset - lease.first])
+
+
+_SETTLEMENTS: dict[int, Literal["accept", "release", "reject"]] = {
+    ACCEPT: "accept",
+    RELEASE: "release",
+    REJECT: "reject",
+}

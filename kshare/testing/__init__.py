@@ -10,8 +10,18 @@ if TYPE_CHECKING:
     from kshare.broker.faults import Fault, Faults, corrupt_records
     from kshare.testing.broker import Broker
     from kshare.testing.options import BrokerOptions
+    from kshare.testing.running_worker import RunningWorker, run_worker
 
-__all__ = ["Broker", "BrokerOptions", "Fault", "Faults", "ManualClock", "corrupt_records"]
+__all__ = [
+    "Broker",
+    "BrokerOptions",
+    "Fault",
+    "Faults",
+    "ManualClock",
+    "RunningWorker",
+    "corrupt_records",
+    "run_worker",
+]
 
 _LATE = {
     "Broker": "kshare.testing.broker",
@@ -19,7 +29,9 @@ _LATE = {
     "Fault": "kshare.broker.faults",
     "Faults": "kshare.broker.faults",
     "ManualClock": "kshare.broker.clock",
+    "RunningWorker": "kshare.testing.running_worker",
     "corrupt_records": "kshare.broker.faults",
+    "run_worker": "kshare.testing.running_worker",
 }
 
 

@@ -1,4 +1,6 @@
-"""pytest fixtures: `kshare_broker`, one node, and `kshare_cluster`, three. Both are fresh for each test.
+"""pytest fixtures: `kshare_broker`, one node, `kshare_cluster`, three, and `kshare_run_worker`, which runs a worker.
+
+All are fresh for each test.
 
 `@pytest.mark.kshare_broker(...)` takes the options of `kshare.testing.Broker` for one test, class or module; the ini
 option `kshare_broker_settings` takes Kafka's broker settings for all tests.
@@ -8,13 +10,14 @@ Installed with kshare. Nothing is imported until a test uses a fixture.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from kshare.testing import Broker
+    from kshare.testing import Broker, RunningWorker
 
 _MARKER, _INI = "kshare_broker", "kshare_broker_settings"
 
@@ -75,3 +78,14 @@ def kshare_cluster(request: pytest.FixtureRequest) -> Iterator[Broker]:
     """A cluster of three embedded brokers, to move leaders and stop brokers."""
     with _broker(request, nodes=3) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def kshare_run_worker(request: pytest.FixtureRequest) -> Callable[..., AbstractContextManager[RunningWorker]]:
+    """`kshare.testing.run_worker`, with the broker's options of this test."""
+    from kshare.testing import run_worker
+
+    def run(*arguments: Any, **options: Any) -> AbstractContextManager[RunningWorker]:
+        return run_worker(*arguments, **(_options(request) | options))
+
+    return run

@@ -8,6 +8,7 @@ from kshare.worker.options import HandlerOptions
 from kshare.worker.payloads import PayloadError
 from kshare.worker.retry import Exponential, Retry
 from kshare.worker.retry_topics import RetryTopics
+from kshare.worker.trial import PublishedRecord, SampleRecord, Trial, TrialOutcome
 from kshare.worker.worker import Worker
 
 __all__ = [
@@ -19,7 +20,11 @@ __all__ = [
     "HandlerOptions",
     "Handlers",
     "PayloadError",
+    "PublishedRecord",
     "Retry",
     "RetryTopics",
+    "SampleRecord",
+    "Trial",
+    "TrialOutcome",
     "Worker",
 ]

@@ -25,7 +25,7 @@ log = logging.getLogger("kshare.worker")
 
 
 class Copies:
-    """For one handler. `wall_ms` is the time of day, in milliseconds since 1970."""
+    """For one handler. `wall_clock` is the time of day, in seconds since 1970."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Copies:
         dead_letters: str | DeadLetterFunction | None,
         tiers: RetryTopics | None,
         log: SummaryLog,
-        wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self.tiers = tiers
         self.has_dead_letters = dead_letters is not None
@@ -45,7 +45,7 @@ class Copies:
         self._handler = handler
         self._dead_letters = dead_letters
         self._log = log
-        self._wall_ms = wall_ms
+        self._wall_clock = wall_clock
 
     async def move_to_retry_topic(
         self, delivery: Delivery, delay: float, *, counts: bool, error: BaseException | None = None
@@ -53,7 +53,7 @@ class Copies:
         """Returns False if the copy couldn't be written; then nothing was settled. `counts`: as an attempt."""
         assert self.tiers is not None, "checked by the caller"
         topic = self.tiers.topic(delivery.topic, self.tiers.tier_for(delay))
-        due_ms = self._wall_ms() + round(delay * 1000)
+        due_ms = self._now_ms() + round(delay * 1000)
         context = self._context(delivery, due_ms, counts=counts, error=error)
         headers = [*delivery.headers, *context.headers()]
         with anyio.CancelScope(shield=True):
@@ -98,6 +98,9 @@ class Copies:
         self._settle(delivery.record.reject, delivery)
         return True
 
+    def _now_ms(self) -> int:
+        return round(self._wall_clock() * 1000)
+
     def _context(
         self, delivery: Delivery, due_ms: int, *, counts: bool, error: BaseException | None
     ) -> RetryContext:
@@ -119,7 +122,7 @@ class Copies:
                 key=delivery.key,
                 value=delivery.value,
                 headers=headers,
-                timestamp=self._wall_ms(),
+                timestamp=self._now_ms(),
             )
         except KshareError as problem:
             cause = f"can't be copied to topic {topic}, and are released instead"

@@ -16,6 +16,9 @@ T = TypeVar("T")
 NumberT = TypeVar("NumberT", int, float)
 TopicPartition = tuple[str, int]
 
+_UNTIDY = 64
+"""So many entries that aren't needed any more are never worth removing."""
+
 
 class HeldBack(Generic[T]):
     """`max_span` in offsets: how much of a share-partition's window a held record may pin."""
@@ -44,8 +47,11 @@ class HeldBack(Generic[T]):
     def add(self, where: TopicPartition, offset: int, due_at: float, item: T) -> None:
         number = next(self._numbers)
         self._held[number] = (where, offset, item)
+        oldest = self._oldest.setdefault(where, [])
         heapq.heappush(self._due, (due_at, number))
-        heapq.heappush(self._oldest.setdefault(where, []), (offset, number))
+        heapq.heappush(oldest, (offset, number))
+        self._tidy(self._due)
+        self._tidy(oldest)
 
     @property
     def next_due(self) -> float | None:
@@ -78,6 +84,13 @@ class HeldBack(Generic[T]):
         self._due.clear()
         self._oldest.clear()
         return items
+
+    def _tidy(self, heap: list[tuple[NumberT, int]]) -> None:
+        """Remove entries of records that were taken out, once they are most of the heap: they would pile up behind a
+        record that stays for long."""
+        if len(heap) > 2 * len(self._held) + _UNTIDY:
+            heap[:] = [one for one in heap if one[1] in self._held]
+            heapq.heapify(heap)
 
     def _forget_taken(self, heap: list[tuple[NumberT, int]]) -> bool:
         """Drop entries of records that were taken out through another heap. Returns whether any is left."""

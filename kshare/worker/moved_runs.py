@@ -41,14 +41,17 @@ class MovedRuns:
         publisher: Publisher,
         tiers: RetryTopics,
         summary: SummaryLog,
-        wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._publisher = publisher
         self._tiers = tiers
         self._summary = summary
-        self._wall_ms = wall_ms
+        self._wall_clock = wall_clock
         self.due_s = max(SHORTEST_S, tiers.tiers[0])
         """How long a copy takes to become due."""
+
+    def _now_ms(self) -> int:
+        return round(self._wall_clock() * 1000)
 
     async def move(self, delivery: Delivery) -> bool:
         """Write the first copy, and accept the record. Returns False if nothing was settled."""
@@ -112,7 +115,7 @@ class MovedRuns:
             group=delivery.group,
             timestamp=delivery.timestamp,
             attempts=delivery.attempt,
-            due_ms=self._wall_ms() + round(self.due_s * 1000),
+            due_ms=self._now_ms() + round(self.due_s * 1000),
             run=run,
         )
         return await self._publish(
@@ -148,6 +151,6 @@ class MovedRuns:
             key=delivery.key,
             value=value,
             headers=headers,
-            timestamp=self._wall_ms(),
+            timestamp=self._now_ms(),
             partition=partition,
         )

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import random
-import time
 from collections.abc import Callable, Sequence
 
 from kshare.client.record import lost_spans_of
@@ -50,6 +49,7 @@ class Outcomes:
         summary: SummaryLog,
         can_renew: Callable[[], bool],
         clock: Callable[[], float],
+        wall_clock: Callable[[], float],
         on_failure: Callable[[Delivery, Exception], bool],
         on_success: Callable[[], None],
         on_error: Sequence[OnError],
@@ -64,6 +64,7 @@ class Outcomes:
         self._summary = summary
         self._can_renew = can_renew
         self._clock = clock
+        self._wall_clock = wall_clock
         self._on_failure = on_failure
         self._on_success = on_success
         self._on_error = on_error
@@ -74,7 +75,7 @@ class Outcomes:
     async def may_process(self, delivery: Delivery) -> bool:
         """Whether the record may be processed. If not, it was settled, or moved."""
         if delivery.context is not None and not self._is_due(delivery):
-            await self._move(delivery, delivery.context.due_ms / 1000 - time.time(), counts=False)
+            await self._move(delivery, delivery.context.due_ms / 1000 - self._wall_clock(), counts=False)
             return False
         if delivery.context is not None and delivery.context.run and await self._is_elsewhere(delivery):
             return False
@@ -94,7 +95,7 @@ class Outcomes:
 
     def _is_due(self, delivery: Delivery) -> bool:
         assert delivery.context is not None
-        return delivery.context.due_ms <= time.time() * 1000 + 50
+        return delivery.context.due_ms <= self._wall_clock() * 1000 + 50
 
     async def _is_elsewhere(self, delivery: Delivery) -> bool:
         """Whether this is the copy of a run that continues, or is over."""
@@ -153,7 +154,7 @@ class Outcomes:
         if isinstance(error, PayloadError):
             await self.give_up(delivery, str(error), error)
             return
-        age = max(0.0, time.time() - delivery.timestamp / 1000)
+        age = max(0.0, self._wall_clock() - delivery.timestamp / 1000)
         delay = self._options.retry.next_delay(error, delivery.attempt, age, random.random())
         if not counts:
             await self._delay(delivery, delay or 0.0, counts=False, error=error)

@@ -71,13 +71,16 @@ class HandlerRunner:
         limits: ShareLimits,
         *,
         drain_timeout: float = 30.0,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
+        """`wall_clock`: the time of day, in seconds since 1970. Copies are due at a time of day."""
         self.route = route
         self.counts = Counts()
         self._options = options = route.options
         self._limits = limits
         self._connection = connection
         self._drain_timeout = drain_timeout
+        self._wall_clock = wall_clock
         self._summary = SummaryLog(log, f"{route.group}, handler {route.name}")
         self._caller = Caller(route.call, route.middleware, options.most_at_once)
         self._is_plain = self._caller.is_plain and not (route.lane_of or options.only or options.move_runs)
@@ -110,8 +113,11 @@ class HandlerRunner:
             dead_letters=options.dead_letters,
             tiers=options.tiers,
             log=self._summary,
+            wall_clock=wall_clock,
         )
-        self._runs = None if options.tiers is None else MovedRuns(publisher, options.tiers, self._summary)
+        self._runs = (
+            None if options.tiers is None else MovedRuns(publisher, options.tiers, self._summary, wall_clock)
+        )
         self._keeping: dict[Delivery, anyio.CancelScope] = {}
         """Writes the copies of runs that were moved."""
         self._max_span = max(1, int(options.max_pinned * limits.window))
@@ -135,6 +141,7 @@ class HandlerRunner:
             summary=self._summary,
             can_renew=lambda: self._source.can_renew,
             clock=lambda: self._clock(),
+            wall_clock=wall_clock,
             on_failure=self._on_failure,
             on_success=self._on_success,
             on_error=route.on_error,
@@ -302,7 +309,7 @@ class HandlerRunner:
                 consumer.pause()
             while True:
                 batch = await consumer.next_batch()
-                now_ms, now = time.time() * 1000, self._clock()
+                now_ms, now = self._wall_clock() * 1000, self._clock()
                 for record in batch:
                     context = read_retry_context(record.headers)
                     if context is not None and (context.is_over or context.group != self.route.group):

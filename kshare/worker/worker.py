@@ -9,7 +9,8 @@ from __future__ import annotations
 import inspect
 import logging
 import signal
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import anyio
@@ -29,6 +30,7 @@ from kshare.worker.retry_group import prepare_retry_group
 from kshare.worker.routes import Route
 from kshare.worker.runner import HandlerRunner
 from kshare.worker.signals import on_stop_signals
+from kshare.worker.trial import Sample, Trial, route_for, sample_record, try_handler
 
 if TYPE_CHECKING:
     from kshare.worker.option_types import HandlerSettings, WorkerOptions
@@ -65,14 +67,20 @@ class Worker(Handlers):
         """Run the worker in an event loop of its own, until SIGINT or SIGTERM. A second signal ends it at once:
         handlers are cancelled, and their records released."""
         loop: list[Callable[[Callable[[], None]], object]] = []
+        early: list[signal.Signals] = []
+        """Signals that arrived before the event loop ran."""
 
         def on_signal(which: signal.Signals) -> None:
             log.info("%s: stopping", which.name)
+            if not loop:
+                early.append(which)
             for call_in_loop in loop:
                 call_in_loop(self.stop)
 
         async def main() -> None:
             loop.append(_caller_from_signals())
+            for _ in early:
+                loop[0](self.stop)  # called when `serve` waits for the first time
             try:
                 await self.serve()
             finally:
@@ -81,14 +89,20 @@ class Worker(Handlers):
         with on_stop_signals(on_signal):
             anyio.run(main, backend=backend)
 
-    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+    async def serve(
+        self,
+        *,
+        wall_clock: Callable[[], float] = time.time,
+        task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
         """Run the worker in the running event loop, until `stop` is called.
 
-        With `await tasks.start(worker.serve)`, `start` returns when all handlers are running.
+        With `await tasks.start(worker.serve)`, `start` returns when all handlers are running. `wall_clock` is the time
+        of day, which tests may control.
         """
         if self._serving is not None:
             raise KshareError("the worker is running already")
-        serving = _Serving(self)
+        serving = _Serving(self, wall_clock)
         self._serving = serving
         try:
             with serving.scope:
@@ -97,6 +111,24 @@ class Worker(Handlers):
             raise _first_of(group) from None
         finally:
             self._serving = None
+
+    async def test(self, record: Sample, handler: str | None = None) -> Trial:
+        """Run a handler for a record, or for a record with this value, without brokers: what becomes of the record?
+
+        The handler is the one with this name, or that of the record's topic. Its middleware, decoding, options and
+        policies apply, as in a running worker. Startup hooks don't run. Without an event loop: `anyio.run(worker.test,
+        record)`.
+        """
+        sample = sample_record(record)
+        [trial] = await try_handler(route_for(self.routes(), sample, handler, is_batch=False), [sample])
+        return trial
+
+    async def test_batch(self, records: Sequence[Sample], handler: str | None = None) -> list[Trial]:
+        """`test` for a batch handler, which gets all records at once."""
+        samples = [sample_record(one) for one in records]
+        if not samples:
+            raise ConfigError("a batch needs at least one record")
+        return await try_handler(route_for(self.routes(), samples[0], handler, is_batch=True), samples)
 
     def stop(self) -> None:
         """Stop: acquire nothing more, finish what is in hand, end. When called again, cancel the handlers at once.
@@ -132,11 +164,12 @@ class Worker(Handlers):
 class _Serving:
     """One run of a worker."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Worker, wall_clock: Callable[[], float]) -> None:
         self.runners: list[HandlerRunner] = []
         self.stopping = anyio.Event()
         self.scope = anyio.CancelScope()
         self._worker = worker
+        self._wall_clock = wall_clock
         self._routes = worker.routes()
         if not self._routes:
             raise ConfigError('the worker has no handlers: decorate functions with @worker.handler("orders")')
@@ -186,6 +219,7 @@ class _Serving:
                         outbound,
                         limits[route.group],
                         drain_timeout=self._worker.drain_timeout,
+                        wall_clock=self._wall_clock,
                     )
                     await handlers.start(runner.run, name=f"kshare worker: {route.name}")
                     self.runners.append(runner)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from kshare.broker.clock import ManualClock, SystemClock
+from kshare.broker.clock import JumpingClock, ManualClock, SystemClock
 from kshare.broker.signals import Signal, wait_for_any
 
 
@@ -83,3 +83,23 @@ async def test_wait_ends_on_a_signal_or_timeout() -> None:
         await wait()
     assert woken == [True, False, False]
     assert clock.next_due() is None
+
+
+@pytest.mark.anyio
+async def test_clock_that_was_set_forward_fires_timers_in_their_order() -> None:
+    clock, seen = JumpingClock(), list[str]()
+    done = anyio.Event()
+    clock.after(7_200_000, done.set)
+    clock.after(3_600_000, lambda: seen.append("an hour"))
+    clock.after(60_000, lambda: seen.append("a minute"))
+    before = clock.now()
+    clock.jump(1)
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(clock.run)
+            await anyio.lowlevel.checkpoint()
+            clock.jump(7_200_000)
+            await done.wait()
+            tasks.cancel_scope.cancel()
+    assert seen == ["a minute", "an hour"]
+    assert 7_200_000 <= clock.now() - before < 7_300_000

@@ -115,3 +115,33 @@ def test_unnamed(kshare_broker): pass
     assert f"{said}settings must map names to strings" in done.stdout
     assert "kshare_broker takes options of kshare.testing.Broker by name, not '4.1'" in done.stdout
     assert "4 errors" in done.stdout
+
+
+def test_fixture_runs_workers_with_the_options_of_the_broker(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        "kshare_broker_settings =\n    num.partitions=3\n",
+        """
+import pytest
+from kshare.worker import Worker
+
+worker = Worker(group="g")
+got = []
+
+@worker.handler("orders")
+async def ship(value: str):
+    got.append(value)
+
+@pytest.mark.kshare_broker(topics={"orders": 2})
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_it(kshare_run_worker, backend):
+    got.clear()
+    with kshare_run_worker(worker, backend=backend) as running:
+        assert running.broker.state.configs.broker("num.partitions") == "3"
+        running.produce("orders", b"one", partition=1)
+        running.wait_until_settled()
+    assert got == ["one"]
+""",
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed" in done.stdout

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from collections.abc import Callable
+
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
@@ -65,6 +68,39 @@ def test_everything_may_be_taken_out_while_the_budget_is_enforced() -> None:
     assert next(going) == "first"
     assert held.take_all() == [("second", 1.0)]
     assert list(going) == []
+
+
+def grown(step: Callable[[HeldBack[str]], None], held: HeldBack[str]) -> int:
+    """How many bytes 5,000 steps add, after as many before."""
+    sizes = []
+    tracemalloc.start()
+    try:
+        for _ in range(2):
+            for _ in range(5_000):
+                step(held)
+            sizes.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    return sizes[1] - sizes[0]
+
+
+def test_nothing_piles_up_behind_a_record_that_stays() -> None:
+    held = made()
+    held.add(A, 0, 1e6, "stays")
+
+    def step(held: HeldBack[str]) -> None:
+        held.add(A, 1, 1.0, "retried")
+        assert list(held.take_due(2.0)) == ["retried"]
+
+    assert grown(step, held) < 50_000
+
+
+def test_records_that_had_to_go_leave_nothing_behind() -> None:
+    def step(held: HeldBack[str]) -> None:
+        held.add(A, 0, 1e6, "")
+        list(held.over_budget())
+
+    assert grown(step, made(max_records=10)) < 50_000
 
 
 class AgainstModel(RuleBasedStateMachine):

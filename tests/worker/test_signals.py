@@ -6,17 +6,15 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from types import FrameType
+from typing import Any, Literal
 
+import anyio
 import pytest
 
 from kshare.testing import Broker
+from kshare.worker import Worker
 from kshare.worker.signals import on_stop_signals
-
-
-def raised(number: signal.Signals = signal.SIGTERM) -> Callable[[], None]:
-    return lambda: signal.raise_signal(number)
 
 
 def test_handlers_installed_before_run_too_and_are_installed_again() -> None:
@@ -79,6 +77,31 @@ def test_other_threads_leave_signals_alone() -> None:
     thread.start()
     thread.join()
     assert found == [signal.getsignal(signal.SIGTERM)]
+
+
+@pytest.mark.lengthy
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_signal_before_the_event_loop_runs_is_not_lost(
+    backend: Literal["asyncio", "trio"], kshare_broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kshare_broker.create_topic("orders")
+    worker = Worker(kshare_broker.bootstrap, group="g")
+    steps: list[str] = []
+    worker.on_startup(lambda: steps.append("started"))
+    worker.on_shutdown(lambda: steps.append("ended"))
+
+    @worker.handler("orders")
+    async def ship(value: bytes) -> None: ...
+
+    run = anyio.run
+
+    def run_late(*arguments: Any, **options: Any) -> Any:
+        signal.raise_signal(signal.SIGTERM)
+        return run(*arguments, **options)
+
+    monkeypatch.setattr(anyio, "run", run_late)
+    worker.run(backend=backend)
+    assert steps == ["started", "ended"]
 
 
 PROGRAM = """

@@ -1,0 +1,120 @@
+"""A running handler, on the embedded broker: functions of the user's that fail, and topics that appear later."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from kshare.client.record import ShareRecord
+from kshare.testing import run_worker
+from kshare.worker import Delivery, Retry, RetryTopics, Worker
+
+pytestmark = pytest.mark.lengthy
+
+
+def fail_always(attempt: int) -> float:
+    raise LookupError(attempt)
+
+
+@pytest.mark.xfail(strict=True, reason="the exception ends the worker")
+@pytest.mark.parametrize("delay", [fail_always, lambda attempt: -1.0])
+def test_worker_survives_a_delay_function_that_fails(delay: object) -> None:
+    worker = Worker(group="g", retry=Retry(attempts=2, delay=delay), dead_letters="dead", breaker=None)  # type: ignore[arg-type]
+    got: list[str] = []
+
+    @worker.handler("orders")
+    async def ship(value: str, delivery: Delivery) -> None:
+        if value == "bad":
+            raise ValueError
+        got.append(value)
+
+    with run_worker(worker) as running:
+        running.produce("orders", b"bad")
+        running.advance(120)
+        running.produce("orders", b"good")
+        running.wait_until_settled()
+        assert [one.value for one in running.records("dead")] == [b"bad"]
+    assert got == ["good"]
+
+
+def fails_for_bad(record: ShareRecord) -> object:
+    if record.value == b"bad":
+        raise LookupError
+    return record.key
+
+
+def unhashable_for_bad(record: ShareRecord) -> object:
+    return [record.key] if record.value == b"bad" else record.key
+
+
+@pytest.mark.xfail(strict=True, reason="the exception ends the worker")
+@pytest.mark.parametrize("order", [fails_for_bad, unhashable_for_bad])
+def test_worker_survives_an_order_function_that_fails(order: object) -> None:
+    worker = Worker(group="g", order=order, retry=Retry(attempts=1))  # type: ignore[arg-type]
+    got: list[str] = []
+
+    @worker.handler("orders")
+    async def ship(value: str) -> None:
+        got.append(value)
+
+    with run_worker(worker) as running:
+        running.produce("orders", b"bad")
+        running.produce("orders", b"good")
+        running.wait_until(lambda: "good" in got)
+
+
+@pytest.mark.parametrize("name", ["only", "middleware", "on_error"])
+def test_worker_survives_other_functions_that_fail(name: str) -> None:
+    def explode(*arguments: object) -> None:
+        raise LookupError
+
+    worker = Worker(group="g", retry=Retry(attempts=1), **({"only": explode} if name == "only" else {}))  # type: ignore[arg-type]
+    if name != "only":
+        getattr(worker, name)(explode)
+
+    @worker.handler("orders")
+    async def ship(value: str) -> None:
+        raise ValueError
+
+    with run_worker(worker) as running:
+        running.produce("orders", b"1", b"2")
+        running.wait_until_settled()
+        assert running.counts["ship"].dead == 2
+
+
+@pytest.mark.xfail(strict=True, reason="nobody reads the retry topics of topics that are matched later")
+def test_retry_topics_of_topics_that_appear_later_are_read() -> None:
+    worker = Worker(
+        group="g", retry=Retry(attempts=2, delay=60), retry_topics=RetryTopics(tiers=(60,)), hold_up_to=1
+    )
+    attempts: list[int] = []
+
+    @worker.handler(re.compile("orders-[0-9]"))
+    async def ship(value: str, delivery: Delivery) -> None:
+        attempts.append(delivery.attempt)
+        if delivery.attempt == 1:
+            raise ValueError
+
+    with run_worker(worker, topics={"orders-1": 1}) as running:
+        running.broker.create_topic("orders-2")
+        running.advance(12)
+        running.produce("orders-2", b"late")
+        running.wait_until(lambda: running.counts["ship"].moved == 1)
+        running.advance(62)
+        running.wait_until(lambda: attempts == [1, 2])
+
+
+def test_what_is_held_is_handed_back_at_the_end() -> None:
+    worker = Worker(group="g", retry=Retry(delay=600))
+
+    @worker.handler("orders")
+    async def ship(value: str) -> None:
+        raise ValueError
+
+    with run_worker(worker) as running:
+        running.produce("orders", b"1")
+        running.wait_until(lambda: running.counts["ship"].held == 1)
+        [runner] = running.worker.runners
+        running.stop()
+        assert (runner.counts.released, runner.counts.cancelled) == (1, 0)
