@@ -17,6 +17,7 @@ from kshare.summary_log import SummaryLog
 from kshare.worker.delivery import Delivery
 from kshare.worker.group_limits import ShareLimits
 from kshare.worker.headers import Header, RetryContext, dead_letter_headers
+from kshare.worker.log_context import log_fields
 from kshare.worker.options import DeadLetterFunction
 from kshare.worker.outbound import Publisher
 from kshare.worker.retry_topics import RetryTopics
@@ -123,7 +124,7 @@ class Copies:
             )
         except KshareError as problem:
             cause = f"can't be copied to topic {topic}, and are released instead"
-            self._log.event(logging.WARNING, cause, f"{delivery!r}: {problem}")
+            self._log.event(logging.WARNING, cause, f"{delivery!r}: {problem}", log_fields(delivery))
             return False
         return True
 
@@ -134,4 +135,4 @@ class Copies:
             act()
         except AcknowledgeError:
             cause = "lost their locks after they had been copied: they will be delivered again"
-            self._log.event(logging.WARNING, cause, repr(delivery))
+            self._log.event(logging.WARNING, cause, repr(delivery), log_fields(delivery))
