@@ -70,9 +70,10 @@ class OpenTelemetryWorkerObserver(WorkerObserver):
 
     def on_run(self, run: HandlerRun) -> Callable[[], None]:
         deliveries = run.deliveries
-        common = _common(run.group, _topics(deliveries)) | _operation("process", "process")
+        topic = _topic_of(deliveries)
+        common = _common(run.group, topic, "process", "process")
         span = self._tracer.start_span(
-            f"process {common['messaging.destination.name']}",
+            f"process {topic}".rstrip(),
             kind=SpanKind.CONSUMER,
             attributes=common
             | {"kshare.handler": run.handler}
@@ -119,7 +120,8 @@ class OpenTelemetryWorkerObserver(WorkerObserver):
         if operation is None:
             return
         deliveries = [one.delivery for one in settled]
-        attributes = _common(first.delivery.group, _topics(deliveries)) | _operation(operation, "settle")
+        topic = _topic_of(deliveries)
+        attributes = _common(first.delivery.group, topic, operation, "settle")
         attributes |= {"kshare.handler": first.handler, "kshare.outcome": str(first.outcome)}
         if len(settled) > 1:
             attributes["messaging.batch.message_count"] = len(settled)
@@ -132,7 +134,7 @@ class OpenTelemetryWorkerObserver(WorkerObserver):
             attributes["error.type"] = first.cause
         now = time.time_ns()
         span = self._tracer.start_span(
-            f"{operation} {attributes['messaging.destination.name']}",
+            f"{operation} {topic}".rstrip(),
             context=None if parent is None else trace.set_span_in_context(parent),
             kind=SpanKind.CLIENT,
             attributes=attributes,
@@ -180,33 +182,32 @@ def _links(deliveries: Sequence[Delivery]) -> list[Link]:
 
 def _end(span: Span, run: HandlerRun) -> Attributes:
     """End the span. Returns what its metrics say about the result."""
-    found: Attributes = {}
+    found: Attributes = {"kshare.result": str(run.result)}
     if run.result is RunResult.FAILED and run.error is not None:
         found["error.type"] = type(run.error).__qualname__
         span.record_exception(run.error)
         span.set_status(Status(StatusCode.ERROR, str(run.error)))
-    elif run.result is not RunResult.RETURNED:
-        found["error.type"] = str(run.result)
     span.set_attributes(found)
     span.end()
     return found
 
 
-def _common(group: str, topics: str) -> Attributes:
-    return {
+def _common(group: str, topic: str, operation: str, kind: str) -> Attributes:
+    found: Attributes = {
         "messaging.system": "kafka",
-        "messaging.destination.name": topics,
         "messaging.consumer.group.name": group,
+        "messaging.operation.name": operation,
+        "messaging.operation.type": kind,
     }
+    if topic:
+        found["messaging.destination.name"] = topic
+    return found
 
 
-def _operation(name: str, kind: str) -> Attributes:
-    return {"messaging.operation.name": name, "messaging.operation.type": kind}
-
-
-def _topics(deliveries: Sequence[Delivery]) -> str:
-    """The topic. A batch may have records of several: these are one destination, with all of their names."""
-    return ",".join(sorted({one.record.topic for one in deliveries}))
+def _topic_of(deliveries: Sequence[Delivery]) -> str:
+    """Empty if a batch has records of several topics: joined names would be too many different ones for metrics."""
+    topics = {one.record.topic for one in deliveries}
+    return topics.pop() if len(topics) == 1 else ""
 
 
 def _coordinates(delivery: Delivery) -> Attributes:
