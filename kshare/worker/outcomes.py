@@ -132,7 +132,7 @@ class Outcomes:
         except AcknowledgeError as problem:
             self.on_lost(delivery, problem)
             return
-        if delivery.decision in (None, Decision.ACCEPTED):
+        if delivery.decision is Decision.ACCEPTED:
             self._watch.settled(RecordOutcome.ACCEPTED, delivery)
         self._on_success()
 
