@@ -22,8 +22,8 @@ MAX_KEYS = 1000
 """The maximum number of kinds that are counted separately. Further ones share one sum, so memory stays bounded."""
 
 
-Fields = Mapping[str, object]
-_NO_FIELDS: Fields = MappingProxyType({})
+LogFields = Mapping[str, object]
+_NO_FIELDS: LogFields = MappingProxyType({})
 
 
 class SummaryKey(NamedTuple):
@@ -42,9 +42,9 @@ class _Sum:
     first: int | None = None
     last: int | None = None
     detail: str = ""
-    fields: Fields = field(default_factory=dict)
+    fields: LogFields = field(default_factory=dict)
 
-    def add(self, count: int, first: int | None, last: int | None, detail: str, fields: Fields) -> None:
+    def add(self, count: int, first: int | None, last: int | None, detail: str, fields: LogFields) -> None:
         self.count += count
         self.detail, self.fields = detail, fields
         if first is not None and last is not None:
@@ -61,7 +61,7 @@ class _Sum:
 class LogLine(NamedTuple):
     level: int
     text: str
-    fields: Fields = _NO_FIELDS
+    fields: LogFields = _NO_FIELDS
     """Those of the latest event."""
 
 
@@ -80,7 +80,7 @@ class Summaries:
         first: int | None = None,
         last: int | None = None,
         detail: str = "",
-        fields: Fields = _NO_FIELDS,
+        fields: LogFields = _NO_FIELDS,
     ) -> LogLine | None:
         """The line to log now, if this kind is due; `first` and `last` are offsets."""
         found = self._summaries.get(key)
@@ -130,7 +130,7 @@ class SummaryLog:
         logger: logging.Logger,
         group: str = "",
         clock: Callable[[], float] = time.monotonic,
-        fields: Fields = _NO_FIELDS,
+        fields: LogFields = _NO_FIELDS,
     ) -> None:
         self._logger = logger
         self._prefix = f"group {group}: " if group else ""
@@ -150,7 +150,7 @@ class SummaryLog:
         first: int | None = None,
         last: int | None = None,
         detail: str = "",
-        fields: Fields = _NO_FIELDS,
+        fields: LogFields = _NO_FIELDS,
     ) -> None:
         """Counts `count` records of this partition, from offset `first` to `last` if these are known."""
         self._add(SummaryKey(level, cause, f"{topic}[{partition}]"), count, first, last, detail, fields)
@@ -160,7 +160,7 @@ class SummaryLog:
         level: int,
         cause: str,
         detail: object = "",
-        fields: Fields | None = None,
+        fields: LogFields | None = None,
         *,
         has_traceback: bool = False,
     ) -> None:
@@ -186,7 +186,7 @@ class SummaryLog:
         first: int | None,
         last: int | None,
         detail: str,
-        fields: Fields,
+        fields: LogFields,
         *,
         has_traceback: bool = False,
     ) -> None:

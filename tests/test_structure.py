@@ -29,6 +29,7 @@ SUBJECTS = {
     "protocol": "golden hostile",
     "spark": "batch driven driven_older expired_ranges left_behind older_restarts older_spark real_storm "
     "reused_checkpoints storm stream writing_back",
+    "worker": "cancellation dashboard",
     "testing": "arguments confluent_share consumer_meets_faults dead_letters",
     "tools/benches": "members",
     "tools/kgen": "generated schemas types",

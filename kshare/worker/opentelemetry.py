@@ -33,7 +33,7 @@ from kshare.worker.observer import HandlerRun, RecordOutcome, RecordSettled, Run
 __all__ = ["OpenTelemetryWorkerObserver"]
 
 Attributes = dict[str, AttributeValue]
-Headers = list[tuple[str, bytes | None]]
+TraceHeaders = list[tuple[str, bytes | None]]
 
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
 """Those of the conventions."""
@@ -157,14 +157,14 @@ class _Batch:
         self.settled: list[RecordSettled] = []
 
 
-class _HeaderGetter(Getter[Headers]):
+class _HeaderGetter(Getter[TraceHeaders]):
     """Reads trace contexts from the headers of a record."""
 
-    def get(self, carrier: Headers, key: str) -> list[str] | None:
+    def get(self, carrier: TraceHeaders, key: str) -> list[str] | None:
         found = [value for name, value in carrier if name.lower() == key and value is not None]
         return [value.decode(errors="replace") for value in found] or None
 
-    def keys(self, carrier: Headers) -> list[str]:
+    def keys(self, carrier: TraceHeaders) -> list[str]:
         return [name for name, _ in carrier]
 
 

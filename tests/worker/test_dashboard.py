@@ -1,11 +1,10 @@
-"""The Grafana dashboard: each metric and label that its queries use is exported by a worker that runs."""
+"""The Grafana dashboard, and the alerts in the guide: their metrics and labels are exported by a worker that runs."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import promql_parser as promql
@@ -15,9 +14,11 @@ from prometheus_client import CollectorRegistry
 from kshare.testing import Broker
 from kshare.worker import Retry, Worker
 from kshare.worker.prometheus import PrometheusWorkerObserver
+from tests.helpers.documents import ROOT, blocks
 from tests.helpers.running_worker import from_the_start, running, until
 
-FILE = Path(__file__).parents[2] / "docs" / "grafana" / "kshare-worker.json"
+FILE = ROOT / "docs" / "grafana" / "kshare-worker.json"
+GUIDE = ROOT / "docs" / "worker-observability.md"
 DASHBOARD: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
 _LABEL_VALUES = re.compile(r"label_values\((.+), (\w+)\)")
 _IN_LEGEND = re.compile(r"\{\{(\w+)\}\}")
@@ -33,6 +34,9 @@ def queries() -> Iterator[tuple[str, set[str]]]:
             found = _LABEL_VALUES.fullmatch(variable["query"]["query"])
             assert found is not None, variable
             yield found[1], {found[2]}
+    for language, text in blocks(GUIDE):
+        if language == "text":
+            yield from ((line, set()) for line in text.splitlines())
 
 
 def parsed(query: str) -> promql.Expr:
@@ -126,6 +130,19 @@ async def labels_of_a_run(broker: Broker) -> dict[str, dict[str, set[str]]]:
                 for name, value in sample.labels.items():
                     labels.setdefault(name, set()).add(value)
     return found
+
+
+@pytest.mark.anyio
+async def test_the_guide_lists_all_metrics(kshare_broker: Broker, anyio_backend: str) -> None:
+    exported = await labels_of_a_run(kshare_broker)
+    names = {re.sub("_(bucket|count|sum)$", "", name) for name in exported if not name.endswith("_created")}
+    listed = re.findall(
+        r"^\| `(kshare_\w+)` \| ([\w, ]*)", GUIDE.read_text(encoding="utf-8"), flags=re.MULTILINE
+    )
+    assert {name for name, _ in listed} == names
+    for name, labels in listed:
+        known = exported.get(name) or exported.get(f"{name}_count", {})
+        assert {label for label in labels.strip().split(", ") if label} == {*known}, name
 
 
 def test_panels_do_not_overlap_and_have_ids_of_their_own() -> None:

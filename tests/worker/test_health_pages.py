@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import anyio
 import pytest
 
 from kshare.errors import KshareError
 from kshare.testing import Broker
-from kshare.worker import HandlerState, Worker, WorkerState
+from kshare.worker import HandlerState, Worker, WorkerState, health
 from kshare.worker.health import WorkerHealth
 from kshare.worker.health_pages import HealthPages
 from kshare.worker.http_messages import HttpRequest
@@ -76,6 +75,36 @@ async def test_health_of_a_handler(broker: Broker, anyio_backend: str) -> None:
         assert (one.state, one.counts.done, one.is_reachable) == (HandlerState.PAUSED, 2, True)
 
 
+@pytest.mark.kshare_broker(
+    settings={
+        "group.share.min.heartbeat.interval.ms": "100",
+        "group.share.heartbeat.interval.ms": "100",
+    }
+)
+@pytest.mark.lengthy
+async def test_not_ready_while_no_broker_responds(
+    broker: Broker, anyio_backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = Worker(broker.bootstrap, group="g", http="127.0.0.1:0")
+
+    @worker.handler("orders")
+    async def ship(value: bytes) -> None:
+        pass
+
+    async with running(worker):
+        assert await state_of(worker) == (200, 200, "running")
+        await anyio.to_thread.run_sync(broker.stop_node, 1)
+        monkeypatch.setattr(health, "UNREACHABLE_AFTER_S", 1.0)
+        await until(lambda: not worker.health().is_ready)
+        live, page = await get(worker.http_port, "/ready")
+        assert live == 503
+        assert json.loads(page)["reason"].startswith("no broker has responded for")
+        monkeypatch.setattr(health, "UNREACHABLE_AFTER_S", 30.0)
+        await anyio.to_thread.run_sync(broker.start_node, 1)
+        await until(lambda: worker.health().handlers[0].unheard_s < 0.5)
+        assert await state_of(worker) == (200, 200, "running")
+
+
 async def test_a_taken_port_stops_the_start(broker: Broker, anyio_backend: str) -> None:
     worker = Worker(broker.bootstrap, group="g", http="127.0.0.1:0")
 
@@ -117,5 +146,7 @@ async def test_errors_at_start_up_are_raised_as_they_are(anyio_backend: str, bro
     ],
 )
 def test_status_of_pages(path: str, state: WorkerState, status: int) -> None:
-    health: Callable[[], WorkerHealth] = lambda: WorkerHealth(state)  # noqa: E731
-    assert HealthPages(health, [])(HttpRequest(path)).status == status
+    def current() -> WorkerHealth:
+        return WorkerHealth(state)
+
+    assert HealthPages(current, [])(HttpRequest(path)).status == status
