@@ -551,7 +551,8 @@ class HandlerRunner:
             delivery.moving.set()
         if is_moved:
             self.counts.moved += 1
-            self._summary.event(logging.INFO, "take long, and were moved out of the way", repr(delivery))
+            cause = "take long, and were moved out of the way"
+            self._summary.event(logging.INFO, cause, repr(delivery), log_fields(delivery))
             with anyio.CancelScope() as scope:
                 self._keeping[delivery] = scope
                 await self._runs.keep(delivery)

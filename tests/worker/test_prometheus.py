@@ -41,7 +41,7 @@ async def test_counters_histograms_and_gauges(broker: Broker, anyio_backend: str
     assert value("kshare_worker_ready") is None
     broker.produce("orders", [b"good", b"bad", b"long"])
     async with running(worker):
-        await until(lambda: worker.runners[0].counts.held == 1)
+        await until(lambda: (worker.health().handlers[0].held, worker.health().handlers[0].running) == (1, 1))
         assert value("kshare_worker_ready") == 1
         assert value("kshare_worker_held_records", HANDLER) == 1
         assert value("kshare_worker_running_records", HANDLER) == 1
