@@ -23,8 +23,8 @@ log = logging.getLogger("kshare.worker")
 
 REQUEST_TIMEOUT_S = 5.0
 """From the connection to the end of the request, and again to the end of the response."""
-MAX_CONNECTIONS = 64
-_PAUSE_S = 1.0
+MAX_CONNECTIONS = 32
+PAUSE_S = 1.0
 """After accepting a connection has failed: there may be no file descriptors left."""
 
 
@@ -83,11 +83,11 @@ class _Server:
             while True:
                 try:
                     stream = await listener.accept()
-                except OSError as problem:
+                except (OSError, anyio.BrokenResourceError) as problem:  # trio's, and its cause
                     self._summary.event(
                         logging.WARNING, "the HTTP endpoint can't accept connections", problem
                     )
-                    await anyio.sleep(_PAUSE_S)
+                    await anyio.sleep(PAUSE_S)
                     continue
                 if len(self._open) >= MAX_CONNECTIONS:
                     self._open.pop(next(iter(self._open))).cancel()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from typing import cast
 
 import anyio
 import pytest
+from anyio.abc import SocketListener, SocketStream
 
 from kshare.errors import ConfigError, KshareError
 from kshare.worker import http_endpoint as tested
@@ -68,6 +70,45 @@ async def test_many_idle_connections_do_not_keep_others_out(port: int) -> None:
         ]
         assert (await get(port, "/"))[0] == 200
         assert await rest_of(idle[0]) == b""  # the oldest was closed
+
+
+class WithoutDescriptors:
+    """A listener that can't accept for a while, as if there were no file descriptors left."""
+
+    def __init__(self, listener: SocketListener, problems: list[Exception]) -> None:
+        self._listener = listener
+        self._problems = problems
+        self.listeners = [self]
+        self.extra = listener.extra
+
+    async def accept(self) -> SocketStream:
+        if self._problems:
+            raise self._problems.pop()
+        return await self._listener.accept()
+
+    async def __aenter__(self) -> WithoutDescriptors:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._listener.aclose()
+
+
+async def test_it_goes_on_when_connections_cannot_be_accepted(
+    anyio_backend: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    real = (await anyio.create_tcp_listener(local_host="127.0.0.1")).listeners[0]
+    problems = [OSError(24, "Too many open files"), anyio.BrokenResourceError()]
+    flaky = WithoutDescriptors(cast("SocketListener", real), problems)
+
+    async def listen(**_: object) -> WithoutDescriptors:
+        return flaky
+
+    monkeypatch.setattr(tested, "PAUSE_S", 0.01)
+    monkeypatch.setattr(anyio, "create_tcp_listener", listen)
+    async with http_endpoint(("127.0.0.1", 0), respond) as bound:
+        assert await get(bound, "/one") == (200, "/one\n")
+    assert problems == []
+    assert "can't accept connections" in caplog.text
 
 
 async def test_a_taken_port_is_an_error_that_says_what_to_do(port: int) -> None:
