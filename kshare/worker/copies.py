@@ -93,7 +93,7 @@ class Copies:
             cause = (
                 f"couldn't be kept by dead_letters ({type(problem).__qualname__}), and are released instead"
             )
-            self._log.event(logging.ERROR, cause, repr(delivery))
+            self._log.event(logging.ERROR, cause, repr(delivery), log_fields(delivery))
             log.debug("dead_letters failed for %r", delivery, exc_info=True)
             return False
         self._settle(delivery.record.reject, delivery)

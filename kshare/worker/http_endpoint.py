@@ -54,7 +54,6 @@ async def http_endpoint(
             f"the HTTP endpoint can't listen on {where} ({problem}): choose another address with http="
         ) from problem
     listeners = cast("Sequence[SocketListener]", listener.listeners)  # one for each address of the host
-    failure: Exception | None = None
     with closing(SummaryLog(log)) as summary:
         server = _Server(respond, summary)
         async with anyio.create_task_group() as tasks:
@@ -62,12 +61,8 @@ async def http_endpoint(
                 tasks.start_soon(server.accept, one, tasks, name="kshare worker: HTTP endpoint")
             try:
                 yield listeners[0].extra(SocketAttribute.local_port)
-            except Exception as error:
-                failure = error  # raised below, so that it isn't wrapped in a group
             finally:
                 tasks.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
 
 
 class _Server:

@@ -117,12 +117,6 @@ async def test_a_taken_port_is_an_error_that_says_what_to_do(port: int) -> None:
             pass
 
 
-async def test_an_error_in_the_block_is_raised_as_it_is(anyio_backend: str) -> None:
-    with pytest.raises(ValueError, match="plain"):
-        async with http_endpoint(("127.0.0.1", 0), respond):
-            raise ValueError("plain")
-
-
 async def test_cancelling_the_block_ends_the_endpoint(anyio_backend: str) -> None:
     with anyio.CancelScope() as scope:
         async with http_endpoint(("127.0.0.1", 0), respond) as bound:
