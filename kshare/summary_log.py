@@ -11,14 +11,19 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from threading import Lock
+from types import MappingProxyType
 from typing import NamedTuple
 
 INTERVAL_S = 10.0
 MAX_KEYS = 1000
 """The maximum number of kinds that are counted separately. Further ones share one sum, so memory stays bounded."""
+
+
+LogFields = Mapping[str, object]
+_NO_FIELDS: LogFields = MappingProxyType({})
 
 
 class SummaryKey(NamedTuple):
@@ -37,23 +42,27 @@ class _Sum:
     first: int | None = None
     last: int | None = None
     detail: str = ""
+    fields: LogFields = field(default_factory=dict)
 
-    def add(self, count: int, first: int | None, last: int | None, detail: str) -> None:
+    def add(self, count: int, first: int | None, last: int | None, detail: str, fields: LogFields) -> None:
         self.count += count
-        self.detail = detail
+        self.detail, self.fields = detail, fields
         if first is not None and last is not None:
             self.first = first if self.first is None else min(self.first, first)
             self.last = last if self.last is None else max(self.last, last)
 
-    def take(self, key: SummaryKey, now: float) -> str:
-        """The text of its log line. Resets the counts."""
+    def take(self, key: SummaryKey, now: float) -> LogLine:
+        """Its log line. Resets the counts."""
         text = _event_text(key, self) if key.place is None else _records_text(key, self)
         self.logged_at, self.count, self.first, self.last = now, 0, None, None
-        return text
+        return LogLine(key.level, text, self.fields)
 
 
-LogLine = tuple[int, str]
-"""Level and text."""
+class LogLine(NamedTuple):
+    level: int
+    text: str
+    fields: LogFields = _NO_FIELDS
+    """Those of the latest event."""
 
 
 class Summaries:
@@ -71,6 +80,7 @@ class Summaries:
         first: int | None = None,
         last: int | None = None,
         detail: str = "",
+        fields: LogFields = _NO_FIELDS,
     ) -> LogLine | None:
         """The line to log now, if this kind is due; `first` and `last` are offsets."""
         found = self._summaries.get(key)
@@ -85,13 +95,13 @@ class Summaries:
                     None,
                 )
             found = self._summaries.setdefault(key, _Sum(float("-inf")))
-        found.add(count, first, last, detail)
-        return (key.level, found.take(key, now)) if now >= found.logged_at + INTERVAL_S else None
+        found.add(count, first, last, detail, fields)
+        return found.take(key, now) if now >= found.logged_at + INTERVAL_S else None
 
     def due(self, now: float) -> list[LogLine]:
         """Lines for everything that was counted and is due."""
         lines = [
-            (key.level, one.take(key, now))
+            one.take(key, now)
             for key, one in self._summaries.items()
             if one.count and now >= one.logged_at + INTERVAL_S
         ]
@@ -100,7 +110,7 @@ class Summaries:
 
     def rest(self, now: float) -> list[LogLine]:
         """Lines for everything that was counted, due or not."""
-        return [(key.level, one.take(key, now)) for key, one in self._summaries.items() if one.count]
+        return [one.take(key, now) for key, one in self._summaries.items() if one.count]
 
     def _forget_quiet(self, now: float) -> None:
         for key in [
@@ -110,14 +120,22 @@ class Summaries:
 
 
 class SummaryLog:
-    """Logs to `logger`. Every line starts with the `group`, if one is given."""
+    """Logs to `logger`. Every line starts with the `group`, if one is given.
+
+    `fields` become attributes of the log records, for structured logs. Those of a sum are those of its latest event.
+    """
 
     def __init__(
-        self, logger: logging.Logger, group: str = "", clock: Callable[[], float] = time.monotonic
+        self,
+        logger: logging.Logger,
+        group: str = "",
+        clock: Callable[[], float] = time.monotonic,
+        fields: LogFields = _NO_FIELDS,
     ) -> None:
         self._logger = logger
         self._prefix = f"group {group}: " if group else ""
         self._clock = clock
+        self._fields = fields
         self._summaries = Summaries()
         # Records of `kshare.sync` are deserialized in the user's thread, which may log, too.
         self._lock = Lock()
@@ -132,13 +150,23 @@ class SummaryLog:
         first: int | None = None,
         last: int | None = None,
         detail: str = "",
+        fields: LogFields = _NO_FIELDS,
     ) -> None:
         """Counts `count` records of this partition, from offset `first` to `last` if these are known."""
-        self._add(SummaryKey(level, cause, f"{topic}[{partition}]"), count, first, last, detail)
+        self._add(SummaryKey(level, cause, f"{topic}[{partition}]"), count, first, last, detail, fields)
 
-    def event(self, level: int, cause: str, detail: object = "", *, has_traceback: bool = False) -> None:
+    def event(
+        self,
+        level: int,
+        cause: str,
+        detail: object = "",
+        fields: LogFields | None = None,
+        *,
+        has_traceback: bool = False,
+    ) -> None:
         """Counts an event that may recur; the latest details are logged."""
-        self._add(SummaryKey(level, cause), 1, None, None, str(detail), has_traceback=has_traceback)
+        key = SummaryKey(level, cause)
+        self._add(key, 1, None, None, str(detail), fields or _NO_FIELDS, has_traceback=has_traceback)
 
     def log_due(self) -> None:
         with self._lock:
@@ -158,19 +186,21 @@ class SummaryLog:
         first: int | None,
         last: int | None,
         detail: str,
+        fields: LogFields,
         *,
         has_traceback: bool = False,
     ) -> None:
         if not self._logger.isEnabledFor(key.level):
             return
         with self._lock:
-            line = self._summaries.add(self._clock(), key, count, first, last, detail)
+            line = self._summaries.add(self._clock(), key, count, first, last, detail, fields)
         if line is not None:
             self._log([line], has_traceback=has_traceback)
 
     def _log(self, lines: list[LogLine], *, has_traceback: bool = False) -> None:
-        for level, text in lines:
-            self._logger.log(level, "%s%s", self._prefix, text, exc_info=has_traceback)
+        for level, text, fields in lines:
+            extra = {**self._fields, **fields}
+            self._logger.log(level, "%s%s", self._prefix, text, exc_info=has_traceback, extra=extra)
 
 
 def _records_text(key: SummaryKey, one: _Sum) -> str:

@@ -32,7 +32,7 @@ SUBJECTS = {
     "testing": "arguments confluent_share consumer_meets_faults dead_letters",
     "tools/benches": "members",
     "tools/kgen": "generated schemas types",
-    "worker": "cancellation",
+    "worker": "cancellation dashboard",
 }
 """Folder → tests that don't test a single module. The first line of each says what it tests."""
 OF_SUBJECTS = ("integration", "rules")

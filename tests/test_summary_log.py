@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 
-from kshare.summary_log import INTERVAL_S, MAX_KEYS, Summaries, SummaryKey, SummaryLog
+from kshare.summary_log import INTERVAL_S, MAX_KEYS, LogLine, Summaries, SummaryKey, SummaryLog
 
 ORDERS = SummaryKey(logging.WARNING, "lock expired", "orders[0]")
 
 
 def test_the_first_is_logged_at_once_and_the_rest_as_summaries() -> None:
     sums = Summaries()
-    assert sums.add(0.0, ORDERS, 1, 7, 7) == (
+    assert sums.add(0.0, ORDERS, 1, 7, 7) == LogLine(
         logging.WARNING,
         "1 record of orders[0] (offset 7): lock expired",
     )
@@ -19,7 +19,7 @@ def test_the_first_is_logged_at_once_and_the_rest_as_summaries() -> None:
     assert sums.add(2.0, ORDERS, 1500, 4, 2000) is None
     assert sums.due(INTERVAL_S - 0.1) == []
     (line,) = sums.due(INTERVAL_S)
-    assert line == (logging.WARNING, "1,502 records of orders[0] (offsets 4 to 2000): lock expired")
+    assert line == LogLine(logging.WARNING, "1,502 records of orders[0] (offsets 4 to 2000): lock expired")
     assert sums.due(INTERVAL_S * 2) == []
 
 
@@ -27,7 +27,7 @@ def test_the_next_line_of_a_kind_includes_what_was_counted() -> None:
     sums = Summaries()
     assert sums.add(0.0, ORDERS, 1) is not None
     assert sums.add(1.0, ORDERS, 2) is None
-    assert sums.add(INTERVAL_S, ORDERS, 3) == (logging.WARNING, "5 records of orders[0]: lock expired")
+    assert sums.add(INTERVAL_S, ORDERS, 3) == LogLine(logging.WARNING, "5 records of orders[0]: lock expired")
 
 
 def test_each_partition_and_cause_has_its_own_lines() -> None:
@@ -41,10 +41,10 @@ def test_each_partition_and_cause_has_its_own_lines() -> None:
 
 def test_summaries_of_events_contain_the_latest_one() -> None:
     sums, kind = Summaries(), SummaryKey(logging.INFO, "a heartbeat failed")
-    assert sums.add(0.0, kind, detail="one") == (logging.INFO, "a heartbeat failed: one")
+    assert sums.add(0.0, kind, detail="one") == LogLine(logging.INFO, "a heartbeat failed: one")
     for detail in ("two", "three"):
         sums.add(1.0, kind, detail=detail)
-    assert sums.rest(2.0) == [(logging.INFO, "a heartbeat failed (2 times, the latest): three")]
+    assert sums.rest(2.0) == [LogLine(logging.INFO, "a heartbeat failed (2 times, the latest): three")]
 
 
 def test_memory_is_bounded_and_nothing_is_left_out() -> None:
@@ -87,3 +87,22 @@ def test_events_below_the_log_level_are_not_counted() -> None:
     log.event(logging.INFO, "a heartbeat failed")
     logger.setLevel(logging.INFO)
     log.close()
+
+
+def test_fields_are_attributes_of_log_records() -> None:
+    records: list[logging.LogRecord] = []
+    logger = logging.Logger("alone")
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            records.append(record)
+
+    logger.addHandler(Keep())
+    log = SummaryLog(logger, clock=lambda: 0.0, fields={"group": "shippers"})
+    for offset in range(3):
+        log.event(logging.WARNING, "rejected", fields={"offset": offset})
+    log.close()
+    assert [(vars(one)["group"], vars(one)["offset"]) for one in records] == [
+        ("shippers", 0),
+        ("shippers", 2),
+    ]

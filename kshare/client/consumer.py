@@ -11,6 +11,7 @@ return, an exception, cancellation), the current record is not accepted: closing
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import closing
 from threading import get_ident
@@ -313,6 +314,13 @@ class AsyncConsumer(Generic[RecordT_co]):
             if self._queue:
                 holdings.batch_available.send()
 
+    def _undecided(self) -> int:
+        return self._opened().book.counter.undecided
+
+    def _unheard_s(self) -> float:
+        self._opened()
+        return time.monotonic() - self._member.heard_at
+
     def _on_lock_lost(self, batch: ShareBatch, lost: list[tuple[int, int]]) -> None:
         """A loop would have accepted these, but their lock was lost: `on_settled` and `commit` report it."""
         self._opened().book.on_lock_lost(lease_of(batch), lost)
@@ -442,6 +450,10 @@ class ConsumerSource(NamedTuple):
     burst_size: Callable[[], int]
     on_lock_lost: Callable[[ShareBatch, list[tuple[int, int]]], None]
     inbox: Inbox
+    undecided: Callable[[], int]
+    """The number of records that are held, and not settled."""
+    unheard_s: Callable[[], float]
+    """Seconds since a broker last responded to a heartbeat, or to another short request."""
 
 
 def source_of(consumer: AsyncConsumer[Any]) -> ConsumerSource:
@@ -452,6 +464,8 @@ def source_of(consumer: AsyncConsumer[Any]) -> ConsumerSource:
         consumer._burst_size,
         consumer._on_lock_lost,
         consumer._inbox,
+        consumer._undecided,
+        consumer._unheard_s,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import logging
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -75,6 +76,8 @@ class GroupMember:
         self._book = book
         self._demand = HeldDemand(book)
         self._clock = book.clock.now
+        self.heard_at = time.monotonic()
+        """When a broker last responded to a request other than a fetch. There are some all the time: heartbeats."""
         self._tasks = tasks
         self._reporter = book.reporter
         self._reported: frozenset[TopicIdPartition] = frozenset()
@@ -344,6 +347,7 @@ class GroupMember:
         except KshareError as error:
             self._reporter.answered(request, node, self._clock() - started, error)
             raise
+        self.heard_at = time.monotonic()
         self._reporter.answered(request, node, self._clock() - started, answer)
         return answer
 

@@ -4,6 +4,9 @@ from kshare.worker.adaptive import Adaptive
 from kshare.worker.app import Handlers
 from kshare.worker.breaker import Breaker
 from kshare.worker.delivery import Deliveries, Delivery
+from kshare.worker.health import HandlerHealth, HandlerState, WorkerHealth, WorkerState
+from kshare.worker.log_context import RecordLogFilter
+from kshare.worker.observer import HandlerRun, RecordOutcome, RecordSettled, RunResult, WorkerObserver
 from kshare.worker.options import HandlerOptions
 from kshare.worker.payloads import PayloadError
 from kshare.worker.retry import Exponential, Retry
@@ -17,14 +20,24 @@ __all__ = [
     "Deliveries",
     "Delivery",
     "Exponential",
+    "HandlerHealth",
     "HandlerOptions",
+    "HandlerRun",
+    "HandlerState",
     "Handlers",
     "PayloadError",
     "PublishedRecord",
+    "RecordLogFilter",
+    "RecordOutcome",
+    "RecordSettled",
     "Retry",
     "RetryTopics",
+    "RunResult",
     "SampleRecord",
     "Trial",
     "TrialOutcome",
     "Worker",
+    "WorkerHealth",
+    "WorkerObserver",
+    "WorkerState",
 ]

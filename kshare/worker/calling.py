@@ -13,6 +13,7 @@ from anyio import from_thread, to_process, to_thread
 from kshare.errors import KshareError
 from kshare.worker.delivery import Deliveries, Delivery, set_caller
 from kshare.worker.handlers import HandlerCall
+from kshare.worker.watching import Watch
 
 Middleware = Callable[[Delivery, Callable[[], Awaitable[None]]], Awaitable[None]]
 """Gets a delivery and a function that goes on: to the next middleware, in the end to the handler."""
@@ -21,15 +22,24 @@ Middleware = Callable[[Delivery, Callable[[], Awaitable[None]]], Awaitable[None]
 class Caller:
     """`concurrency`: how many threads or processes there may be for plain functions."""
 
-    def __init__(self, call: HandlerCall, middleware: Sequence[Middleware], concurrency: int) -> None:
+    def __init__(
+        self,
+        call: HandlerCall,
+        middleware: Sequence[Middleware],
+        concurrency: int,
+        watch: Watch | None = None,
+    ) -> None:
         self._call = call
+        self._watch = watch or Watch()
         self._middleware = middleware
         self._limiter = anyio.CapacityLimiter(concurrency)
 
     @property
     def is_plain(self) -> bool:
-        """Whether `plain` is enough: an async function that takes only the payload."""
+        """Whether `plain` is enough: an async function that takes only the payload, and nobody watches."""
         call = self._call
+        if self._watch.is_on:
+            return False
         return call.runs_in == "loop" and call.takes_payload and not (call.takes_delivery or self._middleware)
 
     def plain(self) -> Callable[[bytes | None], Awaitable[Any]]:
@@ -51,12 +61,14 @@ class Caller:
         following: Callable[[], Awaitable[None]] = handler
         for middleware in reversed(self._middleware):
             following = partial(middleware, delivery, following)
-        await following()
+        with self._watch.run((delivery,)):
+            await following()
 
     async def batch(self, deliveries: list[Delivery]) -> None:
         """Call a batch handler, with deliveries whose payload was set by `decode`."""
         whole = Deliveries(deliveries)
-        await self._run(self._call.arguments([one.payload for one in whole], whole), whole)
+        with self._watch.run(tuple(whole), is_batch=True):
+            await self._run(self._call.arguments([one.payload for one in whole], whole), whole)
 
     def decode(self, delivery: Delivery) -> None:
         """Raises PayloadError."""

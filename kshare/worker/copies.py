@@ -17,6 +17,7 @@ from kshare.summary_log import SummaryLog
 from kshare.worker.delivery import Delivery
 from kshare.worker.group_limits import ShareLimits
 from kshare.worker.headers import Header, RetryContext, dead_letter_headers
+from kshare.worker.log_context import log_fields
 from kshare.worker.options import DeadLetterFunction
 from kshare.worker.outbound import Publisher
 from kshare.worker.retry_topics import RetryTopics
@@ -92,7 +93,7 @@ class Copies:
             cause = (
                 f"couldn't be kept by dead_letters ({type(problem).__qualname__}), and are released instead"
             )
-            self._log.event(logging.ERROR, cause, repr(delivery))
+            self._log.event(logging.ERROR, cause, repr(delivery), log_fields(delivery))
             log.debug("dead_letters failed for %r", delivery, exc_info=True)
             return False
         self._settle(delivery.record.reject, delivery)
@@ -126,7 +127,7 @@ class Copies:
             )
         except KshareError as problem:
             cause = f"can't be copied to topic {topic}, and are released instead"
-            self._log.event(logging.WARNING, cause, f"{delivery!r}: {problem}")
+            self._log.event(logging.WARNING, cause, f"{delivery!r}: {problem}", log_fields(delivery))
             return False
         return True
 
@@ -137,4 +138,4 @@ class Copies:
             act()
         except AcknowledgeError:
             cause = "lost their locks after they had been copied: they will be delivered again"
-            self._log.event(logging.WARNING, cause, repr(delivery))
+            self._log.event(logging.WARNING, cause, repr(delivery), log_fields(delivery))

@@ -45,6 +45,7 @@ class Delivery:
         "probes",
         "reason",
         "record",
+        "trace",
     )
 
     def __init__(
@@ -72,6 +73,8 @@ class Delivery:
         self.is_cancelled = False
         """Whether the result isn't wanted any more: the lock was lost, or the worker is shutting down. A plain function
         can't be interrupted; a long one should check this."""
+        self.trace: object = None
+        """What a tracer has attached to it."""
         self._call_in_loop: Callable[[Callable[[], None]], None] | None = None
 
     # --- the record

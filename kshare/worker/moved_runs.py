@@ -24,6 +24,7 @@ from kshare.producer.records import Produced
 from kshare.summary_log import SummaryLog
 from kshare.worker.delivery import Delivery
 from kshare.worker.headers import Header, RetryContext, run_mark
+from kshare.worker.log_context import log_fields
 from kshare.worker.outbound import Publisher
 from kshare.worker.retry_topics import RetryTopics
 
@@ -61,7 +62,10 @@ class MovedRuns:
                 written = await self._write_copy(delivery, run, None)
             except KshareError as problem:
                 self._summary.event(
-                    logging.WARNING, "can't be moved out of the way", f"{delivery!r}: {problem}"
+                    logging.WARNING,
+                    "can't be moved out of the way",
+                    f"{delivery!r}: {problem}",
+                    log_fields(delivery),
                 )
                 return False
             if delivery.decision is not None:
@@ -71,7 +75,10 @@ class MovedRuns:
                 delivery.record.accept()
             except AcknowledgeError as problem:
                 self._summary.event(
-                    logging.WARNING, "lost their locks while being moved", f"{delivery!r}: {problem}"
+                    logging.WARNING,
+                    "lost their locks while being moved",
+                    f"{delivery!r}: {problem}",
+                    log_fields(delivery),
                 )
                 return False
             delivery.moved_to = (run, written.partition)
@@ -90,6 +97,7 @@ class MovedRuns:
                     logging.WARNING,
                     "can't be copied while their handler runs; after a while, they may be processed again",
                     f"{delivery!r}: {problem}",
+                    log_fields(delivery),
                 )
 
     async def finish(self, delivery: Delivery) -> None:
@@ -141,6 +149,7 @@ class MovedRuns:
                 logging.WARNING,
                 "are processed, but will be again: this can't be written",
                 f"{delivery!r}: {problem}",
+                log_fields(delivery),
             )
 
     async def _publish(

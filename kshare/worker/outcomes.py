@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import random
+import time
 from collections.abc import Callable, Sequence
 
 from kshare.client.record import lost_spans_of
@@ -20,11 +21,14 @@ from kshare.worker.copies import Copies
 from kshare.worker.counts import Counts
 from kshare.worker.delivery import Decision, Delivery
 from kshare.worker.group_limits import ShareLimits
+from kshare.worker.log_context import log_fields
 from kshare.worker.moved_runs import MovedRuns
+from kshare.worker.observer import RecordOutcome
 from kshare.worker.options import HandlerOptions
 from kshare.worker.payloads import PayloadError
 from kshare.worker.retry_topics import RetryTopics
 from kshare.worker.routes import OnError
+from kshare.worker.watching import Watch
 from kshare.worker.work_queue import WorkQueue, is_held
 
 log = logging.getLogger("kshare.worker")
@@ -53,6 +57,7 @@ class Outcomes:
         on_failure: Callable[[Delivery, Exception], bool],
         on_success: Callable[[], None],
         on_error: Sequence[OnError],
+        watch: Watch | None = None,
     ) -> None:
         self._name = name
         self._options = options
@@ -68,6 +73,7 @@ class Outcomes:
         self._on_failure = on_failure
         self._on_success = on_success
         self._on_error = on_error
+        self._watch = watch or Watch()
         self._most_attempts = options.retry.most_attempts()
 
     # --- before the handler
@@ -127,6 +133,8 @@ class Outcomes:
         except AcknowledgeError as problem:
             self.on_lost(delivery, problem)
             return
+        if delivery.decision is Decision.ACCEPTED:
+            self._watch.settled(RecordOutcome.ACCEPTED, delivery)
         self._on_success()
 
     async def on_exception(self, delivery: Delivery, error: Exception) -> None:
@@ -141,6 +149,7 @@ class Outcomes:
         match delivery.decision:
             case Decision.ACCEPTED:
                 self._counts.done += 1
+                self._watch.settled(RecordOutcome.ACCEPTED, delivery)
                 return
             case Decision.REJECTED:
                 await self.give_up(delivery, delivery.reason, error)
@@ -174,8 +183,10 @@ class Outcomes:
             1,
             delivery.offset,
             delivery.offset,
+            fields=log_fields(delivery),
         )
-        log.debug("handler %s failed for %r", self._name, delivery, exc_info=error)
+        fields = {"group": delivery.group, "handler": self._name, **log_fields(delivery)}
+        log.debug("handler %s failed for %r", self._name, delivery, exc_info=error, extra=fields)
         for report in self._on_error:
             try:
                 report(delivery, error)
@@ -189,6 +200,8 @@ class Outcomes:
         if not _is_open(delivery):
             if lost_spans_of(delivery.record.batch, delivery.record.offset, delivery.record.offset):
                 self.on_lost(delivery, KshareError("its handler was cancelled"))
+            elif delivery.decision is Decision.ACCEPTED:
+                self._watch.settled(RecordOutcome.ACCEPTED, delivery)
         elif delivery.decision is Decision.REJECTED:
             await self.give_up(delivery, delivery.reason, None)
         elif delivery.decision is Decision.DELAYED:
@@ -213,12 +226,15 @@ class Outcomes:
         again.probes = delivery.probes
         self._queue.hold(again, self._clock() + delay)
         self._counts.held += 1
+        self._watch.settled(RecordOutcome.HELD, delivery, error)
 
     async def _move(
         self, delivery: Delivery, delay: float, *, counts: bool, error: BaseException | None = None
     ) -> None:
+        began = time.perf_counter()
         if await self._copies.move_to_retry_topic(delivery, delay, counts=counts, error=error):
             self._counts.moved += 1
+            self._watch.settled(RecordOutcome.MOVED, delivery, error, began)
         else:
             self._release(delivery)
 
@@ -235,8 +251,10 @@ class Outcomes:
             await self.give_up(delivery, _without_result(delivery), None)
 
     async def give_up(self, delivery: Delivery, message: str, error: BaseException | None) -> None:
+        began = time.perf_counter()
         if await self._copies.move_to_dead_letters(delivery, message, error):
             self._counts.dead += 1
+            self._watch.settled(RecordOutcome.DEAD, delivery, error or message, began)
         else:
             self._release(delivery)
 
@@ -251,6 +269,7 @@ class Outcomes:
                 logging.WARNING,
                 "are retried early, because they pin too much of the in-flight window",
                 repr(delivery),
+                log_fields(delivery),
             )
             self._queue.put(delivery)
 
@@ -278,6 +297,7 @@ class Outcomes:
         try:
             delivery.record.release()
             self._counts.released += 1
+            self._watch.settled(RecordOutcome.RELEASED, delivery)
         except AcknowledgeError as problem:
             self.on_lost(delivery, problem)
 
@@ -288,8 +308,12 @@ class Outcomes:
 
     def on_lost(self, delivery: Delivery, problem: Exception) -> None:
         self._counts.lost += 1
+        self._watch.settled(RecordOutcome.LOST, delivery, problem)
         self._summary.event(
-            logging.WARNING, "lost their locks, and will be delivered again", f"{delivery!r}: {problem}"
+            logging.WARNING,
+            "lost their locks, and will be delivered again",
+            f"{delivery!r}: {problem}",
+            log_fields(delivery),
         )
 
 

@@ -11,6 +11,7 @@ import logging
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -34,7 +35,10 @@ from kshare.worker.counts import Counts
 from kshare.worker.delivery import Delivery
 from kshare.worker.group_limits import ShareLimits
 from kshare.worker.headers import RetryContext, read_retry_context
+from kshare.worker.health import HandlerHealth, Progress, handler_state
+from kshare.worker.log_context import log_fields
 from kshare.worker.moved_runs import MovedRuns
+from kshare.worker.observer import RecordOutcome, WorkerObserver
 from kshare.worker.options import LONGEST_LEASE_S
 from kshare.worker.outbound import Publisher
 from kshare.worker.outcomes import Outcomes
@@ -42,6 +46,7 @@ from kshare.worker.rate_limit import TokenBucket
 from kshare.worker.retry_group import retry_group
 from kshare.worker.routes import Route
 from kshare.worker.slots import Slot, Slots
+from kshare.worker.watching import Watch
 from kshare.worker.work_queue import Item, WorkQueue, record_of
 
 log = logging.getLogger("kshare.worker")
@@ -72,6 +77,7 @@ class HandlerRunner:
         *,
         drain_timeout: float = 30.0,
         wall_clock: Callable[[], float] = time.time,
+        observers: Sequence[WorkerObserver] = (),
     ) -> None:
         """`wall_clock`: the time of day, in seconds since 1970. Copies are due at a time of day."""
         self.route = route
@@ -81,8 +87,10 @@ class HandlerRunner:
         self._connection = connection
         self._drain_timeout = drain_timeout
         self._wall_clock = wall_clock
-        self._summary = SummaryLog(log, f"{route.group}, handler {route.name}")
-        self._caller = Caller(route.call, route.middleware, options.most_at_once)
+        fields = {"group": route.group, "handler": route.name}
+        self._summary = SummaryLog(log, f"{route.group}, handler {route.name}", fields=fields)
+        self._watch = Watch(observers, route.name, route.group, self._summary)
+        self._caller = Caller(route.call, route.middleware, options.most_at_once, self._watch)
         self._is_plain = self._caller.is_plain and not (route.lane_of or options.only or options.move_runs)
         self._breaker = BreakerMachine(options.breaker) if options.breaker else None
         self._bucket = TokenBucket(options.rate_limit) if options.rate_limit else None
@@ -104,6 +112,7 @@ class HandlerRunner:
         self._is_collecting = False
         self._allowed_for = 0
         """How many records that can't be processed now the consumer has room for, besides others."""
+        self._progress = Progress()
         self._rate = 0.0
         self._counted = (0.0, 0)
         copies = Copies(
@@ -145,6 +154,7 @@ class HandlerRunner:
             on_failure=self._on_failure,
             on_success=self._on_success,
             on_error=route.on_error,
+            watch=self._watch,
         )
 
     # --- life
@@ -204,6 +214,25 @@ class HandlerRunner:
     def running(self) -> int:
         """How many slots are processing something."""
         return self._slots.busy
+
+    def health(self) -> HandlerHealth:
+        source = source_of(self._source)
+        running = self._slots.running
+        return HandlerHealth(
+            handler=self.route.name,
+            group=self.route.group,
+            topics=self.route.topics,
+            state=handler_state(
+                is_stopping=self._stopping.is_set(), is_paused=self.is_paused, breaker=self.breaker_state
+            ),
+            breaker=self.breaker_state,
+            running=running,
+            ready=max(0, source.undecided() - running - self.queue.unavailable),
+            held=self.queue.held,
+            counts=replace(self.counts),
+            last_progress=self._progress.at,
+            unheard_s=source.unheard_s(),
+        )
 
     def _consumer(self, group: str, topics: tuple[str, ...], records: int) -> ShareConsumer:
         return ShareConsumer(
@@ -467,6 +496,7 @@ class HandlerRunner:
                 else:
                     delivery.accept()
                     self.counts.filtered += 1
+                    self._watch.settled(RecordOutcome.FILTERED, delivery)
         except Exception as error:
             await self._failed(slot, delivery, error)
         except BaseException:
@@ -536,6 +566,7 @@ class HandlerRunner:
             if only is not None and not only(delivery):
                 delivery.accept()
                 self.counts.filtered += 1
+                self._watch.settled(RecordOutcome.FILTERED, delivery)
                 return False
             self._caller.decode(delivery)
         except Exception as error:
@@ -559,7 +590,8 @@ class HandlerRunner:
             delivery.moving.set()
         if is_moved:
             self.counts.moved += 1
-            self._summary.event(logging.INFO, "take long, and were moved out of the way", repr(delivery))
+            cause = "take long, and were moved out of the way"
+            self._summary.event(logging.INFO, cause, repr(delivery), log_fields(delivery))
             with anyio.CancelScope() as scope:
                 self._keeping[delivery] = scope
                 await self._runs.keep(delivery)
@@ -608,6 +640,7 @@ class HandlerRunner:
         delivery.probes = 0 if self._breaker.is_closed else delivery.probes + 1
         if was_closed and not self._breaker.is_closed:
             self._source.pause()
+            self._watch.breaker(self._breaker.state)
             log.warning(
                 "group %s, handler %s: most runs fail (the last one with %s), so nothing is acquired; a record "
                 "is tried every %g s",
@@ -624,6 +657,7 @@ class HandlerRunner:
             return
         self._breaker.on_success(self.counts.done)
         if self._breaker.is_closed:
+            self._watch.breaker(self._breaker.state)
             log.warning(
                 "group %s, handler %s: a record was processed again, so the worker goes on",
                 self.route.group,
@@ -670,6 +704,7 @@ class HandlerRunner:
             if self._adaptive is not None:
                 self._adaptive.observe(now, self.counts.done, self.counts.failed, self._slots.busy)
                 self._slots.most = self._adaptive.limit
+            self._progress.note(self.counts, time.time())
             self.queue.bring_due(now)
             self._wake()
             self._watch_slots(now)
@@ -733,6 +768,7 @@ class HandlerRunner:
                     logging.WARNING,
                     f"took longer than time_limit ({limit:g} s), and were cancelled",
                     repr(current),
+                    log_fields(self._delivery_of(slot.item)) if slot.item is not None else None,
                 )
                 slot.cancel()
             elif slot.batch is None and slot.item is not None and _is_lost(slot.item):

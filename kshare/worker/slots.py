@@ -64,6 +64,11 @@ class Slots:
         return sum(slot.current is not None for slot in self.all)
 
     @property
+    def running(self) -> int:
+        """How many records are being processed."""
+        return sum(len(slot.batch) if slot.batch is not None else slot.item is not None for slot in self.all)
+
+    @property
     def has_free(self) -> bool:
         return self._awake < self.most
 

@@ -11,6 +11,7 @@ import logging
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import anyio
@@ -24,6 +25,10 @@ from kshare.net.pool import Pool
 from kshare.producer.writer import RecordWriter
 from kshare.worker.app import Handlers, Hook, routes_of
 from kshare.worker.group_limits import ShareLimits, read_group_limits
+from kshare.worker.health import WorkerHealth, WorkerState
+from kshare.worker.health_pages import HealthPages
+from kshare.worker.http_endpoint import http_endpoint, parse_listen_address
+from kshare.worker.observer import WorkerObserver
 from kshare.worker.options import HandlerOptions, check_name
 from kshare.worker.outbound import WRITER_SETTINGS, Outbound
 from kshare.worker.retry_group import prepare_retry_group
@@ -31,6 +36,7 @@ from kshare.worker.routes import Route
 from kshare.worker.runner import HandlerRunner
 from kshare.worker.signals import on_stop_signals
 from kshare.worker.trial import Sample, Trial, route_for, sample_record, try_handler
+from kshare.worker.watching import Watch
 
 if TYPE_CHECKING:
     from kshare.worker.option_types import HandlerSettings, WorkerOptions
@@ -50,10 +56,14 @@ class Worker(Handlers):
         bootstrap_servers: str | Iterable[str] | None = None,
         *,
         drain_timeout: float = 30.0,
+        http: str | None = None,
         **options: Unpack[WorkerOptions],
     ) -> None:
         """`drain_timeout`: how many seconds running handlers get when the worker is stopped. After that they are
-        cancelled, and their records released."""
+        cancelled, and their records released.
+
+        `http`: an address for the HTTP endpoint, which serves /live, /ready and /metrics: "127.0.0.1:8080", or "[::]:0"
+        for all interfaces and any free port. It has neither encryption nor logins."""
         if isinstance(drain_timeout, bool) or not isinstance(drain_timeout, int | float) or drain_timeout < 0:
             raise ConfigError(f"drain_timeout must be a number of seconds, 0 or more, not {drain_timeout!r}")
         defaults, connection = _split(options)
@@ -61,6 +71,8 @@ class Worker(Handlers):
         self.drain_timeout = float(drain_timeout)
         self.bootstrap_servers = bootstrap_servers
         self.connection = connection
+        self._http = None if http is None else parse_listen_address(http)
+        self._observers: list[WorkerObserver] = []
         self._serving: _Serving | None = None
 
     def run(self, *, backend: Literal["asyncio", "trio"] = "asyncio") -> None:
@@ -104,13 +116,22 @@ class Worker(Handlers):
             raise KshareError("the worker is running already")
         serving = _Serving(self, wall_clock)
         self._serving = serving
+        watch = Watch(self._observers)
+        ends: list[Callable[[], None]] = []
         try:
+            for observer in self._observers:
+                end = watch.tell(observer.on_serve, self.health)
+                if end is not None:
+                    ends.append(end)
             with serving.scope:
-                await serving.run(task_status)
+                async with self._endpoint() as serving.http_port:
+                    await serving.run(task_status)
         except BaseExceptionGroup as group:
             raise _first_of(group) from None
         finally:
             self._serving = None
+            for end in reversed(ends):
+                watch.tell(end)
 
     async def test(self, record: Sample, handler: str | None = None) -> Trial:
         """Run a handler for a record, or for a record with this value, without brokers: what becomes of the record?
@@ -147,6 +168,31 @@ class Worker(Handlers):
         names = ", ".join(runner.route.name for runner in self.runners) or "none: the worker isn't running"
         raise KshareError(f"there is no handler {handler}; there are: {names}")
 
+    def observe(self, observer: WorkerObserver) -> None:
+        """Let an observer know what happens, from the next start of the worker on."""
+        self._observers.append(observer)
+
+    def health(self) -> WorkerHealth:
+        """Whether it runs, whether it is ready, and what each handler does."""
+        serving = self._serving
+        if serving is None:
+            return WorkerHealth(WorkerState.STOPPED)
+        handlers = tuple(runner.health() for runner in serving.runners)
+        if serving.stopping.is_set():
+            return WorkerHealth(WorkerState.DRAINING, handlers)
+        return WorkerHealth(WorkerState.RUNNING if serving.is_started else WorkerState.STARTING, handlers)
+
+    @property
+    def http_port(self) -> int | None:
+        """The port of the HTTP endpoint, while the worker runs."""
+        return None if self._serving is None else self._serving.http_port
+
+    def _endpoint(self) -> AbstractAsyncContextManager[int | None]:
+        """The HTTP endpoint, which runs before, during and after everything else."""
+        if self._http is None:
+            return nullcontext()
+        return http_endpoint(self._http, HealthPages(self.health, self._observers))
+
     @property
     def runners(self) -> list[HandlerRunner]:
         """What is running, one for each handler."""
@@ -168,6 +214,8 @@ class _Serving:
         self.runners: list[HandlerRunner] = []
         self.stopping = anyio.Event()
         self.scope = anyio.CancelScope()
+        self.is_started = False
+        self.http_port: int | None = None
         self._worker = worker
         self._wall_clock = wall_clock
         self._routes = worker.routes()
@@ -220,12 +268,14 @@ class _Serving:
                         limits[route.group],
                         drain_timeout=self._worker.drain_timeout,
                         wall_clock=self._wall_clock,
+                        observers=tuple(self._worker._observers),
                     )
                     await handlers.start(runner.run, name=f"kshare worker: {route.name}")
                     self.runners.append(runner)
                 for runner in self.runners:
                     rank = runner.route.options.priority
                     runner.give_way_to([one for one in self.runners if one.route.options.priority > rank])
+                self.is_started = True
                 task_status.started()
                 log.info("running: %s", ", ".join(f"{one.name} ({', '.join(one.topics)})" for one in routes))
                 await self.stopping.wait()

@@ -1,0 +1,145 @@
+"""A small HTTP server for health probes and metrics. Whatever its clients do, the worker goes on.
+
+Each connection gets one response, has a deadline for everything, and may send little. If there are too many, the one
+that has waited longest is closed, so that slow clients can't keep probes out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, closing
+from typing import cast
+
+import anyio
+from anyio.abc import SocketAttribute, SocketListener, SocketStream, TaskGroup
+
+from kshare.errors import ConfigError, KshareError
+from kshare.net.addresses import Address, format_address
+from kshare.summary_log import SummaryLog
+from kshare.worker.http_messages import MAX_REQUEST, HttpRequest, HttpResponse, read_request
+
+log = logging.getLogger("kshare.worker")
+
+REQUEST_TIMEOUT_S = 5.0
+"""From the connection to the end of the request, and again to the end of the response."""
+MAX_CONNECTIONS = 32
+PAUSE_S = 1.0
+"""After accepting a connection has failed: there may be no file descriptors left."""
+
+
+def parse_listen_address(text: str) -> Address:
+    """Raises ConfigError. Port 0 stands for any free one."""
+    host, _, port = text.rpartition(":") if isinstance(text, str) else ("", "", "")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        host = ""
+    if not host or not (port.isascii() and port.isdigit()) or int(port[:6]) > 65_535:
+        raise ConfigError(f'http must be an address to listen on, such as "127.0.0.1:8080", not {text!r}')
+    return host, int(port)
+
+
+@asynccontextmanager
+async def http_endpoint(
+    address: Address, respond: Callable[[HttpRequest], HttpResponse]
+) -> AsyncIterator[int]:
+    """Listen on the address while the block runs. Yields the port."""
+    host, port = address
+    try:
+        listener = await anyio.create_tcp_listener(local_host=host, local_port=port)
+    except OSError as problem:
+        where = format_address(address)
+        raise KshareError(
+            f"the HTTP endpoint can't listen on {where} ({problem}): choose another address with http="
+        ) from problem
+    listeners = cast("Sequence[SocketListener]", listener.listeners)  # one for each address of the host
+    with closing(SummaryLog(log)) as summary:
+        server = _Server(respond, summary)
+        async with anyio.create_task_group() as tasks:
+            for one in listeners:
+                tasks.start_soon(server.accept, one, tasks, name="kshare worker: HTTP endpoint")
+            try:
+                yield listeners[0].extra(SocketAttribute.local_port)
+            finally:
+                tasks.cancel_scope.cancel()
+
+
+class _Server:
+    def __init__(self, respond: Callable[[HttpRequest], HttpResponse], summary: SummaryLog) -> None:
+        self._respond = respond
+        self._summary = summary
+        self._open: dict[int, anyio.CancelScope] = {}
+        """Connections, the oldest first."""
+        self._accepted = 0
+
+    async def accept(self, listener: SocketListener, tasks: TaskGroup) -> None:
+        async with listener:
+            while True:
+                try:
+                    stream = await listener.accept()
+                except (OSError, anyio.BrokenResourceError) as problem:  # trio's, and its cause
+                    self._summary.event(
+                        logging.WARNING, "the HTTP endpoint can't accept connections", problem
+                    )
+                    await anyio.sleep(PAUSE_S)
+                    continue
+                if len(self._open) >= MAX_CONNECTIONS:
+                    self._open.pop(next(iter(self._open))).cancel()
+                scope = anyio.CancelScope()
+                self._accepted += 1
+                self._open[self._accepted] = scope
+                tasks.start_soon(self._serve, stream, scope, self._accepted)
+
+    async def _serve(self, stream: SocketStream, scope: anyio.CancelScope, number: int) -> None:
+        try:
+            with scope:
+                await self._talk(stream)
+        except (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass  # the client has gone
+        finally:
+            self._open.pop(number, None)
+            await anyio.aclose_forcefully(stream)
+
+    async def _talk(self, stream: SocketStream) -> None:
+        response: HttpResponse | None = HttpResponse.text(408, "the request took too long")
+        with anyio.move_on_after(REQUEST_TIMEOUT_S):
+            request = await _receive(stream)
+            response = self._response(request) if isinstance(request, HttpRequest) else request
+        if response is None:
+            return
+        with anyio.move_on_after(REQUEST_TIMEOUT_S):
+            await stream.send(response.encode())
+            await stream.send_eof()
+            # Closed with unread bytes, the connection would be reset, and the response lost with it.
+            await _discard(stream)
+
+    def _response(self, request: HttpRequest) -> HttpResponse:
+        try:
+            return self._respond(request)
+        except Exception:
+            self._summary.event(logging.ERROR, "a page of the HTTP endpoint failed", has_traceback=True)
+            return HttpResponse.text(500, "this page failed: see the log")
+
+
+async def _receive(stream: SocketStream) -> HttpRequest | HttpResponse | None:
+    """None if the client has closed the connection before."""
+    received = b""
+    while True:
+        try:
+            received += await stream.receive(MAX_REQUEST - len(received))
+        except anyio.EndOfStream:
+            return None
+        request = read_request(received)
+        if request is not None:
+            return request
+
+
+async def _discard(stream: SocketStream) -> None:
+    """Read what the client still sends, a little of it, until it closes the connection."""
+    left = 8 * MAX_REQUEST
+    while left > 0:
+        try:
+            left -= len(await stream.receive(MAX_REQUEST))
+        except anyio.EndOfStream:
+            return

@@ -1,0 +1,64 @@
+"""HTTP requests and responses, as far as health probes need them: GET without a body, one to a connection. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+MAX_REQUEST = 8 * 1024
+"""The longest request, in bytes: its first line and its headers."""
+_END = re.compile(rb"\r?\n\r?\n")
+_LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([!-~]+) HTTP/1\.[01]\r?\n")
+_REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    408: "Request Timeout",
+    431: "Request Header Fields Too Large",
+    500: "Internal Server Error",
+    503: "Service Unavailable",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class HttpResponse:
+    status: int
+    content_type: str
+    body: bytes
+
+    @classmethod
+    def text(cls, status: int, text: str) -> HttpResponse:
+        return cls(status, "text/plain; charset=utf-8", f"{text}\n".encode())
+
+    def encode(self) -> bytes:
+        """The connection is closed after each response, so that idle ones hold nothing."""
+        lines = [
+            f"HTTP/1.1 {self.status} {_REASONS[self.status]}",
+            f"Content-Type: {self.content_type}",
+            f"Content-Length: {len(self.body)}",
+            "Cache-Control: no-store",
+            "Connection: close",
+        ]
+        if self.status == 405:
+            lines.append("Allow: GET")
+        return "\r\n".join([*lines, "", ""]).encode() + self.body
+
+
+def read_request(received: bytes) -> HttpRequest | HttpResponse | None:
+    """The request; or a refusal; or None if more bytes are needed. Headers are skipped unread."""
+    if not _END.search(received):
+        if len(received) >= MAX_REQUEST:
+            return HttpResponse.text(431, f"a request may have {MAX_REQUEST:,} bytes")
+        return None
+    line = _LINE.match(received)
+    if line is None:
+        return HttpResponse.text(400, "this isn't an HTTP/1.1 request")
+    if line[1] != b"GET":
+        return HttpResponse.text(405, "there is only GET")
+    return HttpRequest(line[2].decode("ascii").partition("?")[0])

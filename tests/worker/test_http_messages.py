@@ -1,0 +1,70 @@
+"""Requests are read within bounds; everything else is refused."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kshare.worker.http_messages import MAX_REQUEST, HttpRequest, HttpResponse, read_request
+
+END = b"Host: x\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("received", "path"),
+    [
+        (b"GET /live HTTP/1.1\r\n" + END, "/live"),
+        (b"GET /live HTTP/1.0\r\n\r\n", "/live"),
+        (b"GET /ready?verbose=1&x HTTP/1.1\r\n" + END, "/ready"),
+        (b"GET /live HTTP/1.1\n\n", "/live"),
+        (b"GET /live HTTP/1.1\r\n" + END + b"GET /ready HTTP/1.1\r\n\r\n", "/live"),
+    ],
+)
+def test_path_of_a_request(received: bytes, path: str) -> None:
+    assert read_request(received) == HttpRequest(path)
+
+
+@pytest.mark.parametrize(
+    ("received", "status"),
+    [
+        (b"POST /live HTTP/1.1\r\n" + END, 405),
+        (b"HEAD /live HTTP/1.1\r\n" + END, 405),
+        (b"GET /live\r\n\r\n", 400),
+        (b"GET  /live HTTP/1.1\r\n\r\n", 400),
+        (b"GET /live HTTP/2.0\r\n\r\n", 400),
+        (b"\r\n\r\n", 400),
+        (b"\x16\x03\x01\x00\r\n\r\n", 400),
+        (b"GET /\xff HTTP/1.1\r\n\r\n", 400),
+        (b"GET /live HTTP/1.1\r\n" + b"a" * MAX_REQUEST, 431),
+    ],
+)
+def test_what_is_refused(received: bytes, status: int) -> None:
+    answer = read_request(received)
+    assert isinstance(answer, HttpResponse)
+    assert answer.status == status
+    assert answer.encode().startswith(f"HTTP/1.1 {status} ".encode())
+
+
+def test_incomplete_request_needs_more() -> None:
+    whole = b"GET /live HTTP/1.1\r\n" + END
+    assert [read_request(whole[:length]) for length in range(len(whole))] == [None] * len(whole)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_request_or_refused(received: bytes) -> None:
+    answer = read_request(received + b"\r\n\r\n")
+    assert isinstance(answer, HttpRequest) or answer is not None
+
+
+def test_response_has_its_length_and_ends_the_connection() -> None:
+    head, _, body = HttpResponse.text(405, "there is only GET").encode().partition(b"\r\n\r\n")
+    assert body == b"there is only GET\n"
+    assert head.decode().splitlines() == [
+        "HTTP/1.1 405 Method Not Allowed",
+        "Content-Type: text/plain; charset=utf-8",
+        "Content-Length: 18",
+        "Cache-Control: no-store",
+        "Connection: close",
+        "Allow: GET",
+    ]
