@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import inspect
 import logging
+import os
 import signal
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import anyio
@@ -22,8 +24,9 @@ from kshare.errors import ConfigError, KshareError
 from kshare.net.pool import Pool
 from kshare.producer.writer import RecordWriter
 from kshare.worker.app import Handlers, Hook, routes_of
+from kshare.worker.config import configure_worker
 from kshare.worker.group_limits import ShareLimits, read_group_limits
-from kshare.worker.options import HandlerOptions, check_name
+from kshare.worker.options import HandlerOptions, check_drain_timeout, check_name
 from kshare.worker.outbound import WRITER_SETTINGS, Outbound
 from kshare.worker.retry_group import prepare_retry_group
 from kshare.worker.routes import Route
@@ -52,18 +55,28 @@ class Worker(Handlers):
     ) -> None:
         """`drain_timeout`: how many seconds running handlers get when the worker is stopped. After that they are
         cancelled, and their records released."""
-        if isinstance(drain_timeout, bool) or not isinstance(drain_timeout, int | float) or drain_timeout < 0:
-            raise ConfigError(f"drain_timeout must be a number of seconds, 0 or more, not {drain_timeout!r}")
         defaults, connection = _split(options)
         super().__init__(**defaults)
-        self.drain_timeout = float(drain_timeout)
+        self.drain_timeout = check_drain_timeout(drain_timeout)
         self.bootstrap_servers = bootstrap_servers
         self.connection = connection
         self._serving: _Serving | None = None
 
-    def run(self, *, backend: Literal["asyncio", "trio"] = "asyncio") -> None:
+    def configure(self, file: str | Path | None = None, environ: Mapping[str, str] | None = None) -> None:
+        """Apply a TOML file, and then the environment variables that begin with KSHARE_WORKER_.
+
+        Call it when all handlers are declared, before the worker runs. `environ` is os.environ by default.
+        """
+        configure_worker(self, file, os.environ if environ is None else environ)
+
+    def run(
+        self,
+        *,
+        backend: Literal["asyncio", "trio"] = "asyncio",
+        on_running: Callable[[], None] | None = None,
+    ) -> None:
         """Run the worker in an event loop of its own, until SIGINT or SIGTERM. A second signal ends it at once:
-        handlers are cancelled, and their records released."""
+        handlers are cancelled, and their records released. `on_running` is called when all handlers are running."""
         loop: list[Callable[[Callable[[], None]], object]] = []
 
         def on_signal(which: signal.Signals) -> None:
@@ -74,7 +87,9 @@ class Worker(Handlers):
         async def main() -> None:
             loop.append(_caller_from_signals())
             try:
-                await self.serve()
+                await self.serve(
+                    task_status=_CallBack(on_running) if on_running else anyio.TASK_STATUS_IGNORED
+                )
             finally:
                 loop.clear()
 
@@ -127,6 +142,16 @@ class Worker(Handlers):
     def routes(self) -> list[Route]:
         """The handlers with their options, checked."""
         return routes_of(self.resolved())
+
+
+class _CallBack(TaskStatus[None]):
+    """Calls a function when a task has started."""
+
+    def __init__(self, act: Callable[[], None]) -> None:
+        self._act = act
+
+    def started(self, value: None = None) -> None:
+        self._act()
 
 
 class _Serving:
