@@ -166,7 +166,8 @@ def test_connection_options_may_have_kafkas_names(file: Path) -> None:
 
 
 def test_the_command_line_replaces_connection_options() -> None:
-    worker = Worker(**{"bootstrap.servers": "code:1"}, group="orders", client_id="code")
+    given: Any = {"bootstrap.servers": "code:1"}
+    worker = Worker(group="orders", client_id="code", **given)
     override_connection(worker, {"bootstrap.servers": "line:1"})
     assert (worker.bootstrap_servers, worker.connection) == ("line:1", {"client_id": "code"})
 

@@ -1,0 +1,69 @@
+"""A worker process's connection to its supervisor: reports what happens, and ends the process if the supervisor dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from kshare.cli.worker.app_import import imported_files
+from kshare.cli.worker.supervision import GRACE_S
+from kshare.worker import Worker
+
+_LOOK_S = 1.0
+_ABANDONED = 1
+
+
+class SupervisorLink:
+    """Messages are lines of JSON: `running`, `drain_timeout`, `files` and `is_hopeless`."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.worker: Worker | None = None
+        """Once it is imported."""
+        self._socket = socket.socket(fileno=descriptor)
+        self._socket.set_inheritable(False)
+        self._files: set[str] = set()
+        self._lock = threading.Lock()
+        threading.Thread(target=self._watch, name="kshare worker: supervisor", daemon=True).start()
+
+    def report(self, **message: Any) -> None:
+        with self._lock, suppress(OSError):  # a supervisor that is gone is noticed in `_watch`
+            self._socket.sendall(f"{json.dumps(message)}\n".encode())
+
+    def report_files(self, more: set[str] | None = None) -> None:
+        """Report the source files that have been imported since the last call, and `more`."""
+        new = (imported_files() | (more or set())) - self._files
+        if new:
+            self._files |= new
+            self.report(files=sorted(new))
+
+    def _watch(self) -> None:
+        """Return only when the supervisor's end is closed, which happens however it dies."""
+        while True:
+            readable, _, _ = select.select([self._socket], [], [], _LOOK_S)
+            if not readable:
+                self.report_files()
+            elif not self._heard():
+                break
+        end_process(self.worker, time.sleep)
+
+    def _heard(self) -> bytes:
+        try:
+            return self._socket.recv(64)
+        except OSError:
+            return b""
+
+
+def end_process(worker: Worker | None, sleep: Callable[[float], None]) -> None:
+    """End this process as SIGTERM does, and at once if that takes too long."""
+    if worker is None or not worker.is_stopping:
+        os.kill(os.getpid(), signal.SIGTERM)
+    sleep(GRACE_S + (worker.drain_timeout if worker is not None else 0.0))
+    os._exit(_ABANDONED)
