@@ -1,4 +1,4 @@
-"""A worker process's connection to its supervisor: reports what happens, and ends the process if the supervisor dies."""
+"""A worker process's connection to its supervisor: reports to it, and ends the process if it dies."""
 
 from __future__ import annotations
 
