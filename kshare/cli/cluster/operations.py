@@ -20,7 +20,7 @@ class Operation(IntEnum):
 
     READ = 3
     WRITE = 4
-    DESCRIBE = 8
+    ALTER_CONFIGS = 11
 
 
 def allows(operations: int | None, operation: Operation) -> bool:

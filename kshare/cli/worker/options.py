@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 from typer.core import TyperGroup
 
-from kshare.cli.cluster.options import Properties, Server
+from kshare.cli.cluster.options import Json, Properties, Server
 from kshare.cli.terminal.command_group import command_group
 
 _RUN = "run"
@@ -90,10 +90,33 @@ def run_(
 
     A second signal cancels running handlers, and their records are released.
     """
-    from kshare.cli.worker.run import AppOptions, ChildPlace, RunOptions, run_worker
+    from kshare.cli.worker.app_options import AppOptions
+    from kshare.cli.worker.run import ChildPlace, RunOptions, run_worker
 
     return run_worker(
         AppOptions(app, server, properties, config, drain_timeout),
         RunOptions(backend.value, workers, reload, None if log_level is None else log_level.value),
         None if place is None else ChildPlace.parse(place),
     )
+
+
+@worker.command("check", short_help="Validate a worker against a live cluster.")
+def check(
+    app: App,
+    server: Server = None,
+    properties: Properties = None,
+    config: ConfigFile = None,
+    workers: Annotated[
+        int,
+        typer.Option("--workers", "-w", min=1, max=1000, metavar="N", help="How many processes will run."),
+    ] = 1,
+    is_json: Json = False,
+) -> None:
+    """Validate a worker against a live cluster: topics, groups, permissions, and the limits of its groups.
+
+    Changes nothing and joins no group. The exit code is 1 if there is a problem.
+    """
+    from kshare.cli.worker.app_options import AppOptions
+    from kshare.cli.worker.check import check_worker
+
+    check_worker(AppOptions(app, server, properties, config), workers, is_json)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import anyio
@@ -14,28 +12,25 @@ import anyio
 from kshare.admin.config import admin_settings
 from kshare.admin.configs import broker_values
 from kshare.admin.routing import Router
-from kshare.cli.cluster.connection import read_properties
 from kshare.cli.terminal.failure import Failure, Misuse
 from kshare.cli.worker.app_import import (
     describe_error,
     files_of,
-    import_worker,
     is_in_users_code,
     possible_files,
 )
+from kshare.cli.worker.app_options import AppOptions
+from kshare.cli.worker.checks.app_facts import members_of
+from kshare.cli.worker.checks.groups import MOST_MEMBERS, too_many
 from kshare.cli.worker.processes import Processes
 from kshare.cli.worker.supervision import Supervision
 from kshare.cli.worker.supervisor_link import SupervisorLink
 from kshare.errors import AuthenticationFailed, ConfigError, KshareError, NotAuthorized, Unsupported
 from kshare.net.pool import Pool
 from kshare.worker import Worker
-from kshare.worker.config import override_connection
-from kshare.worker.options import check_drain_timeout
-from kshare.worker.routes import Route
 
 log = logging.getLogger("kshare.worker")
 
-MOST_MEMBERS = "group.share.max.size"
 _FORMAT = "%(asctime)s %(levelname)s {process}%(name)s: %(message)s"
 _HOPELESS = (Failure, ConfigError, AuthenticationFailed, NotAuthorized, Unsupported)
 """A process that is started again would fail with the same."""
@@ -56,41 +51,6 @@ class ChildPlace:
     def parse(cls, text: str) -> ChildPlace:
         number, count, descriptor = text.replace("/", ":").split(":")
         return cls(int(number), int(count), int(descriptor))
-
-
-@dataclass(frozen=True, slots=True)
-class AppOptions:
-    """Which worker, and what the command line says about it."""
-
-    place: str
-    server: str | None = None
-    properties: Path | None = None
-    file: Path | None = None
-    drain_timeout: float | None = None
-
-    def arguments(self) -> list[str]:
-        given = {
-            "--bootstrap-server": self.server,
-            "--command-config": self.properties,
-            "--config": self.file,
-            "--drain-timeout": self.drain_timeout,
-        }
-        return [word for name, value in given.items() if value is not None for word in (name, str(value))]
-
-    def load(self) -> Worker:
-        """Import and configure the worker. Raises Failure or ConfigError."""
-        worker = import_worker(self.place)
-        worker.configure(self.file)
-        if self.properties is not None:
-            override_connection(worker, read_properties(self.properties))
-        if self.server is not None:
-            override_connection(worker, {"bootstrap_servers": self.server})
-        if self.drain_timeout is not None:
-            worker.drain_timeout = check_drain_timeout(self.drain_timeout)
-        if not worker.routes():
-            raise Failure(f'{self.place} has no handlers: decorate functions with @worker.handler("orders")')
-        admin_settings(worker.bootstrap_servers, worker.connection)
-        return worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,11 +132,6 @@ def _supervise(app: AppOptions, options: RunOptions) -> int:
     return 1 if supervision.has_failed else 0
 
 
-def members_of(routes: list[Route]) -> Counter[str]:
-    """How many members one process has in each group: every handler is one."""
-    return Counter(route.group for route in routes)
-
-
 async def _require_room(worker: Worker, count: int) -> None:
     """Raises Misuse if the processes have more members than a group may have, as far as that can be read."""
     settings = admin_settings(worker.bootstrap_servers, worker.connection)
@@ -186,15 +141,7 @@ async def _require_room(worker: Worker, count: int) -> None:
     most = found.get(MOST_MEMBERS)
     for group, members in members_of(worker.routes()).items():
         if most is not None and count * members > int(most):
-            raise Misuse(too_many(group, count, members, int(most)))
-
-
-def too_many(group: str, count: int, members: int, most: int) -> str:
-    each = "" if members == 1 else f" with {members} handlers each"
-    return (
-        f"group {group}: {count} processes{each} need {count * members} members, and brokers allow {most} "
-        f"({MOST_MEMBERS})"
-    )
+            raise Misuse(f"group {group}: {too_many(count, members, int(most))}")
 
 
 def _set_up_logs(level: str | None, process: str = "") -> None:
