@@ -79,13 +79,18 @@ class Worker(Handlers):
         handlers are cancelled, and their records released. `on_running` is called when all handlers are running."""
         loop: list[Callable[[Callable[[], None]], object]] = []
 
+        received: list[signal.Signals] = []
+
         def on_signal(which: signal.Signals) -> None:
             log.info("%s: stopping", which.name)
+            received.append(which)
             for call_in_loop in loop:
                 call_in_loop(self.stop)
 
         async def main() -> None:
             loop.append(_caller_from_signals())
+            if received:  # before the loop was running
+                return
             try:
                 await self.serve(
                     task_status=_CallBack(on_running) if on_running else anyio.TASK_STATUS_IGNORED

@@ -12,7 +12,6 @@ from types import ModuleType
 
 import kshare
 from kshare.cli.terminal.failure import Failure
-from kshare.cli.terminal.suggestion import did_you_mean
 from kshare.worker import Worker
 
 _USUAL_NAMES = ("worker", "app")
@@ -36,8 +35,7 @@ def import_worker(place: str) -> Worker:
         try:
             found = getattr(found, part)
         except AttributeError:
-            near = did_you_mean(name, vars(module)) or _workers_in(module)
-            raise Failure(f"{module_name} has no {name or 'empty name'}{near}") from None
+            raise Failure(f"{module_name} has no {name or 'empty name'}{_workers_in(module)}") from None
     if not isinstance(found, Worker):
         kind = type(found).__name__
         raise Failure(f"{module_name}:{name} is a {kind}, not a Worker{_workers_in(module)}")

@@ -88,12 +88,16 @@ class Supervision:
     reloads: bool = False
     has_failed: bool = False
     """Whether a process couldn't run, was killed, or crashed while it was stopping."""
-    is_stopping: bool = False
     _has_run: bool = False
+    _stop_signal: int | None = None
     _processes: list[_Process] = field(init=False)
 
     def __post_init__(self) -> None:
         self._processes = [_Process() for _ in range(self.count)]
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._stop_signal is not None
 
     @property
     def is_over(self) -> bool:
@@ -111,8 +115,8 @@ class Supervision:
         if self._processes[slot].phase is _Phase.STARTING:
             self._processes[slot].phase = _Phase.RUNNING
             self._has_run = True
-        if self.is_stopping:
-            return []
+        if self._stop_signal is not None:
+            return [Send(slot, self._stop_signal)]
         new = [number for number, one in enumerate(self._processes) if one.phase is _Phase.NEW]
         return [action for number in new for action in self._start(number, now)]
 
@@ -153,8 +157,11 @@ class Supervision:
         return [Say(said, is_problem=True)]
 
     def on_signal(self, number: int, now: float) -> list[Action]:
-        """Stop all processes. A second signal lets them cancel their handlers."""
-        is_repeated, self.is_stopping = self.is_stopping, True
+        """Stop all processes. A second signal lets them cancel their handlers.
+
+        While Python starts, it may swallow signals. So a process gets its first one when it is running.
+        """
+        is_repeated, self._stop_signal = self.is_stopping, number
         actions: list[Action] = []
         for slot, one in enumerate(self._processes):
             if not one.is_alive:
@@ -162,7 +169,10 @@ class Supervision:
                 continue
             patience = GRACE_S if is_repeated else one.drain_timeout + GRACE_S
             one.due = now + patience if one.due is None else min(one.due, now + patience)
-            actions.append(Send(slot, number))
+            if one.phase is _Phase.RUNNING:
+                actions.append(Send(slot, number))
+            elif is_repeated:
+                actions.append(Kill(slot))
         return actions
 
     def on_change(self, now: float) -> list[Action]:
@@ -175,7 +185,8 @@ class Supervision:
                 actions += self._start(slot, now)
             elif one.is_alive and not one.is_reloading:
                 one.is_reloading, one.due = True, now + one.drain_timeout + GRACE_S
-                actions.append(Send(slot, signal.SIGTERM))
+                is_running = one.phase is _Phase.RUNNING
+                actions.append(Send(slot, signal.SIGTERM) if is_running else Kill(slot))
         return actions
 
     def on_time(self, now: float) -> list[Action]:

@@ -49,8 +49,8 @@ def _deliveries(route: Route, limits: ShareLimits) -> Iterator[CheckResult]:
         yield warning(
             _check(route),
             f"it allows {attempts} attempts, but after {limits.deliveries} deliveries (share.delivery.count.limit) "
-            "brokers archive a record: one whose attempts end without a result, as in a crash, is lost. Set dead_letters or "
-            "retry_topics",
+            "brokers archive a record: one whose attempts end without a result, as in a crash, is lost. Set "
+            "dead_letters or retry_topics",
         )
 
 
