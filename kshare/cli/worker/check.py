@@ -31,7 +31,7 @@ def check_worker(app: AppOptions, processes: int, is_json: bool) -> None:
     worker = app.load()
     settings = admin_settings(worker.bootstrap_servers, worker.connection)
     report = CheckReport(is_json)
-    report.add(ok("worker", f"{app.place} has the {_listed(worker.routes())}"))
+    report.add(ok("worker", f"it has the {_listed(worker.routes())}"))
     anyio.run(_examine, settings, worker.routes(), processes, report.add)
     report.end()
 

@@ -36,7 +36,7 @@ def test_a_worker_that_fits_its_cluster(broker: Broker, tmp_path: Path, run: Ksh
     assert (done.code, done.err) == (0, "")
     lines = done.out.splitlines()
     assert {line.split()[0] for line in lines} == {"ok"}
-    assert "ok       worker: fitting_app has the handler ship" in lines
+    assert "ok       worker: it has the handler ship" in lines
     assert "ok       topic orders: 2 partitions, and it may be read" in lines
     assert "ok       topic dead: the dead-letter topic doesn't exist yet: the worker will create it" in lines
     assert sum("retry topic" in line for line in lines) == 3
@@ -76,4 +76,6 @@ def test_locks_that_cannot_be_renewed(tmp_path: Path, run: Kshare, broker: Broke
     with Broker(release="4.1", topics={"orders": 1}) as early:
         done = run("worker", "check", "early_app", "-b", early.bootstrap)
     assert done.code == 0
-    assert "handler ship: time_limit is 300 s, but these brokers can't renew locks, which last 30 s" in done.out
+    assert (
+        "handler ship: time_limit is 300 s, but these brokers can't renew locks, which last 30 s" in done.out
+    )

@@ -75,6 +75,6 @@ def retry_topics(routes: list[Route]) -> list[str]:
     return list(dict.fromkeys(topic for route in routes for tier in route.retry_topics() for topic in tier))
 
 
-def dead_letter_topics(routes: list[Route]) -> list[str]:
+def dead_topics(routes: list[Route]) -> list[str]:
     names = (route.options.dead_letters for route in routes)
     return list(dict.fromkeys(name for name in names if name is not None))

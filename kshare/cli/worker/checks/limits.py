@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kshare.cli.terminal.check_result import CheckResult, ok, problem, warning
+from kshare.cli.terminal.wording import counted
 from kshare.cli.worker.checks.app_facts import AppFacts, members_of
 from kshare.worker.group_limits import ShareLimits
 from kshare.worker.routes import Route
@@ -73,7 +74,7 @@ def _order(facts: AppFacts, route: Route) -> Iterator[CheckResult]:
         if 0 < partitions < members:
             yield warning(
                 _check(route),
-                f"topic {topic} has {partitions} partitions for {members} members: several members read a partition, "
+                f"topic {topic} has {counted(partitions, 'partition')} for {members} members: several members read a partition, "
                 "so records with the same key may be processed at once. Use as many partitions as processes",
             )
 

@@ -12,7 +12,7 @@ from kshare.cli.worker.checks.app_facts import (
     AppFacts,
     GroupFacts,
     TopicFacts,
-    dead_letter_topics,
+    dead_topics,
     members_of,
     retry_topics,
     source_topics,
@@ -38,7 +38,7 @@ async def read_facts(info: ClusterInfo, routes: list[Route], processes: int) -> 
     known = tuple(one.name or "" for one in metadata.topics if not one.is_internal)
     routes = [route.matching(known) for route in routes]
     sources = source_topics(routes)
-    own = [*retry_topics(routes), *dead_letter_topics(routes)]
+    own = [*retry_topics(routes), *dead_topics(routes)]
     topics = {
         name: await _topic(info, name, may_create=name in own) for name in {**sources, **dict.fromkeys(own)}
     }

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from kshare.cli.cluster.operations import Operation, allows
 from kshare.cli.terminal.check_result import CheckResult, ok, problem, warning
 from kshare.cli.terminal.suggestion import did_you_mean
-from kshare.cli.worker.checks.app_facts import AppFacts, dead_letter_topics, retry_topics, source_topics
+from kshare.cli.terminal.wording import counted
+from kshare.cli.worker.checks.app_facts import AppFacts, dead_topics, retry_topics, source_topics
 from kshare.net.addresses import format_address
 from kshare.net.permissions import Right, grant, principal
 
@@ -23,7 +24,7 @@ def check_topics(facts: AppFacts) -> Iterator[CheckResult]:
         yield from _source(facts, topic)
     for topic in retry_topics(facts.routes):
         yield from _own(facts, topic, "retry topic", (*_READ, *_WRITE))
-    for topic in dead_letter_topics(facts.routes):
+    for topic in dead_topics(facts.routes):
         yield from _own(facts, topic, "dead-letter topic", _WRITE)
 
 
@@ -38,8 +39,7 @@ def _source(facts: AppFacts, topic: str) -> Iterator[CheckResult]:
         create = f"kshare topics create {topic} --bootstrap-server {server}"
         yield problem(f"topic {topic}", f"it doesn't exist{near}", create)
     else:
-        count = found.partitions
-        yield ok(f"topic {topic}", f"{count} partition{'' if count == 1 else 's'}, and it may be read")
+        yield ok(f"topic {topic}", f"{counted(found.partitions, 'partition')}, and it may be read")
 
 
 def _own(
