@@ -30,7 +30,7 @@ from kshare.worker.options import HandlerOptions, check_drain_timeout, check_nam
 if TYPE_CHECKING:
     from kshare.worker.worker import Worker
 
-PREFIX = "KSHARE_WORKER_"
+VARIABLE_PREFIX = "KSHARE_WORKER_"
 _DEFAULTS, _HANDLERS = "defaults", "handlers"
 _OF_WORKER = (*CONNECTION_OPTIONS, "group", "drain_timeout")
 _OF_HANDLERS = tuple(HandlerOptions.__dataclass_fields__)
@@ -176,12 +176,14 @@ def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any
 
 
 def _read_environment(environ: Mapping[str, str]) -> _Layer:
-    layer = _Layer("the environment", lambda name: f"{PREFIX}{name.upper()}")
+    layer = _Layer("the environment", lambda name: f"{VARIABLE_PREFIX}{name.upper()}")
     known = {
-        f"{PREFIX}{name.upper()}": name for name in (*_OF_WORKER, *_OF_HANDLERS) if not is_function(name)
+        f"{VARIABLE_PREFIX}{name.upper()}": name
+        for name in (*_OF_WORKER, *_OF_HANDLERS)
+        if not is_function(name)
     }
     for variable, text in environ.items():
-        if not variable.startswith(PREFIX):
+        if not variable.startswith(VARIABLE_PREFIX):
             continue
         if variable not in known:
             raise ConfigError(f"there is no option {variable}{_hint(variable, known)}")

@@ -15,7 +15,7 @@ _OF_MISSING_GROUPS_TOO = 5
 """Later versions of the request return an error for a group that doesn't exist yet."""
 
 
-class Operation(IntEnum):
+class AclOperation(IntEnum):
     """Kafka's codes."""
 
     READ = 3
@@ -23,7 +23,7 @@ class Operation(IntEnum):
     ALTER_CONFIGS = 11
 
 
-def allows(operations: int | None, operation: Operation) -> bool:
+def allows(operations: int | None, operation: AclOperation) -> bool:
     """`operations` is None if the brokers have no access rules."""
     return operations is None or bool(operations & 1 << operation)
 

@@ -21,7 +21,7 @@ from types import FrameType
 from typing import Any
 
 from kshare.cli.worker.source_files import SourceFiles
-from kshare.cli.worker.supervision import Action, Kill, Say, Send, Start, Supervision
+from kshare.cli.worker.supervision import Kill, Say, Send, Start, Supervision, WorkerAction
 from kshare.worker.signals import STOP_SIGNALS
 
 log = logging.getLogger("kshare.worker")
@@ -160,7 +160,7 @@ class Processes:
 
     # --- out
 
-    def _do(self, actions: list[Action]) -> None:
+    def _do(self, actions: list[WorkerAction]) -> None:
         for action in actions:
             match action:
                 case Start(slot):

@@ -21,7 +21,7 @@ from enum import Enum, auto
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 _LONG_LIFE_S = 60.0
 """After this time, a crash counts as the first one."""
-GRACE_S = 20.0
+STOP_GRACE_S = 20.0
 """How long a process may take beyond its drain timeout: to cancel handlers, and to leave the group."""
 _USUAL_DRAIN_S = 30.0
 
@@ -48,7 +48,7 @@ class Say:
     is_problem: bool = False
 
 
-Action = Start | Send | Kill | Say
+WorkerAction = Start | Send | Kill | Say
 
 
 class _Phase(Enum):
@@ -107,10 +107,10 @@ class Supervision:
     def next_due(self) -> float | None:
         return min((one.due for one in self._processes if one.due is not None), default=None)
 
-    def begin(self, now: float) -> list[Action]:
+    def begin(self, now: float) -> list[WorkerAction]:
         return self._start(0, now)
 
-    def on_running(self, slot: int, now: float) -> list[Action]:
+    def on_running(self, slot: int, now: float) -> list[WorkerAction]:
         """Its handlers are running."""
         if self._processes[slot].phase is _Phase.STARTING:
             self._processes[slot].phase = _Phase.RUNNING
@@ -124,7 +124,7 @@ class Supervision:
         """How long its handlers may take to finish."""
         self._processes[slot].drain_timeout = seconds
 
-    def on_exit(self, slot: int, code: int, now: float, *, is_hopeless: bool = False) -> list[Action]:
+    def on_exit(self, slot: int, code: int, now: float, *, is_hopeless: bool = False) -> list[WorkerAction]:
         """A process has ended. `code` is negative for a signal. `is_hopeless`: it would end the same way again."""
         one = self._processes[slot]
         was_running, one.due = one.phase is _Phase.RUNNING, None
@@ -156,18 +156,18 @@ class Supervision:
         one.pause = min(_LONGEST_PAUSE_S, 2 * one.pause)
         return [Say(said, is_problem=True)]
 
-    def on_signal(self, number: int, now: float) -> list[Action]:
+    def on_signal(self, number: int, now: float) -> list[WorkerAction]:
         """Stop all processes. A second signal lets them cancel their handlers.
 
         While Python starts, it may swallow signals. So a process gets its first one when it is running.
         """
         is_repeated, self._stop_signal = self.is_stopping, number
-        actions: list[Action] = []
+        actions: list[WorkerAction] = []
         for slot, one in enumerate(self._processes):
             if not one.is_alive:
                 one.phase, one.due = _Phase.ENDED, None
                 continue
-            patience = GRACE_S if is_repeated else one.drain_timeout + GRACE_S
+            patience = STOP_GRACE_S if is_repeated else one.drain_timeout + STOP_GRACE_S
             one.due = now + patience if one.due is None else min(one.due, now + patience)
             if one.phase is _Phase.RUNNING:
                 actions.append(Send(slot, number))
@@ -175,23 +175,23 @@ class Supervision:
                 actions.append(Kill(slot))
         return actions
 
-    def on_change(self, now: float) -> list[Action]:
+    def on_change(self, now: float) -> list[WorkerAction]:
         """Source files have changed."""
         if self.is_stopping:
             return []
-        actions: list[Action] = []
+        actions: list[WorkerAction] = []
         for slot, one in enumerate(self._processes):
             if one.phase is _Phase.WAITING:
                 actions += self._start(slot, now)
             elif one.is_alive and not one.is_reloading:
-                one.is_reloading, one.due = True, now + one.drain_timeout + GRACE_S
+                one.is_reloading, one.due = True, now + one.drain_timeout + STOP_GRACE_S
                 is_running = one.phase is _Phase.RUNNING
                 actions.append(Send(slot, signal.SIGTERM) if is_running else Kill(slot))
         return actions
 
-    def on_time(self, now: float) -> list[Action]:
+    def on_time(self, now: float) -> list[WorkerAction]:
         """Start and kill what is due."""
-        actions: list[Action] = []
+        actions: list[WorkerAction] = []
         for slot, one in enumerate(self._processes):
             if one.due is None or now < one.due:
                 continue
@@ -205,7 +205,7 @@ class Supervision:
                 ]
         return actions
 
-    def _start(self, slot: int, now: float) -> list[Action]:
+    def _start(self, slot: int, now: float) -> list[WorkerAction]:
         one = self._processes[slot]
         one.phase, one.since, one.due = _Phase.STARTING, now, None
         return [Start(slot)]

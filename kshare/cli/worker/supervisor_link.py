@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from kshare.cli.worker.app_import import imported_files
-from kshare.cli.worker.supervision import GRACE_S
+from kshare.cli.worker.supervision import STOP_GRACE_S
 from kshare.worker import Worker
 
 _LOOK_S = 1.0
@@ -65,5 +65,5 @@ def end_process(worker: Worker | None, sleep: Callable[[float], None]) -> None:
     """End this process as SIGTERM does, and at once if that takes too long."""
     if worker is None or not worker.is_stopping:
         os.kill(os.getpid(), signal.SIGTERM)
-    sleep(GRACE_S + (worker.drain_timeout if worker is not None else 0.0))
+    sleep(STOP_GRACE_S + (worker.drain_timeout if worker is not None else 0.0))
     os._exit(_ABANDONED)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import signal
 
-from kshare.cli.worker.supervision import GRACE_S, Action, Kill, Say, Send, Start, Supervision
+from kshare.cli.worker.supervision import STOP_GRACE_S, Kill, Say, Send, Start, Supervision, WorkerAction
 
 
-def acts(actions: list[Action]) -> list[Action]:
+def acts(actions: list[WorkerAction]) -> list[WorkerAction]:
     """Without what is said."""
     return [one for one in actions if not isinstance(one, Say)]
 
 
-def said(actions: list[Action]) -> str:
+def said(actions: list[WorkerAction]) -> str:
     return "; ".join(one.text for one in actions if isinstance(one, Say))
 
 
@@ -97,8 +97,8 @@ def test_each_signal_is_passed_on_once_and_drained_processes_end_well() -> None:
 def test_what_outlives_its_drain_timeout_is_killed() -> None:
     supervision = running(1)
     supervision.on_signal(signal.SIGTERM, 1)
-    assert supervision.next_due == 1 + 10 + GRACE_S
-    actions = supervision.on_time(1 + 10 + GRACE_S)
+    assert supervision.next_due == 1 + 10 + STOP_GRACE_S
+    actions = supervision.on_time(1 + 10 + STOP_GRACE_S)
     assert acts(actions) == [Kill(0)]
     assert supervision.next_due is None
     assert "was ended by SIGKILL while it was stopping" in said(supervision.on_exit(0, -9, 40))
@@ -109,7 +109,7 @@ def test_a_second_signal_shortens_the_wait() -> None:
     supervision = running(1)
     supervision.on_signal(signal.SIGTERM, 1)
     supervision.on_signal(signal.SIGTERM, 2)
-    assert supervision.next_due == 2 + GRACE_S
+    assert supervision.next_due == 2 + STOP_GRACE_S
 
 
 def test_a_process_that_is_starting_gets_the_signal_when_it_is_running() -> None:
@@ -164,7 +164,7 @@ def test_while_reloading_a_failure_waits_for_a_change() -> None:
 def test_a_process_that_does_not_stop_for_a_reload_is_killed_and_started_again() -> None:
     supervision = running(1, reloads=True)
     supervision.on_change(1)
-    assert acts(supervision.on_time(1 + 10 + GRACE_S)) == [Kill(0)]
+    assert acts(supervision.on_time(1 + 10 + STOP_GRACE_S)) == [Kill(0)]
     assert supervision.on_exit(0, -9, 40) == [Start(0)]
 
 

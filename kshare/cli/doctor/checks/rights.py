@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 from kshare.cli.cluster.cluster_info import ClusterInfo
 from kshare.cli.cluster.operations import (
-    Operation,
+    AclOperation,
     allows,
     group_operations,
     topic_operations,
@@ -44,7 +44,7 @@ def _judge(info: ClusterInfo, resource: ResourceKind, name: str, allowed: int | 
     settings = info.pool.settings
     if allowed is None:
         return ok(_CHECK, f"{resource} {name}: the brokers have no access rules")
-    if allows(allowed, Operation.READ):
+    if allows(allowed, AclOperation.READ):
         return ok(_CHECK, f"{resource} {name}: {principal(settings) or 'this user'} may read")
     return problem(
         _CHECK,

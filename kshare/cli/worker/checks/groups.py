@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kshare.cli.cluster.operations import Operation, allows
+from kshare.cli.cluster.operations import AclOperation, allows
 from kshare.cli.terminal.check_result import CheckResult, ok, problem, unknown, warning
 from kshare.cli.worker.checks.app_facts import AppFacts, GroupFacts, members_of
 from kshare.net.addresses import format_address
@@ -46,12 +46,12 @@ def _type(group: str, found: GroupFacts) -> Iterator[CheckResult]:
 
 
 def _rights(facts: AppFacts, group: str, found: GroupFacts) -> Iterator[CheckResult]:
-    if not allows(found.operations, Operation.READ):
+    if not allows(found.operations, AclOperation.READ):
         who = principal(facts.settings) or "this user"
         command = grant(Right("Read", "group", group), facts.settings)
         yield problem(f"group {group}", f"{who} may not read it, which members need", command)
     if _is_for_retries(facts, group) and not (
-        found.reset == "earliest" or allows(found.operations, Operation.ALTER_CONFIGS)
+        found.reset == "earliest" or allows(found.operations, AclOperation.ALTER_CONFIGS)
     ):
         yield problem(
             f"group {group}",

@@ -74,8 +74,8 @@ def _order(facts: AppFacts, route: Route) -> Iterator[CheckResult]:
         if 0 < partitions < members:
             yield warning(
                 _check(route),
-                f"topic {topic} has {counted(partitions, 'partition')} for {members} members: several members read a partition, "
-                "so records with the same key may be processed at once. Use as many partitions as processes",
+                f"topic {topic} has {counted(partitions, 'partition')} for {members} members: several "
+                "members read a partition, so records with the same key may be processed at once. Use as many partitions as processes",
             )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kshare.cli.cluster.operations import Operation, allows
+from kshare.cli.cluster.operations import AclOperation, allows
 from kshare.cli.terminal.check_result import CheckResult, ok, problem, warning
 from kshare.cli.terminal.suggestion import did_you_mean
 from kshare.cli.terminal.wording import counted
@@ -12,7 +12,7 @@ from kshare.cli.worker.checks.app_facts import AppFacts, dead_topics, retry_topi
 from kshare.net.addresses import format_address
 from kshare.net.permissions import Right, grant, principal
 
-_READ, _WRITE = ((Operation.READ, "Read"),), ((Operation.WRITE, "Write"),)
+_READ, _WRITE = ((AclOperation.READ, "Read"),), ((AclOperation.WRITE, "Write"),)
 
 
 def check_topics(facts: AppFacts) -> Iterator[CheckResult]:
@@ -43,7 +43,7 @@ def _source(facts: AppFacts, topic: str) -> Iterator[CheckResult]:
 
 
 def _own(
-    facts: AppFacts, topic: str, kind: str, rights: tuple[tuple[Operation, str], ...]
+    facts: AppFacts, topic: str, kind: str, rights: tuple[tuple[AclOperation, str], ...]
 ) -> Iterator[CheckResult]:
     found, check = facts.topics[topic], f"topic {topic}"
     if found.partitions:
@@ -56,7 +56,9 @@ def _own(
         yield ok(check, f"the {kind} doesn't exist yet: the worker will create it")
 
 
-def _refused(facts: AppFacts, topic: str, rights: tuple[tuple[Operation, str], ...]) -> Iterator[CheckResult]:
+def _refused(
+    facts: AppFacts, topic: str, rights: tuple[tuple[AclOperation, str], ...]
+) -> Iterator[CheckResult]:
     """Nothing is known about the rights on a topic that doesn't exist, unless it isn't even visible."""
     found = facts.topics[topic]
     if not found.partitions and found.operations != 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kshare.cli.cluster.operations import Operation
+from kshare.cli.cluster.operations import AclOperation
 from kshare.cli.terminal.check_result import CheckLevel, CheckResult
 from kshare.cli.worker.checks.app_facts import AppFacts, GroupFacts, TopicFacts, members_of
 from kshare.cli.worker.checks.groups import check_groups
@@ -15,7 +15,7 @@ from kshare.net.settings import NetSettings
 from kshare.worker import Retry, RetryTopics, Worker
 from kshare.worker.group_limits import ShareLimits
 
-READ, WRITE, ALTER = 1 << Operation.READ, 1 << Operation.WRITE, 1 << Operation.ALTER_CONFIGS
+READ, WRITE, ALTER = 1 << AclOperation.READ, 1 << AclOperation.WRITE, 1 << AclOperation.ALTER_CONFIGS
 TIERS = RetryTopics(tiers=(10, 60))
 
 

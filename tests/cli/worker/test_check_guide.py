@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kshare.testing import Broker
-from kshare.worker.config import PREFIX
+from kshare.worker.config import VARIABLE_PREFIX
 from tests.cli.running import ROOT, Kshare
 from tests.helpers.documents import BROKER, blocks
 
@@ -49,7 +49,7 @@ def test_the_example_of_a_file_and_of_variables(
     kshare_broker: Broker, run: Kshare, shop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kshare_broker.create_topic("orders", 4)
-    variables = re.findall(rf"({PREFIX}\w+)=('[^']*'|\S+)", GUIDE.read_text(encoding="utf-8"))
+    variables = re.findall(rf"({VARIABLE_PREFIX}\w+)=('[^']*'|\S+)", GUIDE.read_text(encoding="utf-8"))
     assert len(variables) == 3
     for name, value in variables:
         monkeypatch.setenv(name, value.strip("'"))
