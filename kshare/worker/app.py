@@ -195,12 +195,8 @@ def named(declared: Iterable[_Declared]) -> Iterator[tuple[str, _Declared]]:
         yield (one.name if count[one.name] == 1 else f"{one.name}-{count[one.name]}"), one
 
 
-def override(handlers: Handlers, changes: Mapping[str, Mapping[str, Any]]) -> None:
-    """Replace options of handlers, by their names."""
-    for name, one in named(handlers._declared):
-        one.options = one.options | dict(changes.get(name, {}))
-
-
-def options_of(handlers: Handlers) -> dict[str, dict[str, Any]]:
-    """The options that each handler has itself, by its name."""
-    return {name: one.options for name, one in named(handlers._declared)}
+def with_options(declared: list[_Declared], options: Mapping[str, Mapping[str, Any]]) -> list[_Declared]:
+    """Handlers with further options, by their names."""
+    for name, one in named(declared):
+        one.options.update(options.get(name, {}))
+    return declared

@@ -11,7 +11,7 @@ An option that a handler has itself goes before a default, wherever both are set
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -23,7 +23,7 @@ from kshare.admin.config import admin_settings
 from kshare.client.config import OPTIONS as CONSUMER_OPTIONS
 from kshare.client.kafka_names import KAFKA_NAMES, NOT_OURS, parse_option
 from kshare.errors import ConfigError
-from kshare.worker.app import options_of, override
+from kshare.worker.app import named, with_options
 from kshare.worker.config_values import is_function, parse_text, to_option
 from kshare.worker.options import HandlerOptions, check_drain_timeout, check_name, check_names
 
@@ -43,8 +43,8 @@ class _Layer:
     """What one source says, by option."""
 
     name: str
-    place_of_default: Callable[[str], str]
-    """Where a default is written, for errors."""
+    place_of_defaults: str
+    """Where they are written, for errors."""
     worker: dict[str, Any] = field(default_factory=dict)
     defaults: dict[str, Any] = field(default_factory=dict)
     handlers: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -91,28 +91,25 @@ def _in_our_names(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _change_defaults(worker: Worker, layer: _Layer) -> None:
-    changed = dict(worker.defaults)
-    for name, value in layer.defaults.items():
-        with _in(layer.place_of_default(name)):
-            changed[name] = to_option(name, value, worker.defaults.get(name))
-            HandlerOptions(**changed)
+    with _in(layer.place_of_defaults):
+        changed = worker.defaults | {
+            name: to_option(name, value, worker.defaults.get(name)) for name, value in layer.defaults.items()
+        }
+        HandlerOptions(**changed)
     worker.defaults = changed
 
 
 def _change_handlers(worker: Worker, layer: _Layer) -> None:
-    present = options_of(worker)
-    changes: dict[str, dict[str, Any]] = {}
+    present = {name: one.options for name, one in named(with_options(worker.resolved(), worker.overrides))}
     for handler, options in layer.handlers.items():
         with _in(f"{layer.name}, [worker.{_HANDLERS}.{handler}]"):
             if handler not in present:
                 raise ConfigError(f"there is no handler {handler}{_hint(handler, present)}")
-            own = worker.defaults | present[handler]
             check_names(options)
-            changes[handler] = {
-                name: to_option(name, value, own.get(name)) for name, value in options.items()
-            }
-            HandlerOptions(**(own | changes[handler]))
-    override(worker, changes)
+            own = present[handler]
+            changes = {name: to_option(name, value, own.get(name)) for name, value in options.items()}
+            HandlerOptions(**(own | changes))
+            worker.overrides[handler] = worker.overrides.get(handler, {}) | changes
 
 
 # --- TOML
@@ -142,7 +139,7 @@ def _read_toml(path: Path) -> _Layer:
         }
         return _Layer(
             str(path),
-            lambda _: f"{path}, [worker.{_DEFAULTS}]",
+            f"{path}, [worker.{_DEFAULTS}]",
             options,
             defaults,
             {name: _table(handlers, name) for name in handlers},
@@ -176,7 +173,7 @@ def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any
 
 
 def _read_environment(environ: Mapping[str, str]) -> _Layer:
-    layer = _Layer("the environment", lambda name: f"{VARIABLE_PREFIX}{name.upper()}")
+    layer = _Layer("the environment", "the environment")
     known = {
         f"{VARIABLE_PREFIX}{name.upper()}": name
         for name in (*_OF_WORKER, *_OF_HANDLERS)

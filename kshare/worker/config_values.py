@@ -14,6 +14,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from kshare.errors import ConfigError
 from kshare.net.settings import NetSettings, Security
+from kshare.worker.adaptive import Adaptive
 from kshare.worker.breaker import Breaker
 from kshare.worker.options import HandlerOptions
 from kshare.worker.retry import Exponential, Retry
@@ -28,7 +29,12 @@ HINTS: dict[str, Any] = {
 }
 """The type of each option."""
 
-_TABLES: dict[str, type[Any]] = {"retry": Retry, "breaker": Breaker, "retry_topics": RetryTopics}
+_TABLES: dict[str, type[Any]] = {
+    "retry": Retry,
+    "breaker": Breaker,
+    "retry_topics": RetryTopics,
+    "concurrency": Adaptive,
+}
 _IN_CODE = ("never", "by_error")
 """Parts of a retry policy that name classes."""
 _BOOLEANS = {"true": True, "false": False}
@@ -78,6 +84,8 @@ def to_option(option: str, value: Any, base: Any) -> Any:
         return _changed(present, value, option)
     if isinstance(value, bool) and bool in kinds:
         return value and present
+    if isinstance(value, int) and int in kinds:
+        return value
     raise ConfigError(f"{option} must be {_example(option)}, not {value!r}")
 
 
@@ -114,6 +122,7 @@ def _example(option: str) -> str:
     return {
         "retry": "a table such as {attempts = 3, delay = 10}",
         "breaker": "false, or a table such as {probe_after = 10}",
+        "concurrency": "a whole number, or a table such as {least = 1, most = 100}",
         "retry_topics": "true, false, or a table such as {tiers = [60, 600]}",
     }[option]
 

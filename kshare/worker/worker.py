@@ -23,7 +23,7 @@ from kshare.admin.topics import list_topics
 from kshare.errors import ConfigError, KshareError
 from kshare.net.pool import Pool
 from kshare.producer.writer import RecordWriter
-from kshare.worker.app import Handlers, Hook, routes_of
+from kshare.worker.app import Handlers, Hook, routes_of, with_options
 from kshare.worker.config import configure_worker
 from kshare.worker.group_limits import ShareLimits, read_group_limits
 from kshare.worker.options import HandlerOptions, check_drain_timeout, check_name
@@ -60,6 +60,8 @@ class Worker(Handlers):
         self.drain_timeout = check_drain_timeout(drain_timeout)
         self.bootstrap_servers = bootstrap_servers
         self.connection = connection
+        self.overrides: dict[str, dict[str, Any]] = {}
+        """Options of handlers from a file, by handler. They go before those in code."""
         self._serving: _Serving | None = None
 
     def configure(self, file: str | Path | None = None, environ: Mapping[str, str] | None = None) -> None:
@@ -146,7 +148,7 @@ class Worker(Handlers):
 
     def routes(self) -> list[Route]:
         """The handlers with their options, checked."""
-        return routes_of(self.resolved())
+        return routes_of(with_options(self.resolved(), self.overrides))
 
 
 class _CallBack(TaskStatus[None]):

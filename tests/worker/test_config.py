@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kshare import ConfigError
-from kshare.worker import Breaker, Exponential, Handlers, Retry, RetryTopics, Worker
+from kshare.worker import Adaptive, Breaker, Exponential, Handlers, Retry, RetryTopics, Worker
 from kshare.worker.config import override_connection
 
 
@@ -122,6 +122,7 @@ def test_tables_change_parts_of_an_option(file: Path) -> None:
     ("variable", "text", "expected"),
     [
         ("CONCURRENCY", "12", 12),
+        ("CONCURRENCY", "{most = 50}", Adaptive(most=50)),
         ("TIME_LIMIT", "1.5", 1.5),
         ("DEAD_LETTERS", "dead", "dead"),
         ("DEAD_LETTERS", "", None),
@@ -136,6 +137,12 @@ def test_variables_have_the_type_of_their_option(variable: str, text: str, expec
     worker = make(dead_letters="from code")
     worker.configure(environ={f"KSHARE_WORKER_{variable}": text})
     assert getattr(options(worker), variable.lower()) == expected
+
+
+def test_options_that_need_each_other_may_come_in_any_order() -> None:
+    worker = make()
+    worker.configure(environ={"KSHARE_WORKER_MOVE_RUNS": "true", "KSHARE_WORKER_RETRY_TOPICS": "true"})
+    assert options(worker).move_runs
 
 
 def test_os_environ_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,8 +232,9 @@ def test_mistakes_in_files_are_located(file: Path, text: str, said: str) -> None
             "5",
             "there is no option KSHARE_WORKER_CONCURENCY; did you mean KSHARE_WORKER_CONCURRENCY?",
         ),
-        ("CONCURRENCY", "five", "KSHARE_WORKER_CONCURRENCY: must be a whole number, not 'five'"),
-        ("CONCURRENCY", "0", "KSHARE_WORKER_CONCURRENCY: concurrency must be a whole number"),
+        ("CONCURRENCY", "five", "KSHARE_WORKER_CONCURRENCY: must be a whole number, or a table"),
+        ("PRIORITY", "high", "KSHARE_WORKER_PRIORITY: must be a whole number, not 'high'"),
+        ("CONCURRENCY", "0", "the environment: concurrency must be a whole number"),
         ("TLS", "maybe", "KSHARE_WORKER_TLS: must be true or false, not 'maybe'"),
         ("RETRY", "3 times", "KSHARE_WORKER_RETRY: must be a table such as {attempts = 3, delay = 10}"),
         ("ONLY", "x", "there is no option KSHARE_WORKER_ONLY"),

@@ -97,19 +97,13 @@ def _run(worker: Worker, options: RunOptions, link: SupervisorLink | None) -> No
 
     try:
         worker.run(backend=options.backend, on_running=on_running)
-    except Exception as problem:
-        first = _first(problem)
-        if isinstance(first, KshareError):
-            raise first from None
-        if is_in_users_code(first):
-            log.debug("the worker failed", exc_info=problem)
-            raise Failure(f"the worker failed: {describe_error(first)}") from first
+    except KshareError:
         raise
-
-
-def _first(problem: BaseException) -> BaseException:
-    """Task groups wrap exceptions in groups."""
-    return _first(problem.exceptions[0]) if isinstance(problem, BaseExceptionGroup) else problem
+    except Exception as problem:
+        if not is_in_users_code(problem):
+            raise
+        log.debug("the worker failed", exc_info=problem)
+        raise Failure(f"the worker failed: {describe_error(problem)}") from problem
 
 
 def _supervise(app: AppOptions, options: RunOptions) -> int:

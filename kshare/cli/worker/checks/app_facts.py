@@ -77,4 +77,4 @@ def retry_topics(routes: list[Route]) -> list[str]:
 
 def dead_topics(routes: list[Route]) -> list[str]:
     names = (route.options.dead_letters for route in routes)
-    return list(dict.fromkeys(name for name in names if name is not None))
+    return list(dict.fromkeys(name for name in names if isinstance(name, str)))

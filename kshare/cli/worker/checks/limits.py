@@ -56,7 +56,7 @@ def _deliveries(route: Route, limits: ShareLimits) -> Iterator[CheckResult]:
 
 
 def _dead_letters(route: Route, limits: ShareLimits) -> Iterator[CheckResult]:
-    if route.options.dead_letters is not None and limits.writes_dead_letters:
+    if isinstance(route.options.dead_letters, str) and limits.writes_dead_letters:
         yield warning(
             _check(route),
             f"dead letters go to {route.options.dead_letters}, and brokers write some of the group too "
@@ -74,8 +74,8 @@ def _order(facts: AppFacts, route: Route) -> Iterator[CheckResult]:
         if 0 < partitions < members:
             yield warning(
                 _check(route),
-                f"topic {topic} has {counted(partitions, 'partition')} for {members} members: several "
-                "members read a partition, so records with the same key may be processed at once. Use as many partitions as processes",
+                f"topic {topic} has {counted(partitions, 'partition')} for {members} members: several members read a "
+                "partition, so records with the same key may be processed at once. Use as many partitions as processes",
             )
 
 
