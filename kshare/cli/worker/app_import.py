@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 import sys
@@ -122,6 +123,7 @@ _NOT_USERS = tuple(
 )
 
 
+@functools.cache
 def is_users(file: str) -> bool:
     """Whether the file is neither Python's, nor an installed package's, nor kshare's."""
     return not file.startswith("<") and not os.path.realpath(file).startswith(_NOT_USERS)

@@ -74,7 +74,7 @@ def run_worker(app: AppOptions, options: RunOptions, place: ChildPlace | None) -
 
 
 def _run_child(app: AppOptions, options: RunOptions, place: ChildPlace) -> int:
-    link = SupervisorLink(place.descriptor)
+    link = SupervisorLink(place.descriptor, reloads=options.reloads)
     try:
         worker = link.worker = app.load()
         _set_up_logs(options.log_level, f"[{place.number}] " if place.count > 1 else "")
@@ -113,6 +113,7 @@ def _supervise(app: AppOptions, options: RunOptions) -> int:
     count = options.workers or 1
     words = [*app.arguments(), "--backend", options.backend]
     words += ["--log-level", options.log_level] if options.log_level else []
+    words += ["--reload"] if options.reloads else []
 
     def command(slot: int, descriptor: int) -> list[str]:
         place = ChildPlace(slot + 1, count, descriptor)

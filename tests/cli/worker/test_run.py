@@ -130,6 +130,16 @@ def test_processes_end_when_the_supervisor_is_killed(broker: Broker, tmp_path: P
     assert program.output.count("SIGTERM: stopping") == 2
 
 
+def test_handlers_are_cancelled_after_the_drain_timeout(broker: Broker, tmp_path: Path) -> None:
+    app(tmp_path, SLOW.replace("0.3", "1000"))
+    broker.produce("orders", [b"1"])
+    with WorkerProgram(tmp_path, "shop", "--drain-timeout", "0.1") as program:
+        program.until("begin 1")
+        assert program.end(signal.SIGTERM) == 0, program.output
+    assert shipped(program.output) == []
+    assert rest(broker, 1) == [("1", True)]
+
+
 def test_a_process_that_does_not_stop_is_ended_at_the_second_signal(broker: Broker, tmp_path: Path) -> None:
     app(
         tmp_path,
