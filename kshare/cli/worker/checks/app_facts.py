@@ -19,6 +19,8 @@ class TopicFacts:
     """What this user may do, as a set of bits; None if the brokers have no access rules."""
     not_created: str = ""
     """Why this user can't create it; empty if it can, or if the topic exists."""
+    grant: str = ""
+    """The command that allows this user to create it."""
 
 
 @dataclass(frozen=True, slots=True)

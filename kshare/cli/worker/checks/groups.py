@@ -23,7 +23,7 @@ def check_groups(facts: AppFacts) -> Iterator[CheckResult]:
             *_start(facts, group, found),
             *_size(facts, group, found),
         ]
-        if found.unreadable:
+        if found.unreadable and not _has_retry_topics(facts, group):
             results.append(unknown(f"group {group}", f"its limits were not checked: {found.unreadable}"))
         yield from results or [ok(f"group {group}", "no problems")]
 
@@ -50,7 +50,10 @@ def _rights(facts: AppFacts, group: str, found: GroupFacts) -> Iterator[CheckRes
         who = principal(facts.settings) or "this user"
         command = grant(Right("Read", "group", group), facts.settings)
         yield problem(f"group {group}", f"{who} may not read it, which members need", command)
-    if _is_for_retries(facts, group) and not (
+    if found.unreadable and _has_retry_topics(facts, group):
+        command = grant(Right("DescribeConfigs", "group", group), facts.settings)
+        yield problem(f"group {group}", "retry topics need its settings, which may not be read", command)
+    elif _is_for_retries(facts, group) and not (
         found.reset == "earliest" or allows(found.operations, AclOperation.ALTER_CONFIGS)
     ):
         yield problem(
@@ -90,6 +93,13 @@ def _size(facts: AppFacts, group: str, found: GroupFacts) -> Iterator[CheckResul
 
 def _is_for_retries(facts: AppFacts, group: str) -> bool:
     return group in {retry_group(route.group) for route in facts.routes}
+
+
+def _has_retry_topics(facts: AppFacts, group: str) -> bool:
+    """Whether it is a group of retry topics, or has one."""
+    return any(
+        group in (route.group, retry_group(route.group)) for route in facts.routes if route.options.tiers
+    )
 
 
 def _server(facts: AppFacts) -> str:

@@ -67,31 +67,30 @@ async def read_facts(info: ClusterInfo, routes: list[Route], processes: int) -> 
 
 async def _topic(info: ClusterInfo, name: str, *, may_create: bool) -> TopicFacts:
     found = await topic_with_operations(info, name)
-    not_created = ""
-    if may_create and found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        not_created = await _try_to_create(info, name)
-    return TopicFacts(len(found.partitions), topic_operations(found), not_created)
+    operations = topic_operations(found)
+    if may_create and not found.partitions:
+        try:
+            await _try_to_create(info, name)
+        except NotAuthorized as error:
+            return TopicFacts(0, operations, error.lack, error.command)
+        except BrokerError as error:
+            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:  # it exists, and this user may not see it
+                return TopicFacts(0, operations, str(error))
+    return TopicFacts(len(found.partitions), operations)
 
 
-async def _try_to_create(info: ClusterInfo, name: str) -> str:
-    """Let a broker check the request, without creating the topic. Returns why it can't be created."""
+async def _try_to_create(info: ClusterInfo, name: str) -> None:
+    """Let a broker check the request, without creating the topic. Raises BrokerError if it can't be created."""
     request = CreateTopicsRequest([CreatableTopic(name, -1, -1)], _TIMEOUT_MS, validate_only=True)
-    try:
-        await info.router.ask_any(
-            request,
-            lambda answer: [
-                response_error(
-                    one.error_code,
-                    f"creating topic {name}",
-                    one.error_message,
-                    [Right("Create", "topic", name)],
-                )
-                for one in answer.topics
-            ],
-        )
-    except BrokerError as error:
-        return str(error)
-    return ""
+    await info.router.ask_any(
+        request,
+        lambda answer: [
+            response_error(
+                one.error_code, f"creating topic {name}", one.error_message, [Right("Create", "topic", name)]
+            )
+            for one in answer.topics
+        ],
+    )
 
 
 async def _group_types(info: ClusterInfo) -> dict[str, str]:

@@ -49,7 +49,8 @@ def _own(
     if found.partitions:
         yield from list(_refused(facts, topic, rights)) or [ok(check, f"the {kind} exists, and may be used")]
     elif found.not_created:
-        yield problem(check, f"the {kind} doesn't exist, and can't be created: {found.not_created}")
+        text = f"the {kind} doesn't exist, and can't be created: {found.not_created}"
+        yield problem(check, text, *([found.grant] if found.grant else []))
     elif found.operations is not None and not found.operations:
         yield from _refused(facts, topic, rights)
     else:

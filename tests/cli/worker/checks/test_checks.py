@@ -162,6 +162,7 @@ def test_the_group_of_retry_topics_must_start_at_the_beginning() -> None:
         (GroupFacts(reset="latest", unread=("x",), operations=READ | ALTER), 0),
         (GroupFacts(reset="latest", unread=("x",)), 0),
         (GroupFacts(reset="earliest", operations=READ), 0),
+        (GroupFacts(unreadable="no right"), 1),
     ):
         given = facts(options, groups={"g": GroupFacts(), "g.retry": retries})
         assert len(findings(check_groups(given))) == count
