@@ -71,6 +71,8 @@ def test_commands_in_shell_blocks_exist(document: Path) -> None:
 
 def check_command(command: list[str]) -> None:
     """Run the command. If that would set up or run everything, only check that it accepts its arguments."""
+    while re.match(r"\w+=", command[0]):
+        command = command[1:]
     match command:
         case ["tools/test"]:
             assert "tools/test" in (ROOT / ".ci/run").read_text(), "CI doesn't run the command of the README"
@@ -82,6 +84,8 @@ def check_command(command: list[str]) -> None:
             run([sys.executable, "-m", "tools.demos"])
         case ["kshare", "broker", *arguments]:
             run([sys.executable, "-m", "kshare.cli", "broker", *arguments, "--help"])
+        case ["kshare", "worker", *arguments]:
+            run([sys.executable, "-m", "kshare.cli", "worker", *arguments, "--help"])
         case [".venv/bin/pre-commit", "install"]:
             run([sys.executable, "-m", "pre_commit", "validate-config"])
         case [".venv/bin/python", "-m", *_]:

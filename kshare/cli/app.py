@@ -29,6 +29,7 @@ from kshare.cli.terminal.usage_text import usage_text
 from kshare.cli.top.options import top
 from kshare.cli.topics.options import topics
 from kshare.cli.trace.options import trace
+from kshare.cli.worker.options import worker
 from kshare.errors import KshareError
 
 _ABORTED = 130
@@ -64,6 +65,7 @@ app.command("trace", short_help="Show Kafka traffic, as a proxy between clients 
 app.command("pcap", short_help="Show Kafka traffic from a network capture.")(pcap)
 app.add_typer(groups, name="groups", short_help="List, describe, reset, configure and delete share groups.")
 app.add_typer(topics, name="topics", short_help="List, create and delete topics.")
+app.add_typer(worker, name="worker", short_help="Run the handlers of a worker, and check them.")
 app.add_typer(dlq, name="dlq", short_help="List, show and redrive dead letters.")
 
 

@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
@@ -174,12 +174,8 @@ def routes_of(declared: Iterable[_Declared]) -> list[Route]:
     """Raises ConfigError if two handlers get the same records."""
     routes: list[Route] = []
     seen: dict[tuple[str, str], str] = {}
-    names: dict[str, int] = {}
-    for one in declared:
-        route = one.route()
-        names[route.name] = names.get(route.name, 0) + 1
-        if names[route.name] > 1:
-            route = replace(route, name=f"{route.name}-{names[route.name]}")
+    for name, one in named(declared):
+        route = replace(one.route(), name=name)
         for topic in route.topics:
             other = seen.setdefault((route.group, topic), route.name)
             if other != route.name:
@@ -189,3 +185,18 @@ def routes_of(declared: Iterable[_Declared]) -> list[Route]:
                 )
         routes.append(route)
     return routes
+
+
+def named(declared: Iterable[_Declared]) -> Iterator[tuple[str, _Declared]]:
+    """Handlers with their names: those of the functions, numbered if several have the same."""
+    count: dict[str, int] = {}
+    for one in declared:
+        count[one.name] = count.get(one.name, 0) + 1
+        yield (one.name if count[one.name] == 1 else f"{one.name}-{count[one.name]}"), one
+
+
+def with_options(declared: list[_Declared], options: Mapping[str, Mapping[str, Any]]) -> list[_Declared]:
+    """Handlers with further options, by their names."""
+    for name, one in named(declared):
+        one.options.update(options.get(name, {}))
+    return declared

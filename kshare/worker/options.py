@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
-from typing import Literal
+from typing import Literal, TypeGuard
 
 from kshare.client.record import ShareRecord
 from kshare.errors import ConfigError
@@ -151,6 +151,13 @@ def check_names(options: Iterable[str]) -> None:
             raise ConfigError(f"unknown option {name}: {hint}")
 
 
+def check_drain_timeout(seconds: object) -> float:
+    """Raises ConfigError if it isn't a number of seconds."""
+    if not _is_number(seconds) or not 0 <= seconds <= LONGEST_LEASE_S:
+        raise ConfigError(f"drain_timeout must be a number of seconds, from 0 to 86,400, not {seconds!r}")
+    return float(seconds)
+
+
 def check_name(name: str) -> None:
     """Raises ConfigError, with the reason, for options that have no meaning in share groups."""
     reason = _NOT_FOR_SHARE_GROUPS.get(name.replace(".", "_").removesuffix("_ms"))
@@ -158,5 +165,5 @@ def check_name(name: str) -> None:
         raise ConfigError(f"{name} has no meaning here: {reason}")
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)

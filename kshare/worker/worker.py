@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import inspect
 import logging
+import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import anyio
@@ -23,13 +25,14 @@ from kshare.admin.topics import list_topics
 from kshare.errors import ConfigError, KshareError
 from kshare.net.pool import Pool
 from kshare.producer.writer import RecordWriter
-from kshare.worker.app import Handlers, Hook, routes_of
+from kshare.worker.app import Handlers, Hook, routes_of, with_options
+from kshare.worker.config import configure_worker
 from kshare.worker.group_limits import ShareLimits, read_group_limits
 from kshare.worker.health import WorkerHealth, WorkerState
 from kshare.worker.health_pages import HealthPages
 from kshare.worker.http_endpoint import http_endpoint, parse_listen_address
 from kshare.worker.observer import WorkerObserver
-from kshare.worker.options import HandlerOptions, check_name
+from kshare.worker.options import HandlerOptions, check_drain_timeout, check_name
 from kshare.worker.outbound import WRITER_SETTINGS, Outbound
 from kshare.worker.retry_group import prepare_retry_group
 from kshare.worker.routes import Route
@@ -64,37 +67,51 @@ class Worker(Handlers):
 
         `http`: an address for the HTTP endpoint, which serves /live, /ready and /metrics: "127.0.0.1:8080", or "[::]:0"
         for all interfaces and any free port. It has neither encryption nor logins."""
-        if isinstance(drain_timeout, bool) or not isinstance(drain_timeout, int | float) or drain_timeout < 0:
-            raise ConfigError(f"drain_timeout must be a number of seconds, 0 or more, not {drain_timeout!r}")
         defaults, connection = _split(options)
         super().__init__(**defaults)
-        self.drain_timeout = float(drain_timeout)
+        self.drain_timeout = check_drain_timeout(drain_timeout)
         self.bootstrap_servers = bootstrap_servers
         self.connection = connection
-        self._http = None if http is None else parse_listen_address(http)
+        if http is not None:
+            parse_listen_address(http)  # refuses what isn't an address
+        self.http = http
         self._observers: list[WorkerObserver] = []
+        self.overrides: dict[str, dict[str, Any]] = {}
+        """Options of handlers from a file, by handler. They go before those in code."""
         self._serving: _Serving | None = None
 
-    def run(self, *, backend: Literal["asyncio", "trio"] = "asyncio") -> None:
+    def configure(self, file: str | Path | None = None, environ: Mapping[str, str] | None = None) -> None:
+        """Apply a TOML file, and then the environment variables that begin with KSHARE_WORKER_.
+
+        Call it when all handlers are declared, before the worker runs. `environ` is os.environ by default.
+        """
+        configure_worker(self, file, os.environ if environ is None else environ)
+
+    def run(
+        self,
+        *,
+        backend: Literal["asyncio", "trio"] = "asyncio",
+        on_running: Callable[[], None] | None = None,
+    ) -> None:
         """Run the worker in an event loop of its own, until SIGINT or SIGTERM. A second signal ends it at once:
-        handlers are cancelled, and their records released."""
+        handlers are cancelled, and their records released. `on_running` is called when all handlers are running."""
         loop: list[Callable[[Callable[[], None]], object]] = []
-        early: list[signal.Signals] = []
-        """Signals that arrived before the event loop ran."""
+        received: list[signal.Signals] = []
 
         def on_signal(which: signal.Signals) -> None:
             log.info("%s: stopping", which.name)
-            if not loop:
-                early.append(which)
+            received.append(which)
             for call_in_loop in loop:
                 call_in_loop(self.stop)
 
         async def main() -> None:
             loop.append(_caller_from_signals())
-            for _ in early:
-                loop[0](self.stop)  # called when `serve` waits for the first time
+            if received:  # before the loop was running
+                return
             try:
-                await self.serve()
+                await self.serve(
+                    task_status=_CallBack(on_running) if on_running else anyio.TASK_STATUS_IGNORED
+                )
             finally:
                 loop.clear()
 
@@ -189,9 +206,9 @@ class Worker(Handlers):
 
     def _endpoint(self) -> AbstractAsyncContextManager[int | None]:
         """The HTTP endpoint, which runs before, during and after everything else."""
-        if self._http is None:
+        if self.http is None:
             return nullcontext()
-        return http_endpoint(self._http, HealthPages(self.health, self._observers))
+        return http_endpoint(parse_listen_address(self.http), HealthPages(self.health, self._observers))
 
     @property
     def runners(self) -> list[HandlerRunner]:
@@ -204,7 +221,17 @@ class Worker(Handlers):
 
     def routes(self) -> list[Route]:
         """The handlers with their options, checked."""
-        return routes_of(self.resolved())
+        return routes_of(with_options(self.resolved(), self.overrides))
+
+
+class _CallBack(TaskStatus[None]):
+    """Calls a function when a task has started."""
+
+    def __init__(self, act: Callable[[], None]) -> None:
+        self._act = act
+
+    def started(self, value: None = None) -> None:
+        self._act()
 
 
 class _Serving:

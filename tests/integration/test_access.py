@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -19,6 +22,7 @@ from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 from kshare.protocol.messages import CreateAclsRequest
 from kshare.protocol.messages.create_acls_request import AclCreation
+from kshare.worker import RetryTopics, Worker
 from tests.integration.conftest import _fresh_name, _run
 from tools.kafka.cluster import Cluster
 from tools.kafka.jars import TESTED_RELEASES, install
@@ -258,6 +262,69 @@ async def test_the_doctor_says_what_to_grant(
     with anyio.fail_after(DEADLINE_S):
         while await complaints():
             pass
+
+
+async def test_the_check_of_a_worker_says_what_to_grant(
+    guarded: Cluster,
+    topic: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Granting what it says, step by step, makes all problems disappear."""
+    module, group, dead = _fresh_name("app").replace("-", "_"), _fresh_name("group"), _fresh_name("dead")
+    connection = {
+        **login(guarded),
+        "group": group,
+        "dead_letters": dead,
+        "retry_topics": RetryTopics(tiers=(60,)),
+    }
+    worker = Worker(**connection)
+
+    @worker.handler(topic)
+    async def ship(value: bytes) -> None: ...
+
+    monkeypatch.setitem(sys.modules, module, SimpleNamespace(worker=worker))
+
+    async def problems() -> list[dict[str, Any]]:
+        await anyio.to_thread.run_sync(run, ["worker", "check", module, "--json"])
+        found = json.loads(capsys.readouterr().out)
+        return [one for one in found if one["level"] == "problem"]
+
+    granted: list[str] = []
+    with anyio.fail_after(DEADLINE_S):
+        while found := await problems():
+            for command in {line for one in found for line in one["todo"]} - set(granted):
+                granted.append(command)
+                await (
+                    allow(guarded, command)
+                    if command.startswith("kafka-acls")
+                    else configure(guarded, command)
+                )
+    rights = sorted(re.findall(r"--operation (\w+) --(\w+) (\S+)", " ".join(granted)))
+    retry = f"{topic}.retry.1m"
+    assert rights == sorted(
+        [
+            ("Read", "topic", topic),
+            ("Read", "group", group),
+            ("Read", "group", f"{group}.retry"),
+            ("Create", "topic", dead),
+            ("Create", "topic", retry),
+            ("Write", "topic", dead),
+            ("Write", "topic", retry),
+            ("Read", "topic", retry),
+            ("DescribeConfigs", "group", group),
+            ("DescribeConfigs", "group", f"{group}.retry"),
+        ]
+    )
+
+
+async def configure(cluster: Cluster, command: str) -> None:
+    """Do what `kshare groups config set` does for this command, as an administrator."""
+    words = shlex.split(command)
+    name, _, value = words[5].partition("=")
+    async with AdminClient(cluster.bootstrap) as admin:
+        await admin.alter_group_config(words[4], {name: value})
 
 
 async def is_allowed(user: AdminClient, group: str) -> bool:

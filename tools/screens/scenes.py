@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kshare import sync
 from tests.cli.terminals import Terminal
-from tools.screens.world import GRAVE, GROUP, TOPIC, World
+from tools.screens.world import APP, GRAVE, GROUP, TOPIC, World
 
 _FRAME = re.compile(r"\x1b\[H")
 _MODE = re.compile(r"\x1b\[\?\d+[hl]")
@@ -85,4 +85,5 @@ SCENES = (
     Scene(["dlq", "list"], to_its_end),
     Scene(["dlq", "show", GRAVE], to_its_end),
     Scene(["doctor"], to_its_end),
+    Scene(["worker", "check", APP, "--workers", "4"], to_its_end),
 )

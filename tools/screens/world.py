@@ -17,6 +17,7 @@ from tools.kafka.ports import free_ports
 ROOT = Path(__file__).parents[2]
 _CAPTURE = ROOT / "tests" / "cli" / "captures" / "ethernet.pcap"
 GROUP, TOPIC, GRAVE = "shippers", "orders", "dlq.orders"
+APP = "shop:worker"
 _ACKNOWLEDGE = (
     "00000060004f00010000000c00026d6500076f72646572731741414543417751464267634943516f4c4441304f4477"
     "0000000302000102030405060708090a0b0c0d0e0f0200000000020000000000000064000000000000006806010102010300000000"
@@ -39,7 +40,7 @@ class World:
     listen: str
     """The address on which a proxy may listen; it may use the next ports, too."""
     files: Mapping[str, str]
-    """File name, as shown → path."""
+    """File name, as shown → path; and the name of the app → the one within this package."""
 
 
 @contextmanager
@@ -62,7 +63,10 @@ def _files(folder: Path) -> Mapping[str, str]:
     frame, segment = folder / "ack.hex", folder / "00000000000000000000.log"
     frame.write_text(_ACKNOWLEDGE, encoding="ascii")
     write_segment(segment, _SEGMENT_BYTES)
-    return {path.name: str(path) for path in (frame, segment)} | {"orders.pcap": str(_CAPTURE)}
+    return {path.name: str(path) for path in (frame, segment)} | {
+        "orders.pcap": str(_CAPTURE),
+        APP: f"tools.screens.{APP}",
+    }
 
 
 @contextmanager

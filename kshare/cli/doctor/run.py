@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import asdict
 
 import anyio
 
 from kshare.admin.routing import Router
+from kshare.cli.cluster.cluster_info import ClusterInfo
 from kshare.cli.cluster.connection import Cluster
-from kshare.cli.doctor.checks.check_result import CheckLevel, CheckResult, unknown
 from kshare.cli.doctor.checks.clocks import clocks
-from kshare.cli.doctor.checks.cluster_info import ClusterInfo
 from kshare.cli.doctor.checks.dead_letter_topics import dead_letter_topics
 from kshare.cli.doctor.checks.group_health import group_health
 from kshare.cli.doctor.checks.group_names import group_names
@@ -21,10 +19,8 @@ from kshare.cli.doctor.checks.internal_topics import internal_topics
 from kshare.cli.doctor.checks.reachability import bootstrap, listeners
 from kshare.cli.doctor.checks.rights import rights
 from kshare.cli.doctor.checks.share_support import known, switched_on
-from kshare.cli.terminal.colours import PROBLEM
-from kshare.cli.terminal.failure import Failure
-from kshare.cli.terminal.screen import Screen
-from kshare.cli.terminal.table import show_json
+from kshare.cli.terminal.check_report import CheckReport
+from kshare.cli.terminal.check_result import CheckLevel, CheckResult, unknown
 from kshare.errors import KshareError, NotAuthorized
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
@@ -43,32 +39,13 @@ _CHECKS: dict[str, Check] = {
     "health": group_health,
 }
 _LIMIT_S = 15.0
-_STYLES = {
-    CheckLevel.OK: "green",
-    CheckLevel.WARNING: "yellow",
-    CheckLevel.PROBLEM: PROBLEM,
-    CheckLevel.UNKNOWN: "dim",
-}
-_MARGIN = 9
 
 
 def run_doctor(cluster: Cluster, groups: list[str], topics: list[str], is_json: bool) -> None:
     """Run all checks. Raises Failure if there is a problem, so that scripts can check the exit code."""
-    screen = Screen()
-    found: list[CheckResult] = []
-
-    def report(finding: CheckResult) -> None:
-        found.append(finding)
-        if not is_json:
-            _show(screen, finding)
-
-    anyio.run(_examine, cluster.settings, tuple(groups), tuple(topics), report)
-    if is_json:
-        show_json(screen, [asdict(one) for one in found])
-    screen.done()
-    problems = sum(one.level is CheckLevel.PROBLEM for one in found)
-    if problems:
-        raise Failure("1 problem was found" if problems == 1 else f"{problems} problems were found")
+    report = CheckReport(is_json)
+    anyio.run(_examine, cluster.settings, tuple(groups), tuple(topics), report.add)
+    report.end()
 
 
 async def _examine(
@@ -101,10 +78,3 @@ async def _examine(
                 missing.add(error.lack)
             except KshareError as error:
                 report(unknown(name, str(error)))
-
-
-def _show(screen: Screen, finding: CheckResult) -> None:
-    style = _STYLES[finding.level]
-    screen.paragraph((finding.level.ljust(_MARGIN), style), f"{finding.check}: {finding.text}", _MARGIN)
-    for line in finding.todo:
-        screen.whole((" " * _MARGIN, ""), (line, "cyan"))

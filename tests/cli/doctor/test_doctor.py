@@ -12,7 +12,7 @@ import pytest
 from kshare import sync
 from kshare.admin.routing import Router
 from kshare.broker.settings import Resource
-from kshare.cli.doctor.checks.cluster_info import ClusterInfo
+from kshare.cli.cluster.cluster_info import ClusterInfo
 from kshare.cli.doctor.checks.reachability import listeners
 from kshare.installation import mend
 from kshare.net.pool import Pool

@@ -8,8 +8,8 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 
-from kshare.cli.doctor.checks.check_result import CheckResult, ok, unknown, warning
-from kshare.cli.doctor.checks.cluster_info import ClusterInfo
+from kshare.cli.cluster.cluster_info import ClusterInfo
+from kshare.cli.terminal.check_result import CheckResult, ok, unknown, warning
 from kshare.errors import Unsupported
 from kshare.net.permissions import Right, grant
 from kshare.protocol.error_codes import ErrorCode

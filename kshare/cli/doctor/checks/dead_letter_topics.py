@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 from kshare.admin import configs
 from kshare.admin.configs import ConfigResource
-from kshare.cli.doctor.checks.check_result import CheckResult, ok, problem
-from kshare.cli.doctor.checks.cluster_info import ClusterInfo
+from kshare.cli.cluster.cluster_info import ClusterInfo
 from kshare.cli.doctor.checks.group_settings import chosen_groups, set_command
+from kshare.cli.terminal.check_result import CheckResult, ok, problem
 from kshare.errors import BrokerError
 from kshare.protocol.error_codes import ErrorCode
 

@@ -22,10 +22,10 @@ from kshare.admin import configs, groups, offsets
 from kshare.admin.progress import ProgressReader
 from kshare.admin.results import GroupDescription, PartitionProgress
 from kshare.admin.window_limits import OF_BROKERS, OF_GROUP, USUAL_LIMIT
-from kshare.cli.doctor.checks.check_result import CheckResult, ok, problem, unknown, warning
-from kshare.cli.doctor.checks.cluster_info import ClusterInfo
+from kshare.cli.cluster.cluster_info import ClusterInfo
 from kshare.cli.doctor.checks.group_names import NOT_THERE
 from kshare.cli.doctor.checks.group_settings import check_of, chosen_groups, set_command
+from kshare.cli.terminal.check_result import CheckResult, ok, problem, unknown, warning
 from kshare.cli.terminal.progress_text import duration, full_window, how_long, name_of, removed
 from kshare.cli.terminal.wording import counted
 from kshare.errors import BrokerError

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from kshare.admin import configs, groups
-from kshare.cli.doctor.checks.check_result import CheckResult, warning
-from kshare.cli.doctor.checks.cluster_info import ClusterInfo
+from kshare.cli.cluster.cluster_info import ClusterInfo
 from kshare.cli.doctor.checks.group_settings import check_of, visible_groups
+from kshare.cli.terminal.check_result import CheckResult, warning
 from kshare.cli.terminal.suggestion import did_you_mean
 from kshare.errors import BrokerError, KshareError
 from kshare.protocol.error_codes import ErrorCode

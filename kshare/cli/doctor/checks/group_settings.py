@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Iterable
 
 from kshare.admin import configs, groups, offsets
 from kshare.admin.results import ConfigEntry
-from kshare.cli.doctor.checks.check_result import CheckResult, ok, problem, warning
-from kshare.cli.doctor.checks.cluster_info import ClusterInfo
+from kshare.cli.cluster.cluster_info import ClusterInfo
+from kshare.cli.terminal.check_result import CheckResult, ok, problem, warning
 from kshare.errors import BrokerError
 from kshare.protocol.error_codes import ErrorCode
 

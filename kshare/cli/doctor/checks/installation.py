@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kshare.cli.doctor.checks.check_result import CheckResult, warning
+from kshare.cli.terminal.check_result import CheckResult, warning
 from kshare.installation import advice, mend, why_slow
 
 _CHECK = "installation"

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from kshare.admin import configs
 from kshare.admin.configs import ConfigResource
-from kshare.cli.doctor.checks.check_result import CheckResult, ok, problem, warning
-from kshare.cli.doctor.checks.cluster_info import ClusterInfo
+from kshare.cli.cluster.cluster_info import ClusterInfo
+from kshare.cli.terminal.check_result import CheckResult, ok, problem, warning
 from kshare.cli.terminal.wording import counted
 from kshare.errors import BrokerError
 from kshare.protocol.error_codes import ErrorCode

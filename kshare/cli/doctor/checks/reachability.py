@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from ipaddress import ip_address
 
-from kshare.cli.doctor.checks.check_result import CheckResult, ok, problem, warning
-from kshare.cli.doctor.checks.cluster_info import PATIENCE_S, ClusterInfo
+from kshare.cli.cluster.cluster_info import PATIENCE_S, ClusterInfo
+from kshare.cli.terminal.check_result import CheckResult, ok, problem, warning
 from kshare.errors import ConnectionLost, KshareError
 from kshare.net.addresses import Address, format_address
 from kshare.net.pool import Pool

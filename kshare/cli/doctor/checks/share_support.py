@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from kshare.cli.doctor.checks.check_result import CheckResult, ok, problem, unknown, warning
-from kshare.cli.doctor.checks.cluster_info import ClusterInfo
+from kshare.cli.cluster.cluster_info import ClusterInfo
+from kshare.cli.terminal.check_result import CheckResult, ok, problem, unknown, warning
 from kshare.net.connection import Connection
 from kshare.net.share_groups import FEATURE
 from kshare.protocol.messages import ShareAcknowledgeRequest, ShareFetchRequest, ShareGroupHeartbeatRequest

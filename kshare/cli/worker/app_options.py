@@ -1,0 +1,49 @@
+"""Which worker a command is about, and what the command line says about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from kshare.admin.config import admin_settings
+from kshare.cli.cluster.connection import read_properties
+from kshare.cli.terminal.failure import Failure
+from kshare.cli.worker.app_import import import_worker
+from kshare.worker import Worker
+from kshare.worker.config import override_connection
+from kshare.worker.options import check_drain_timeout
+
+
+@dataclass(frozen=True, slots=True)
+class AppOptions:
+    """Which worker, and what the command line says about it."""
+
+    place: str
+    server: str | None = None
+    properties: Path | None = None
+    file: Path | None = None
+    drain_timeout: float | None = None
+
+    def arguments(self) -> list[str]:
+        given = {
+            "--bootstrap-server": self.server,
+            "--command-config": self.properties,
+            "--config": self.file,
+            "--drain-timeout": self.drain_timeout,
+        }
+        return [word for name, value in given.items() if value is not None for word in (name, str(value))]
+
+    def load(self) -> Worker:
+        """Import and configure the worker. Raises Failure or ConfigError."""
+        worker = import_worker(self.place)
+        worker.configure(self.file)
+        if self.properties is not None:
+            override_connection(worker, read_properties(self.properties))
+        if self.server is not None:
+            override_connection(worker, {"bootstrap_servers": self.server})
+        if self.drain_timeout is not None:
+            worker.drain_timeout = check_drain_timeout(self.drain_timeout)
+        if not worker.routes():
+            raise Failure(f'{self.place} has no handlers: decorate functions with @worker.handler("orders")')
+        admin_settings(worker.bootstrap_servers, worker.connection)
+        return worker

@@ -1,0 +1,1 @@
+"""The checks of `kshare worker check`: what is known about the cluster, and what follows for the worker."""

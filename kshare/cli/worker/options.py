@@ -1,0 +1,122 @@
+"""Options of `kshare worker`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import typer
+from typer.core import TyperGroup
+
+from kshare.cli.cluster.options import Json, Properties, Server
+from kshare.cli.terminal.command_group import command_group
+
+_RUN = "run"
+
+
+class WorkerGroup(TyperGroup):
+    """Takes `kshare worker shop:app` for `kshare worker run shop:app`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in (*self.commands, *ctx.help_option_names):
+            args = [_RUN, *args]
+        return super().parse_args(ctx, args)
+
+
+class Backend(StrEnum):
+    ASYNCIO = "asyncio"
+    TRIO = "trio"
+
+
+class LogLevel(StrEnum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+App: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODULE:WORKER",
+        help="The worker, as in shop.orders:worker. Without a name: worker or app.",
+    ),
+]
+ConfigFile: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="A TOML file that configures the worker. The environment goes before it.",
+    ),
+]
+
+worker = command_group(
+    "Run the handlers of a worker. `kshare worker shop:app` is short for `kshare worker run shop:app`.",
+    WorkerGroup,
+)
+
+
+@worker.command(_RUN, short_help="Run a worker until Ctrl-C or SIGTERM.")
+def run_(
+    app: App,
+    server: Server = None,
+    properties: Properties = None,
+    config: ConfigFile = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            "-w",
+            min=1,
+            max=1000,
+            metavar="N",
+            help="Run N processes, and restart those that crash.",
+        ),
+    ] = None,
+    reload: Annotated[
+        bool, typer.Option("--reload", help="Restart when source files change, for development.")
+    ] = False,
+    drain_timeout: Annotated[
+        float | None,
+        typer.Option(min=0, metavar="SECONDS", help="How long running handlers get when the worker stops."),
+    ] = None,
+    backend: Annotated[Backend, typer.Option(help="The event loop.")] = Backend.ASYNCIO,
+    log_level: Annotated[LogLevel | None, typer.Option(help="What kshare logs. Default: info.")] = None,
+    place: Annotated[str | None, typer.Option(hidden=True)] = None,
+) -> int:
+    """Run a worker until Ctrl-C or SIGTERM: then it acquires nothing more, and finishes what is in hand.
+
+    A second signal cancels running handlers, and their records are released.
+    """
+    from kshare.cli.worker.app_options import AppOptions
+    from kshare.cli.worker.run import ChildPlace, RunOptions, run_worker
+
+    return run_worker(
+        AppOptions(app, server, properties, config, drain_timeout),
+        RunOptions(backend.value, workers, reload, None if log_level is None else log_level.value),
+        None if place is None else ChildPlace.parse(place),
+    )
+
+
+@worker.command("check", short_help="Validate a worker against a live cluster.")
+def check(
+    app: App,
+    server: Server = None,
+    properties: Properties = None,
+    config: ConfigFile = None,
+    workers: Annotated[
+        int,
+        typer.Option("--workers", "-w", min=1, max=1000, metavar="N", help="How many processes will run."),
+    ] = 1,
+    is_json: Json = False,
+) -> None:
+    """Validate a worker against a live cluster: topics, groups, permissions, and the limits of its groups.
+
+    Changes nothing and joins no group. The exit code is 1 if there is a problem.
+    """
+    from kshare.cli.worker.app_options import AppOptions
+    from kshare.cli.worker.check import check_worker
+
+    check_worker(AppOptions(app, server, properties, config), workers, is_json)

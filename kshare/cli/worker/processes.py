@@ -1,0 +1,188 @@
+"""Runs worker processes, as `supervision` decides: starts them, passes signals on, and waits for their end.
+
+Each process has a process group of its own, so that Ctrl-C in a terminal reaches it only through the supervisor, once.
+It has one end of a socket pair: it notices that the supervisor is gone when the other end is closed.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from kshare.cli.worker.source_files import SourceFiles
+from kshare.cli.worker.supervision import Kill, Say, Send, Start, Supervision, WorkerAction
+from kshare.worker.signals import STOP_SIGNALS
+
+log = logging.getLogger("kshare.worker")
+
+_LOOK_S = 0.5
+"""How often source files are looked at."""
+_LONGEST_WAIT_S = 60.0
+_CHUNK = 65_536
+
+Command = Callable[[int, int], list[str]]
+"""The command line of a process, from its number and the descriptor of its end of the socket pair."""
+
+
+class _Child:
+    def __init__(self, process: subprocess.Popen[bytes], link: socket.socket) -> None:
+        self.process = process
+        self.link = link
+        self.unread = b""
+        self.is_hopeless = False
+
+
+class Processes:
+    """`run` returns when all processes have ended."""
+
+    def __init__(self, supervision: Supervision, command: Command) -> None:
+        self._supervision = supervision
+        self._command = command
+        self._children: dict[int, _Child] = {}
+        self._selector = selectors.DefaultSelector()
+        self._signals: list[int] = []
+        self._sources = SourceFiles()
+
+    def run(self) -> None:
+        decide = self._supervision
+        try:
+            with self._receiving_signals():
+                self._do(decide.begin(time.monotonic()))
+                while not decide.is_over:
+                    self._wait()
+                    while self._signals:
+                        self._do(decide.on_signal(self._signals.pop(0), time.monotonic()))
+                    self._look_at_children()
+                    if decide.reloads:
+                        self._look_at_sources()
+                    self._do(decide.on_time(time.monotonic()))
+        finally:
+            for child in self._children.values():
+                child.process.kill()
+                child.process.wait()
+                child.link.close()
+            self._selector.close()
+
+    # --- in
+
+    def _wait(self) -> None:
+        due = self._supervision.next_due
+        timeout = _LONGEST_WAIT_S if due is None else max(0.0, due - time.monotonic())
+        if self._supervision.reloads:
+            timeout = min(timeout, _LOOK_S)
+        for key, _ in self._selector.select(min(timeout, _LONGEST_WAIT_S)):
+            if key.data is None:
+                with suppress(BlockingIOError):
+                    while key.fileobj.recv(_CHUNK):  # type: ignore[union-attr]
+                        pass
+
+    def _look_at_children(self) -> None:
+        for slot, child in list(self._children.items()):
+            code = child.process.poll()  # before reading, so that nothing which it has written is missed
+            self._read(slot, child)
+            if code is not None:
+                del self._children[slot]
+                with suppress(KeyError):
+                    self._selector.unregister(child.link)
+                child.link.close()
+                now = time.monotonic()
+                self._do(self._supervision.on_exit(slot, code, now, is_hopeless=child.is_hopeless))
+
+    def _read(self, slot: int, child: _Child) -> None:
+        while True:
+            try:
+                data = child.link.recv(_CHUNK)
+            except OSError:  # nothing to read now
+                return
+            if not data:  # it is about to end, or has closed everything: SIGCHLD tells
+                with suppress(KeyError):
+                    self._selector.unregister(child.link)
+                return
+            *lines, child.unread = (child.unread + data).split(b"\n")
+            for line in lines:
+                self._on_message(slot, child, json.loads(line))
+
+    def _on_message(self, slot: int, child: _Child, message: dict[str, Any]) -> None:
+        if "drain_timeout" in message:
+            self._supervision.on_drain_timeout(slot, message["drain_timeout"])
+        if "running" in message:
+            self._do(self._supervision.on_running(slot, time.monotonic()))
+        child.is_hopeless |= "is_hopeless" in message
+        self._sources.watch(message.get("files", ()))
+
+    def _look_at_sources(self) -> None:
+        changed = self._sources.changed()
+        if changed:
+            here = Path.cwd()
+            names = [
+                str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+                for path in map(Path, changed)
+            ]
+            log.info("%s changed: restarting", ", ".join(names))
+            self._do(self._supervision.on_change(time.monotonic()))
+
+    @contextmanager
+    def _receiving_signals(self) -> Iterator[None]:
+        """Note signals, and wake `_wait` for them and for the end of processes."""
+
+        def note(number: int, frame: FrameType | None) -> None:
+            self._signals.append(number)
+
+        def wake(number: int, frame: FrameType | None) -> None:
+            """The byte that Python writes for each signal wakes."""
+
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        self._selector.register(ours, selectors.EVENT_READ, None)
+        earlier_descriptor = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+        earlier: dict[int, Any] = {one: signal.signal(one, note) for one in STOP_SIGNALS}
+        earlier[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, wake)
+        try:
+            yield
+        finally:
+            for number, handler in earlier.items():
+                signal.signal(number, handler)
+            signal.set_wakeup_fd(earlier_descriptor)
+            ours.close()
+            theirs.close()
+
+    # --- out
+
+    def _do(self, actions: list[WorkerAction]) -> None:
+        for action in actions:
+            match action:
+                case Start(slot):
+                    self._start(slot)
+                case Send(slot, number):
+                    self._send(slot, number)
+                case Kill(slot):
+                    self._send(slot, signal.SIGKILL)
+                case Say(text, is_problem):
+                    log.log(logging.ERROR if is_problem else logging.INFO, "%s", text)
+
+    def _start(self, slot: int) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            number = theirs.fileno()
+            process = subprocess.Popen(self._command(slot, number), pass_fds=[number], process_group=0)
+        ours.setblocking(False)
+        self._selector.register(ours, selectors.EVENT_READ, slot)
+        self._children[slot] = _Child(process, ours)
+
+    def _send(self, slot: int, number: int) -> None:
+        child = self._children.get(slot)
+        if child is not None:
+            with suppress(ProcessLookupError):
+                os.kill(child.process.pid, number)

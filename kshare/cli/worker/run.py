@@ -1,0 +1,147 @@
+"""Runs `kshare worker`: in this process, or as a supervisor of others that run the same command."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from dataclasses import dataclass
+from typing import Literal
+
+import anyio
+
+from kshare.admin.config import admin_settings
+from kshare.admin.configs import broker_values
+from kshare.admin.routing import Router
+from kshare.cli.terminal.failure import Failure, Misuse
+from kshare.cli.worker.app_import import (
+    describe_error,
+    files_of,
+    is_in_users_code,
+    possible_files,
+)
+from kshare.cli.worker.app_options import AppOptions
+from kshare.cli.worker.checks.app_facts import members_of
+from kshare.cli.worker.checks.groups import MOST_MEMBERS, too_many
+from kshare.cli.worker.processes import Processes
+from kshare.cli.worker.supervision import Supervision
+from kshare.cli.worker.supervisor_link import SupervisorLink
+from kshare.errors import AuthenticationFailed, ConfigError, KshareError, NotAuthorized, Unsupported
+from kshare.net.pool import Pool
+from kshare.worker import Worker
+
+log = logging.getLogger("kshare.worker")
+
+_FORMAT = "%(asctime)s %(levelname)s {process}%(name)s: %(message)s"
+_HOPELESS = (Failure, ConfigError, AuthenticationFailed, NotAuthorized, Unsupported)
+"""A process that is started again would fail with the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildPlace:
+    """Which of the processes this is, and the descriptor of its connection to the supervisor."""
+
+    number: int
+    count: int
+    descriptor: int
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.count}:{self.descriptor}"
+
+    @classmethod
+    def parse(cls, text: str) -> ChildPlace:
+        number, count, descriptor = text.replace("/", ":").split(":")
+        return cls(int(number), int(count), int(descriptor))
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    backend: Literal["asyncio", "trio"] = "asyncio"
+    workers: int | None = None
+    reloads: bool = False
+    log_level: str | None = None
+
+
+def run_worker(app: AppOptions, options: RunOptions, place: ChildPlace | None) -> int:
+    """Returns the exit code. `place` is given by a supervisor to its processes."""
+    if place is not None:
+        return _run_child(app, options, place)
+    if options.workers is not None or options.reloads:
+        return _supervise(app, options)
+    worker = app.load()
+    _set_up_logs(options.log_level)
+    _run(worker, options, None)
+    return 0
+
+
+def _run_child(app: AppOptions, options: RunOptions, place: ChildPlace) -> int:
+    link = SupervisorLink(place.descriptor, reloads=options.reloads)
+    try:
+        worker = link.worker = app.load()
+        _set_up_logs(options.log_level, f"[{place.number}] " if place.count > 1 else "")
+        link.report(drain_timeout=worker.drain_timeout)
+        if place.number == 1 and place.count > 1:
+            anyio.run(_require_room, worker, place.count, backend=options.backend)
+        _run(worker, options, link)
+    except _HOPELESS as problem:
+        link.report(is_hopeless=True)
+        link.report_files(files_of(problem) | possible_files(app.place))
+        raise
+    return 0
+
+
+def _run(worker: Worker, options: RunOptions, link: SupervisorLink | None) -> None:
+    def on_running() -> None:
+        if link is not None:
+            link.report_files()
+            link.report(running=True)
+
+    try:
+        worker.run(backend=options.backend, on_running=on_running)
+    except KshareError:
+        raise
+    except Exception as problem:
+        if not is_in_users_code(problem):
+            raise
+        log.debug("the worker failed", exc_info=problem)
+        raise Failure(f"the worker failed: {describe_error(problem)}") from problem
+
+
+def _supervise(app: AppOptions, options: RunOptions) -> int:
+    if sys.platform == "win32":
+        raise Failure("--workers and --reload need POSIX signals, which Windows doesn't have")
+    _set_up_logs(options.log_level)
+    count = options.workers or 1
+    words = [*app.arguments(), "--backend", options.backend]
+    words += ["--log-level", options.log_level] if options.log_level else []
+    words += ["--reload"] if options.reloads else []
+
+    def command(slot: int, descriptor: int) -> list[str]:
+        place = ChildPlace(slot + 1, count, descriptor)
+        return [
+            *(sys.executable, *(f"-W{one}" for one in sys.warnoptions), "-m", "kshare.cli"),
+            *("worker", "run", *words, "--place", str(place), "--", app.place),
+        ]
+
+    supervision = Supervision(count, reloads=options.reloads)
+    Processes(supervision, command).run()
+    return 1 if supervision.has_failed else 0
+
+
+async def _require_room(worker: Worker, count: int) -> None:
+    """Raises Misuse if the processes have more members than a group may have, as far as that can be read."""
+    settings = admin_settings(worker.bootstrap_servers, worker.connection)
+    async with Pool(settings) as pool:
+        await pool.bootstrap()
+        found = await broker_values(Router(pool, settings.request_timeout), [MOST_MEMBERS])
+    most = found.get(MOST_MEMBERS)
+    for group, members in members_of(worker.routes()).items():
+        if most is not None and count * members > int(most):
+            raise Misuse(f"group {group}: {too_many(count, members, int(most))}")
+
+
+def _set_up_logs(level: str | None, process: str = "") -> None:
+    """Unless the application has done it."""
+    if level is not None:
+        logging.getLogger("kshare").setLevel(level.upper())
+    if not logging.getLogger().handlers:
+        logging.basicConfig(level=logging.INFO, format=_FORMAT.format(process=process))

@@ -1,0 +1,132 @@
+"""Converts values from TOML files and environment variables to the types of options. Pure.
+
+Tables change parts of an option: `retry = {attempts = 3}` keeps everything else of the policy that was set in code.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass, replace
+from difflib import get_close_matches
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from kshare.errors import ConfigError
+from kshare.net.settings import NetSettings, Security
+from kshare.worker.adaptive import Adaptive
+from kshare.worker.breaker import Breaker
+from kshare.worker.options import HandlerOptions
+from kshare.worker.retry import Exponential, Retry
+from kshare.worker.retry_topics import RetryTopics
+
+HINTS: dict[str, Any] = {
+    **get_type_hints(NetSettings),
+    **get_type_hints(Security),
+    **get_type_hints(HandlerOptions),
+    "bootstrap_servers": str,
+    "drain_timeout": float,
+    "http": str,
+}
+"""The type of each option."""
+
+_TABLES: dict[str, type[Any]] = {
+    "retry": Retry,
+    "breaker": Breaker,
+    "retry_topics": RetryTopics,
+    "concurrency": Adaptive,
+}
+_IN_CODE = ("never", "by_error")
+"""Parts of a retry policy that name classes."""
+_BOOLEANS = {"true": True, "false": False}
+_CALLABLE = get_origin(Callable[[], None])
+
+
+def parse_text(option: str, text: str) -> Any:
+    """The value of an environment variable, as a TOML file would give it. Raises ConfigError."""
+    kinds = _alternatives(HINTS[option])
+    if not text and NoneType in kinds:
+        return False
+    if any(is_dataclass(kind) for kind in kinds):
+        try:
+            return tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            raise ConfigError(f"must be {_example(option)}, not {text!r}") from None
+    if bool in kinds:
+        if text.lower() not in _BOOLEANS:
+            raise ConfigError(f"must be true or false, not {text!r}")
+        return _BOOLEANS[text.lower()]
+    for kind in (int, float):
+        if kind in kinds:
+            try:
+                return kind(text)
+            except ValueError:
+                raise ConfigError(
+                    f"must be a {'whole ' if kind is int else ''}number, not {text!r}"
+                ) from None
+    return text
+
+
+def to_option(option: str, value: Any, base: Any) -> Any:
+    """The value of an option, from what TOML gives. `base` is the present value, of which a table changes parts.
+
+    `false` stands for None, which TOML doesn't have.
+    """
+    kinds = _alternatives(HINTS[option])
+    if is_function(option):
+        raise ConfigError(f"{option} is a function: set it in code")
+    if value is False and NoneType in kinds:
+        return None
+    kind = _TABLES.get(option)
+    if kind is None:
+        return value
+    present = base if isinstance(base, kind) else kind()
+    if isinstance(value, Mapping):
+        return _changed(present, value, option)
+    if isinstance(value, bool) and bool in kinds:
+        return value and present
+    if isinstance(value, int) and int in kinds:
+        return value
+    raise ConfigError(f"{option} must be {_example(option)}, not {value!r}")
+
+
+def is_function(option: str) -> bool:
+    """Whether only code can set the option."""
+    return all(kind is NoneType or get_origin(kind) is _CALLABLE for kind in _alternatives(HINTS[option]))
+
+
+def _changed(base: Any, table: Mapping[str, Any], path: str) -> Any:
+    names = [one.name for one in fields(base) if one.name not in _IN_CODE]
+    changes: dict[str, Any] = {}
+    for name, value in table.items():
+        if name in _IN_CODE:
+            raise ConfigError(f"{path}.{name} needs exception classes: set it in code")
+        if name not in names:
+            close = get_close_matches(name, names, 1)
+            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}"
+            raise ConfigError(f"{path} has no {name}: {hint}")
+        changes[name] = _part(base, name, value, path)
+    try:
+        return replace(base, **changes)
+    except TypeError:
+        raise ConfigError(f"{path}: a value has the wrong type in {dict(table)!r}") from None
+
+
+def _part(base: Any, name: str, value: Any, path: str) -> Any:
+    if name == "delay" and isinstance(value, Mapping):
+        present = base.delay if isinstance(base.delay, Exponential) else Exponential()
+        return _changed(present, value, f"{path}.delay")
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _example(option: str) -> str:
+    return {
+        "retry": "a table such as {attempts = 3, delay = 10}",
+        "breaker": "false, or a table such as {probe_after = 10}",
+        "concurrency": "a whole number, or a table such as {least = 1, most = 100}",
+        "retry_topics": "true, false, or a table such as {tiers = [60, 600]}",
+    }[option]
+
+
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
