@@ -86,9 +86,8 @@ def test_signal_before_the_event_loop_runs_is_not_lost(
 ) -> None:
     kshare_broker.create_topic("orders")
     worker = Worker(kshare_broker.bootstrap, group="g")
-    steps: list[str] = []
-    worker.on_startup(lambda: steps.append("started"))
-    worker.on_shutdown(lambda: steps.append("ended"))
+    started: list[bool] = []
+    worker.on_startup(lambda: started.append(True))
 
     @worker.handler("orders")
     async def ship(value: bytes) -> None: ...
@@ -101,7 +100,7 @@ def test_signal_before_the_event_loop_runs_is_not_lost(
 
     monkeypatch.setattr(anyio, "run", run_late)
     worker.run(backend=backend)
-    assert steps == ["started", "ended"]
+    assert not started
 
 
 PROGRAM = """
