@@ -177,7 +177,7 @@ class RunningWorker:
         locks = self.broker.call(
             lambda: [configs.group_number(group, "share.record.lock.duration.ms") for group in groups]
         )
-        return min(_LONGEST_STEP_S, *(lock / 1000 / _STEPS_PER_LOCK for lock in locks))
+        return min([_LONGEST_STEP_S, *(lock / 1000 / _STEPS_PER_LOCK for lock in locks)])
 
     def _unsettled(self) -> dict[str, int]:
         """Topic partition → how many of its records aren't settled by a group; only those that have any."""

@@ -172,10 +172,15 @@ class _Declared:
 
 def routes_of(declared: Iterable[_Declared]) -> list[Route]:
     """Raises ConfigError if two handlers get the same records."""
-    routes: list[Route] = []
+    routes = [replace(one.route(), name=name) for name, one in named(declared)]
+    require_separate_topics(routes)
+    return routes
+
+
+def require_separate_topics(routes: Iterable[Route]) -> None:
+    """Raises ConfigError if two handlers get the same records."""
     seen: dict[tuple[str, str], str] = {}
-    for name, one in named(declared):
-        route = replace(one.route(), name=name)
+    for route in routes:
         for topic in route.topics:
             other = seen.setdefault((route.group, topic), route.name)
             if other != route.name:
@@ -183,8 +188,6 @@ def routes_of(declared: Iterable[_Declared]) -> list[Route]:
                     f"handlers {other} and {route.name} both process topic {topic} in group {route.group}: each would "
                     "get some of its records. Give one of them another group, or call both from one handler"
                 )
-        routes.append(route)
-    return routes
 
 
 def named(declared: Iterable[_Declared]) -> Iterator[tuple[str, _Declared]]:

@@ -26,6 +26,7 @@ from kshare.worker.moved_runs import MovedRuns
 from kshare.worker.observer import RecordOutcome
 from kshare.worker.options import HandlerOptions
 from kshare.worker.payloads import PayloadError
+from kshare.worker.retry import Exponential
 from kshare.worker.retry_topics import RetryTopics
 from kshare.worker.routes import OnError
 from kshare.worker.watching import Watch
@@ -164,13 +165,23 @@ class Outcomes:
             await self.give_up(delivery, str(error), error)
             return
         age = max(0.0, self._wall_clock() - delivery.timestamp / 1000)
-        delay = self._options.retry.next_delay(error, delivery.attempt, age, random.random())
+        delay = self._next_delay(error, delivery.attempt, age)
         if not counts:
             await self._delay(delivery, delay or 0.0, counts=False, error=error)
         elif delay is None:
             await self.give_up(delivery, f"{type(error).__qualname__} in attempt {delivery.attempt}", error)
         else:
             await self._delay(delivery, delay, counts=True, error=error)
+
+    def _next_delay(self, error: Exception, attempt: int, age: float) -> float | None:
+        luck = random.random()
+        try:
+            return self._options.retry.next_delay(error, attempt, age, luck)
+        except Exception as problem:  # from the user's function
+            cause = "are retried after the default delay, because the delay function of their policy failed"
+            self._summary.event(logging.ERROR, cause, f"{type(problem).__qualname__} for attempt {attempt}")
+            log.debug("the delay function failed", exc_info=True)
+            return Exponential().after(attempt, luck)
 
     def _report(self, delivery: Delivery, error: Exception) -> bool:
         """Count and log the failure. Returns whether it counts as an attempt."""
@@ -250,6 +261,15 @@ class Outcomes:
         else:
             await self.give_up(delivery, _without_result(delivery), None)
 
+    async def move_away(self, delivery: Delivery) -> None:
+        """Move a record that `may_process` would not let through."""
+        try:
+            may_process = await self.may_process(delivery)
+        except AcknowledgeError as problem:
+            self.on_lost(delivery, problem)
+        else:
+            assert not may_process, "it was delivered too often"
+
     async def give_up(self, delivery: Delivery, message: str, error: BaseException | None) -> None:
         began = time.perf_counter()
         if await self._copies.move_to_dead_letters(delivery, message, error):
@@ -279,8 +299,9 @@ class Outcomes:
             return
         is_last = delivery.delivery_count >= self._limits.deliveries
         if self._copies.tiers is not None:
-            has_failed_here = delivery.attempt > 1 + (delivery.context.attempts if delivery.context else 0)
-            if is_last or delay > 0 or has_failed_here or delivery.moved_to is not None:
+            is_as_it_was = delivery.attempt == 1 + (delivery.context.attempts if delivery.context else 0)
+            keeps_delay = delay == 0 or (delivery.context is not None and not self._is_due(delivery))
+            if is_last or not (is_as_it_was and keeps_delay) or delivery.moved_to is not None:
                 await self._move(delivery, delay, counts=False)
                 return
         elif is_last and self._copies.has_dead_letters:

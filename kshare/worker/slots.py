@@ -39,6 +39,9 @@ class Slot:
     def is_cancelled(self) -> bool:
         return self.scope is not None and self.scope.cancel_called
 
+    def clear(self) -> None:
+        self.item = self.delivery = self.batch = None
+
     def cancel(self) -> None:
         """Cancel the handler that is running."""
         if self.scope is not None and not self.scope.cancel_called:

@@ -1,6 +1,6 @@
 """Trials: runs a handler for a record of a test, without brokers, and says what becomes of the record.
 
-Everything from the decision whether a record may be processed to its settlement is done by `HandlerRunner`, as in a
+Everything from the decision whether a record may be processed to its settlement is done by `Pipeline`, as in a
 running worker. What is left out comes before: acquiring, order, rate limits and the circuit breaker.
 """
 
@@ -10,11 +10,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import cast
 
 import anyio
 
-from kshare.client.consumer import ShareConsumer
 from kshare.client.made_records import made_record, settlement_of
 from kshare.client.record import ShareRecord
 from kshare.errors import ConfigError
@@ -22,8 +20,8 @@ from kshare.producer.records import Produced
 from kshare.worker.delivery import Delivery
 from kshare.worker.group_limits import ShareLimits
 from kshare.worker.headers import DEAD_LETTER, RETRY, Header, read_retry_context
+from kshare.worker.pipeline import Pipeline
 from kshare.worker.routes import Route
-from kshare.worker.runner import HandlerRunner
 from kshare.worker.slots import Slot
 
 
@@ -128,14 +126,14 @@ def route_for(routes: Sequence[Route], sample: SampleRecord, name: str | None, *
 
 async def try_handler(route: Route, samples: Sequence[SampleRecord]) -> list[Trial]:
     """Run the handler once: for one record, or for all records of a batch."""
-    runner = _TrialRunner(route)
-    deliveries = [runner.deliver(sample, number) for number, sample in enumerate(samples)]
-    await runner.run_once(deliveries)
-    held = runner.held()
-    return [runner.trial_of(one, held) for one in deliveries]
+    run = _TrialRun(route)
+    deliveries = [run.deliver(sample, number) for number, sample in enumerate(samples)]
+    await run.run_once(deliveries)
+    held = run.held()
+    return [run.trial_of(one, held) for one in deliveries]
 
 
-class _TrialRunner(HandlerRunner):
+class _TrialRun:
     """The time of day stands still, so that delays are exact."""
 
     def __init__(self, route: Route) -> None:
@@ -145,25 +143,27 @@ class _TrialRunner(HandlerRunner):
         self._publications = _Publications()
         only = None if route.options.only is None else self._is_wanted
         # Whether a circuit breaker opens depends on other records too.
-        options = replace(route.options, breaker=None, only=only)
-        super().__init__(
-            replace(route, options=options),
-            {},
+        self._options = replace(route.options, breaker=None, only=only)
+        self._route = replace(route, options=self._options, on_error=(*route.on_error, self._keep_error))
+        self._pipeline = Pipeline(
+            self._route,
             self._publications,
             ShareLimits(),
+            clock=lambda: 0.0,
             wall_clock=lambda: now,
+            can_renew=lambda: True,
+            on_ready=lambda: None,
+            on_admission=lambda: None,
         )
-        self._clock = lambda: 0.0
-        self._source = cast(ShareConsumer, _NoConsumer())
         self._filtered: set[Delivery] = set()
         self._errors: dict[Delivery, Exception] = {}
         self._is_timed_out = False
 
     def deliver(self, sample: SampleRecord, number: int) -> Delivery:
-        topic = sample.topic or next(iter(self.route.topics), None)
+        topic = sample.topic or next(iter(self._route.topics), None)
         if topic is None:
             raise ConfigError(
-                f"handler {self.route.name} has no topics, only patterns: give the topic of the record"
+                f"handler {self._route.name} has no topics, only patterns: give the topic of the record"
             )
         record = made_record(
             topic,
@@ -175,7 +175,7 @@ class _TrialRunner(HandlerRunner):
             timestamp=self._now_ms if sample.timestamp is None else sample.timestamp,
             delivery_count=sample.delivery_count,
         )
-        delivery = self._deliver(record)
+        delivery = self._pipeline.deliver(record)
         if sample.attempt is not None:
             delivery.attempt = sample.attempt
         return delivery
@@ -184,23 +184,22 @@ class _TrialRunner(HandlerRunner):
         slot = Slot()
         with anyio.move_on_after(self._options.time_limit) as scope:
             slot.scope = scope
-            if self.route.is_batch:
+            if self._route.is_batch:
                 slot.batch = [*deliveries]
-                await self._process_batch(slot)
+                await self._pipeline.processing.batch(slot)
             else:
-                await self._process(slot, deliveries[0])
+                await self._pipeline.processing.one(slot, deliveries[0])
         if scope.cancelled_caught:
             self._is_timed_out = True
-            for delivery in self._deliveries_of(slot):
-                await self._outcomes.on_cancelled(delivery)
-        self._summary.close()
+            await self._pipeline.processing.cancelled(slot)
+        self._pipeline.summary.close()
 
     def held(self) -> dict[ShareRecord, tuple[float, Delivery]]:
         """Record → the delay of its next attempt, and that attempt."""
         found: dict[ShareRecord, tuple[float, Delivery]] = {}
-        while (due := self.queue.next_due) is not None:
-            self.queue.bring_due(due)
-            while (item := self.queue.next()) is not None:
+        while (due := self._pipeline.queue.next_due) is not None:
+            self._pipeline.queue.bring_due(due)
+            while (item := self._pipeline.queue.next()) is not None:
                 assert isinstance(item, Delivery), "only deliveries are held"
                 found[item.record] = (due, item)
         return found
@@ -242,15 +241,9 @@ class _TrialRunner(HandlerRunner):
             self._filtered.add(delivery)
         return is_wanted
 
-    async def _failed(self, slot: Slot, delivery: Delivery, error: Exception) -> None:
-        self._errors[delivery] = error
-        await super()._failed(slot, delivery, error)
-
-
-class _NoConsumer:
-    """What outcomes ask a consumer for."""
-
-    can_renew = True
+    def _keep_error(self, delivery: Delivery, error: BaseException) -> None:
+        if isinstance(error, Exception):
+            self._errors[delivery] = error
 
 
 class _Publications:

@@ -45,6 +45,8 @@ class WorkQueue:
         self._copies: HeldBack[Delivery] = HeldBack(max_records=1_000_000, max_span=2**62)
         self._lane_of = lane_of
         self._lanes: KeyLanes[Item] = KeyLanes()
+        self._keys: dict[ShareRecord, Hashable] = {}
+        """The lanes that records are in. The user's function isn't asked twice: it might answer differently."""
         self._batches: deque[BatchIterator] = deque()
         self._ready: deque[Item] = deque()
 
@@ -104,8 +106,18 @@ class WorkQueue:
             yield record
 
     def _enter(self, item: Item) -> None:
-        if self._lane_of is None or self._lanes.enter(self._lane_of(record_of(item)), item):
+        if self._lane_of is None or self._lanes.enter(self._key_of(self._lane_of, record_of(item)), item):
             self._ready.append(item)
+
+    def _key_of(self, lane_of: Callable[[ShareRecord], Hashable], record: ShareRecord) -> Hashable:
+        try:
+            key = lane_of(record)
+            hash(key)
+        except Exception:
+            return None  # processing it will fail for the same reason
+        if key is not None:
+            self._keys[record] = key
+        return key
 
     def next(self) -> Item | None:
         """The next one that is still held."""
@@ -191,7 +203,7 @@ class WorkQueue:
         """
         if self._lane_of is None or is_held(item):
             return False
-        following = self._lanes.leave(self._lane_of(record_of(item)))
+        following = self._lanes.leave(self._keys.pop(record_of(item), None))
         if following is None:
             return False
         self._ready.append(following)

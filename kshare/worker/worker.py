@@ -1,12 +1,7 @@
-"""Worker: runs handlers until it is stopped.
-
-start up: connect → read the groups' limits → create retry topics → hooks → handlers
-stop:     acquire nothing more → finish what is in hand, within `drain_timeout` → hooks → disconnect
-"""
+"""Worker: runs handlers until it is stopped."""
 
 from __future__ import annotations
 
-import inspect
 import logging
 import os
 import signal
@@ -19,24 +14,17 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 import anyio
 from anyio.abc import TaskStatus
 
-from kshare.admin.config import admin_settings
-from kshare.admin.routing import Router
-from kshare.admin.topics import list_topics
 from kshare.errors import ConfigError, KshareError
-from kshare.net.pool import Pool
-from kshare.producer.writer import RecordWriter
-from kshare.worker.app import Handlers, Hook, routes_of, with_options
+from kshare.worker.app import Handlers, routes_of, with_options
 from kshare.worker.config import configure_worker
-from kshare.worker.group_limits import ShareLimits, read_group_limits
 from kshare.worker.health import WorkerHealth, WorkerState
 from kshare.worker.health_pages import HealthPages
 from kshare.worker.http_endpoint import http_endpoint, parse_listen_address
 from kshare.worker.observer import WorkerObserver
 from kshare.worker.options import HandlerOptions, check_drain_timeout, check_name
-from kshare.worker.outbound import WRITER_SETTINGS, Outbound
-from kshare.worker.retry_group import prepare_retry_group
 from kshare.worker.routes import Route
 from kshare.worker.runner import HandlerRunner
+from kshare.worker.serving import Serving
 from kshare.worker.signals import on_stop_signals
 from kshare.worker.trial import Sample, Trial, route_for, sample_record, try_handler
 from kshare.worker.watching import Watch
@@ -45,9 +33,6 @@ if TYPE_CHECKING:
     from kshare.worker.option_types import HandlerSettings, WorkerOptions
 
 log = logging.getLogger("kshare.worker")
-
-_LOOK_FOR_TOPICS_S = 10.0
-"""How often topics are compared with the patterns of handlers."""
 
 
 class Worker(Handlers):
@@ -78,7 +63,7 @@ class Worker(Handlers):
         self._observers: list[WorkerObserver] = []
         self.overrides: dict[str, dict[str, Any]] = {}
         """Options of handlers from a file, by handler. They go before those in code."""
-        self._serving: _Serving | None = None
+        self._serving: Serving | None = None
 
     def configure(self, file: str | Path | None = None, environ: Mapping[str, str] | None = None) -> None:
         """Apply a TOML file, and then the environment variables that begin with KSHARE_WORKER_.
@@ -131,7 +116,16 @@ class Worker(Handlers):
         """
         if self._serving is not None:
             raise KshareError("the worker is running already")
-        serving = _Serving(self, wall_clock)
+        serving = Serving(
+            self.routes(),
+            self.bootstrap_servers,
+            self.connection,
+            startup_hooks=self.startup_hooks(),
+            shutdown_hooks=self.shutdown_hooks(),
+            drain_timeout=self.drain_timeout,
+            wall_clock=wall_clock,
+            observers=tuple(self._observers),
+        )
         self._serving = serving
         watch = Watch(self._observers)
         ends: list[Callable[[], None]] = []
@@ -232,111 +226,6 @@ class _CallBack(TaskStatus[None]):
 
     def started(self, value: None = None) -> None:
         self._act()
-
-
-class _Serving:
-    """One run of a worker."""
-
-    def __init__(self, worker: Worker, wall_clock: Callable[[], float]) -> None:
-        self.runners: list[HandlerRunner] = []
-        self.stopping = anyio.Event()
-        self.scope = anyio.CancelScope()
-        self.is_started = False
-        self.http_port: int | None = None
-        self._worker = worker
-        self._wall_clock = wall_clock
-        self._routes = worker.routes()
-        if not self._routes:
-            raise ConfigError('the worker has no handlers: decorate functions with @worker.handler("orders")')
-        self._net = admin_settings(worker.bootstrap_servers, worker.connection)
-
-    def stop(self) -> None:
-        if self.stopping.is_set():
-            self.scope.cancel()
-        self.stopping.set()
-
-    async def run(self, task_status: TaskStatus[None]) -> None:
-        async with Pool(self._net) as pool:
-            await pool.bootstrap()
-            router = Router(pool, self._net.request_timeout)
-            async with RecordWriter(router, WRITER_SETTINGS) as writer:
-                outbound = Outbound(router, writer)
-                limits = {group: await read_group_limits(router, group) for group in self._groups()}
-                routes = await self._with_topics(router)
-                for group in sorted({one.group for one in routes if one.options.tiers is not None}):
-                    await prepare_retry_group(router, group)
-                for route in routes:
-                    for topic in [one for tier in route.retry_topics() for one in tier]:
-                        await outbound.require_topic(topic)
-                await self._run_hooks(self._worker.startup_hooks())
-                try:
-                    await self._run_handlers(routes, router, outbound, limits, task_status)
-                finally:
-                    with anyio.CancelScope(shield=True), anyio.move_on_after(self._worker.drain_timeout):
-                        await self._run_hooks(self._worker.shutdown_hooks())
-
-    async def _run_handlers(
-        self,
-        routes: list[Route],
-        router: Router,
-        outbound: Outbound,
-        limits: dict[str, ShareLimits],
-        task_status: TaskStatus[None],
-    ) -> None:
-        async with anyio.create_task_group() as tasks:
-            if any(route.patterns for route in routes):
-                tasks.start_soon(self._look_for_topics, router, name="kshare worker: look for topics")
-            async with anyio.create_task_group() as handlers:
-                for route in routes:
-                    runner = HandlerRunner(
-                        route,
-                        {"bootstrap_servers": self._worker.bootstrap_servers, **self._worker.connection},
-                        outbound,
-                        limits[route.group],
-                        drain_timeout=self._worker.drain_timeout,
-                        wall_clock=self._wall_clock,
-                        observers=tuple(self._worker._observers),
-                    )
-                    await handlers.start(runner.run, name=f"kshare worker: {route.name}")
-                    self.runners.append(runner)
-                for runner in self.runners:
-                    rank = runner.route.options.priority
-                    runner.give_way_to([one for one in self.runners if one.route.options.priority > rank])
-                self.is_started = True
-                task_status.started()
-                log.info("running: %s", ", ".join(f"{one.name} ({', '.join(one.topics)})" for one in routes))
-                await self.stopping.wait()
-                for runner in self.runners:
-                    runner.stop()
-            tasks.cancel_scope.cancel()
-
-    def _groups(self) -> set[str]:
-        return {route.group for route in self._routes}
-
-    async def _with_topics(self, router: Router) -> list[Route]:
-        """The routes, with the topics that match their patterns."""
-        if not any(route.patterns for route in self._routes):
-            return self._routes
-        names = [one.topic for one in await list_topics(router, with_internal=False)]
-        return [route.matching(names) for route in self._routes]
-
-    async def _look_for_topics(self, router: Router) -> None:
-        while True:
-            await anyio.sleep(_LOOK_FOR_TOPICS_S)
-            try:
-                routes = await self._with_topics(router)
-            except KshareError as problem:
-                log.warning("can't look for new topics: %s", problem)
-                continue
-            for runner, route in zip(self.runners, routes, strict=True):
-                if route.topics != runner.route.topics and not self.stopping.is_set():
-                    runner.subscribe(route.topics)
-
-    async def _run_hooks(self, hooks: list[Hook]) -> None:
-        for hook in hooks:
-            result = hook()
-            if inspect.isawaitable(result):
-                await result
 
 
 def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -107,3 +107,23 @@ async def test_copies_that_are_not_due_survive_any_number_of_deliveries(broker: 
         (offset, 1) for offset in range(RECORDS)
     }
     assert len(contexts) > RECORDS
+
+
+async def test_copies_that_are_not_due_are_released_at_the_end_without_further_copies(broker: Broker) -> None:
+    worker = Worker(
+        broker.bootstrap,
+        group="g",
+        retry=Retry(delay=600.0),
+        retry_topics=RetryTopics(tiers=(600.0,)),
+        breaker=None,
+    )
+
+    @worker.handler("t")
+    async def process(value: bytes) -> None:
+        raise ValueError
+
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(worker.serve)
+        await until(lambda: worker.runners[0].queue.copies == RECORDS)
+        worker.stop()
+    assert len(broker.records("t.retry.10m")) == RECORDS

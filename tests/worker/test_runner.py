@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import pytest
@@ -17,7 +18,6 @@ def fail_always(attempt: int) -> float:
     raise LookupError(attempt)
 
 
-@pytest.mark.xfail(strict=True, reason="the exception ends the worker")
 @pytest.mark.parametrize("delay", [fail_always, lambda attempt: -1.0])
 def test_worker_survives_a_delay_function_that_fails(delay: object) -> None:
     worker = Worker(group="g", retry=Retry(attempts=2, delay=delay), dead_letters="dead", breaker=None)  # type: ignore[arg-type]
@@ -48,7 +48,6 @@ def unhashable_for_bad(record: ShareRecord) -> object:
     return [record.key] if record.value == b"bad" else record.key
 
 
-@pytest.mark.xfail(strict=True, reason="the exception ends the worker")
 @pytest.mark.parametrize("order", [fails_for_bad, unhashable_for_bad])
 def test_worker_survives_an_order_function_that_fails(order: object) -> None:
     worker = Worker(group="g", order=order, retry=Retry(attempts=1))  # type: ignore[arg-type]
@@ -83,7 +82,6 @@ def test_worker_survives_other_functions_that_fail(name: str) -> None:
         assert running.counts["ship"].dead == 2
 
 
-@pytest.mark.xfail(strict=True, reason="nobody reads the retry topics of topics that are matched later")
 def test_retry_topics_of_topics_that_appear_later_are_read() -> None:
     worker = Worker(
         group="g", retry=Retry(attempts=2, delay=60), retry_topics=RetryTopics(tiers=(60,)), hold_up_to=1
@@ -103,6 +101,41 @@ def test_retry_topics_of_topics_that_appear_later_are_read() -> None:
         running.wait_until(lambda: running.counts["ship"].moved == 1)
         running.advance(62)
         running.wait_until(lambda: attempts == [1, 2])
+
+
+def test_patterns_may_match_nothing_at_first() -> None:
+    worker = Worker(
+        group="g", retry=Retry(attempts=2, delay=60), retry_topics=RetryTopics(tiers=(60,)), hold_up_to=1
+    )
+    attempts: list[int] = []
+
+    @worker.handler(re.compile("orders-[0-9]"))
+    async def ship(value: str, delivery: Delivery) -> None:
+        attempts.append(delivery.attempt)
+        if delivery.attempt == 1:
+            raise ValueError
+
+    with run_worker(worker, topics={"others": 1}) as running:
+        running.broker.create_topic("orders-1")
+        running.advance(12)
+        running.produce("orders-1", b"late")
+        running.wait_until(lambda: running.counts["ship"].moved == 1)
+        running.advance(62)
+        running.wait_until(lambda: attempts == [1, 2])
+
+
+def test_order_functions_may_answer_differently_each_time() -> None:
+    lanes = itertools.count()
+    worker = Worker(group="g", order=lambda record: next(lanes) % 2)
+    got: list[str] = []
+
+    @worker.handler("orders")
+    async def ship(value: str) -> None:
+        got.append(value)
+
+    with run_worker(worker) as running:
+        running.produce("orders", *(b"%d" % number for number in range(20)))
+        running.wait_until(lambda: len(got) == 20)
 
 
 def test_what_is_held_is_handed_back_at_the_end() -> None:

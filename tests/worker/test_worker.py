@@ -48,8 +48,8 @@ async def test_higher_priority_goes_first(broker: Broker) -> None:
         await until(lambda: settled(worker) == 40)
         worker.stop()
     first = order.index("high")
-    # One may be in hand when the first of these arrives. They are acquired 17 at a time.
-    assert "low" not in order[first + 2 : first + 16], order
+    # One may be in hand when the first of these arrives, and one may start whenever none of these waits at the moment.
+    assert order[first : first + 16].count("low") <= 2, order
 
 
 async def test_dead_letters_can_be_kept_by_a_function(broker: Broker) -> None:
@@ -160,7 +160,7 @@ async def test_failing_startup_hook_prevents_the_start_and_shutdown_hooks_are_no
 
 
 async def test_patterns_find_new_topics(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kshare.worker.worker._LOOK_FOR_TOPICS_S", 0.1)
+    monkeypatch.setattr("kshare.worker.serving._LOOK_FOR_TOPICS_S", 0.1)
     worker = Worker(broker.bootstrap, group="g")
     topics: set[str] = set()
 

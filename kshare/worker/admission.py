@@ -1,0 +1,169 @@
+"""Whether records may be processed now: a pause, an open circuit breaker, a rate limit or other handlers may forbid it.
+
+A handler is *stopped* while it is paused, or its breaker isn't closed: then nothing is acquired either. While handlers
+with a higher priority have work, it only waits: it keeps what it has acquired.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+import anyio
+
+from kshare.worker.breaker import BreakerMachine, BreakerState
+from kshare.worker.counts import Counts
+from kshare.worker.delivery import Delivery
+from kshare.worker.rate_limit import TokenBucket
+from kshare.worker.routes import Route
+from kshare.worker.watching import Watch
+from kshare.worker.work_queue import Item, WorkQueue
+
+log = logging.getLogger("kshare.worker")
+
+
+class Admission:
+    """For one handler. `on_change` is called when it stops, and when it goes on."""
+
+    def __init__(
+        self,
+        route: Route,
+        queue: WorkQueue,
+        counts: Counts,
+        watch: Watch,
+        *,
+        clock: Callable[[], float],
+        on_change: Callable[[], None],
+    ) -> None:
+        options = route.options
+        self._route = route
+        self._queue = queue
+        self._counts = counts
+        self._watch = watch
+        self._clock = clock
+        self._on_change = on_change
+        self._breaker = BreakerMachine(options.breaker) if options.breaker else None
+        self._bucket = TokenBucket(options.rate_limit) if options.rate_limit else None
+        self._paused_until = 0.0
+        self._higher: Sequence[Admission] = ()
+
+    @property
+    def is_paused(self) -> bool:
+        return self._paused_until > 0
+
+    @property
+    def breaker_state(self) -> BreakerState:
+        return self._breaker.state if self._breaker is not None else BreakerState.CLOSED
+
+    @property
+    def is_stopped(self) -> bool:
+        return bool(self._paused_until) or not (self._breaker is None or self._breaker.is_closed)
+
+    @property
+    def may_start(self) -> bool:
+        if self.is_stopped:
+            return False
+        return not self._higher or not any(one._has_work for one in self._higher)
+
+    @property
+    def is_unrestricted(self) -> bool:
+        """Whether `next` needn't be asked: the next record of the queue may be processed."""
+        return self._bucket is None and self.may_start
+
+    @property
+    def is_probe_due(self) -> bool:
+        """Whether one record is to be tried, though the breaker is open."""
+        breaker = self._breaker
+        return (
+            breaker is not None
+            and breaker.state is BreakerState.OPEN
+            and self._clock() >= breaker.probe_at
+            and not self._paused_until
+        )
+
+    @property
+    def _has_work(self) -> bool:
+        return self._queue.has_ready and self.may_start
+
+    def give_way_to(self, higher: Sequence[Admission]) -> None:
+        """Tell it the handlers with a higher priority."""
+        self._higher = higher
+
+    def pause(self, seconds: float) -> None:
+        self._paused_until = max(self._paused_until, self._clock() + seconds)
+        self._on_change()
+
+    def end_pause(self, now: float) -> None:
+        """If it is over."""
+        if self._paused_until and now >= self._paused_until:
+            self._paused_until = 0.0
+            self._on_change()
+
+    async def next(self) -> Item | None:
+        """The next record, if it may be processed. A rate limit may make this wait."""
+        if self._paused_until or not (self.may_start or self.is_probe_due):
+            return None
+        if self._bucket is not None:
+            while not self._bucket.take(self._clock()):  # noqa: ASYNC110  tokens come with time
+                await anyio.sleep(self._bucket.wait_s)
+        item = self._next_or_probe()
+        if item is None and self._bucket is not None:
+            self._bucket.give_back()
+        return item
+
+    def _next_or_probe(self) -> Item | None:
+        if self.may_start:
+            return self._queue.next()
+        breaker = self._breaker
+        if self._paused_until or breaker is None or breaker.is_closed or not breaker.may_start(self._clock()):
+            return None
+        item = self._queue.next_for_probe()
+        if item is None:
+            breaker.on_no_result(self._clock())
+        return item
+
+    def on_failure(self, delivery: Delivery, error: Exception) -> bool:
+        """Returns whether the failure counts as an attempt of its record."""
+        breaker = self._breaker
+        if breaker is None:
+            return True
+        was_closed = breaker.is_closed
+        is_attempt = breaker.on_failure(self._clock(), self._counts.done, is_first=delivery.attempt == 1)
+        delivery.probes = 0 if breaker.is_closed else delivery.probes + 1
+        if was_closed and not breaker.is_closed:
+            self._watch.breaker(breaker.state)
+            log.warning(
+                "group %s, handler %s: most runs fail (the last one with %s), so nothing is acquired; a record "
+                "is tried every %g s",
+                self._route.group,
+                self._route.name,
+                type(error).__qualname__,
+                breaker.settings.probe_after,
+                extra=self._fields,
+            )
+            self._on_change()
+        return is_attempt
+
+    def on_success(self) -> None:
+        breaker = self._breaker
+        if breaker is None or breaker.is_closed:
+            return
+        breaker.on_success(self._counts.done)
+        if breaker.is_closed:
+            self._watch.breaker(breaker.state)
+            log.warning(
+                "group %s, handler %s: a record was processed again, so the worker goes on",
+                self._route.group,
+                self._route.name,
+                extra=self._fields,
+            )
+            self._on_change()
+
+    def on_no_result(self) -> None:
+        """A run was cancelled."""
+        if self._breaker is not None:
+            self._breaker.on_no_result(self._clock())
+
+    @property
+    def _fields(self) -> dict[str, object]:
+        return {"group": self._route.group, "handler": self._route.name}

@@ -1,0 +1,66 @@
+"""Takes copies from the retry topics of one delay, and holds them until they are due.
+
+They pin nothing, since all copies in such a topic wait equally long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from anyio.abc import TaskGroup
+
+from kshare.client.consumer import ShareConsumer
+from kshare.client.record import ShareRecord
+from kshare.errors import AcknowledgeError
+from kshare.worker.group_limits import ShareLimits
+from kshare.worker.headers import read_retry_context
+from kshare.worker.pipeline import Pipeline
+
+MAX_COPIES = 500
+"""How many copies of each delay are acquired at most before they are due."""
+
+
+class CopyIntake:
+    """For one delay of a handler. `consumer` reads its retry topics."""
+
+    def __init__(
+        self,
+        group: str,
+        pipeline: Pipeline,
+        limits: ShareLimits,
+        consumer: ShareConsumer,
+        *,
+        clock: Callable[[], float],
+        wall_clock: Callable[[], float],
+    ) -> None:
+        self._group = group
+        self._pipeline = pipeline
+        self._limits = limits
+        self._consumer = consumer
+        self._clock = clock
+        self._wall_clock = wall_clock
+
+    async def run(self, tasks: TaskGroup) -> None:
+        """`tasks` moves copies that were delivered too often."""
+        while True:
+            batch = await self._consumer.next_batch()
+            for record in self._pipeline.queue.read(batch):
+                self._take(record, tasks)
+            self._pipeline.changed.send()
+
+    def _take(self, record: ShareRecord, tasks: TaskGroup) -> None:
+        context = read_retry_context(record.headers)
+        delivery = self._pipeline.deliver(record, context)
+        if context is not None and (context.is_over or context.group != self._group):
+            try:
+                record.accept()
+            except AcknowledgeError as problem:
+                self._pipeline.outcomes.on_lost(delivery, problem)
+            return
+        if record.delivery_count >= self._limits.last_safe_delivery:
+            tasks.start_soon(self._pipeline.outcomes.move_away, delivery)
+            return
+        wait_s = max(0.0, context.due_ms / 1000 - self._wall_clock()) if context else 0.0
+        if not self._consumer.can_renew:
+            wait_s = min(wait_s, self._limits.holdable_s)
+        self._pipeline.queue.hold_copy(delivery, self._clock() + wait_s)

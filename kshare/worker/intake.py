@@ -1,0 +1,100 @@
+"""Takes records from the consumer of a handler's topics into its queue: as many as are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from anyio.abc import TaskGroup
+
+from kshare.client.consumer import ShareConsumer
+from kshare.engine.signals import Signal
+from kshare.worker.group_limits import ShareLimits
+from kshare.worker.pipeline import Pipeline
+from kshare.worker.routes import Route
+from kshare.worker.slots import Slots
+
+_HORIZON_S = 0.25
+"""How much work to have ready, in seconds."""
+_MOST_RECORDS = 1_000_000
+
+
+class Intake:
+    """For one handler. Send `wants` when it should look whether more records are needed."""
+
+    def __init__(
+        self,
+        route: Route,
+        pipeline: Pipeline,
+        limits: ShareLimits,
+        consumer: ShareConsumer,
+        slots: Slots,
+        *,
+        clock: Callable[[], float],
+        wants: Signal,
+        wake: Callable[[], None],
+    ) -> None:
+        self._route = route
+        self._pipeline = pipeline
+        self._queue = pipeline.queue
+        self._admission = pipeline.admission
+        self._limits = limits
+        self._consumer = consumer
+        self._slots = slots
+        self._clock = clock
+        self._wants = wants
+        self._wake = wake
+        self._wants_fresh = False
+        """While the breaker is open: a record is to be acquired, to probe with."""
+        self._allowed_for = 0
+        """How many records that can't be processed now the consumer has room for, besides others."""
+        self._rate = 0.0
+        self._counted = (0.0, 0)
+
+    async def run(self, tasks: TaskGroup) -> None:
+        """`tasks` moves records that were delivered too often."""
+        while True:
+            while True:
+                wanted = self._wants.next()
+                if self._wants_fresh or (self._queue.batches < 2 and self._admission.may_start):
+                    break
+                await wanted.wait()
+            if not self._wants_fresh:
+                self._adjust()
+            batch = await self._consumer.next_batch()
+            if self._route.options.tiers is None or batch.delivery_count < self._limits.last_safe_delivery:
+                self._queue.take_in(batch)
+            else:
+                # All at once, and without waiting for a slot: if a record kills its process soon after each start,
+                # others have only that time to get away.
+                for record in self._queue.read(batch):
+                    tasks.start_soon(self._pipeline.outcomes.move_away, self._pipeline.deliver(record))
+            if self._wants_fresh:
+                self._wants_fresh = False
+                if self._admission.is_stopped:
+                    self._consumer.pause()
+            self._wake()
+
+    def make_room(self) -> None:
+        """If more records can't be processed now than there is room for: the consumer waits for that."""
+        is_full = self._queue.unavailable > self._allowed_for
+        if is_full and self._admission.may_start and not self._wants_fresh:
+            self._adjust()
+
+    def _adjust(self) -> None:
+        """Let the consumer hold what is being processed, what is held back, and as much again as is done shortly."""
+        now, done = self._clock(), self._pipeline.counts.done
+        at, before = self._counted
+        if now - at >= _HORIZON_S:
+            self._rate = (done - before) / (now - at)
+            self._counted = (now, done)
+        wanted = max(self._slots.most, int(self._rate * _HORIZON_S)) + self._route.surplus
+        self._allowed_for = self._queue.unavailable
+        self._consumer.set_max_records(min(_MOST_RECORDS, self._allowed_for + wanted))
+
+    def get_fresh(self) -> None:
+        """Acquire something to probe with. All records in hand have failed, but others may do better."""
+        if not self._wants_fresh:
+            self._wants_fresh = True
+            self._consumer.set_max_records(self._queue.unsettled + 1)
+            self._consumer.resume()
+            self._wants.send()

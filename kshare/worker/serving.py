@@ -1,0 +1,187 @@
+"""One run of a worker: from connecting to disconnecting.
+
+start up: connect → read the groups' limits → create retry topics → hooks → handlers
+stop:     acquire nothing more → finish what is in hand, within `drain_timeout` → hooks → disconnect
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import anyio
+from anyio.abc import TaskStatus
+
+from kshare.admin.config import admin_settings
+from kshare.admin.routing import Router
+from kshare.admin.topics import list_topics
+from kshare.errors import ConfigError, KshareError
+from kshare.net.pool import Pool
+from kshare.producer.writer import RecordWriter
+from kshare.worker.app import Hook, require_separate_topics
+from kshare.worker.group_limits import ShareLimits, read_group_limits
+from kshare.worker.observer import WorkerObserver
+from kshare.worker.outbound import WRITER_SETTINGS, Outbound
+from kshare.worker.retry_group import prepare_retry_group
+from kshare.worker.routes import Route
+from kshare.worker.runner import HandlerRunner
+
+log = logging.getLogger("kshare.worker")
+
+_LOOK_FOR_TOPICS_S = 10.0
+"""How often topics are compared with the patterns of handlers."""
+
+
+class Serving:
+    """One run of a worker. `routes` are its handlers, `connection` says how to connect."""
+
+    def __init__(
+        self,
+        routes: list[Route],
+        bootstrap_servers: str | Iterable[str] | None,
+        connection: Mapping[str, Any],
+        *,
+        startup_hooks: list[Hook],
+        shutdown_hooks: list[Hook],
+        drain_timeout: float,
+        wall_clock: Callable[[], float],
+        observers: Sequence[WorkerObserver],
+    ) -> None:
+        if not routes:
+            raise ConfigError('the worker has no handlers: decorate functions with @worker.handler("orders")')
+        self.runners: list[HandlerRunner] = []
+        self.stopping = anyio.Event()
+        self.scope = anyio.CancelScope()
+        self.is_started = False
+        self.http_port: int | None = None
+        self._routes = routes
+        self._net = admin_settings(bootstrap_servers, connection)
+        self._connection = {"bootstrap_servers": bootstrap_servers, **connection}
+        self._startup_hooks = startup_hooks
+        self._shutdown_hooks = shutdown_hooks
+        self._drain_timeout = drain_timeout
+        self._wall_clock = wall_clock
+        self._observers = observers
+
+    def stop(self) -> None:
+        if self.stopping.is_set():
+            self.scope.cancel()
+        self.stopping.set()
+
+    async def run(self, task_status: TaskStatus[None]) -> None:
+        async with Pool(self._net) as pool:
+            await pool.bootstrap()
+            router = Router(pool, self._net.request_timeout)
+            async with RecordWriter(router, WRITER_SETTINGS) as writer:
+                outbound = Outbound(router, writer)
+                limits = {group: await read_group_limits(router, group) for group in self._groups()}
+                routes = await self._with_topics(router)
+                for group in sorted({one.group for one in routes if one.options.tiers is not None}):
+                    await prepare_retry_group(router, group)
+                for route in routes:
+                    await _require_retry_topics(route, outbound)
+                await self._run_hooks(self._startup_hooks)
+                try:
+                    await self._run_handlers(routes, router, outbound, limits, task_status)
+                finally:
+                    with anyio.CancelScope(shield=True), anyio.move_on_after(self._drain_timeout):
+                        await self._run_hooks(self._shutdown_hooks)
+
+    async def _run_handlers(
+        self,
+        routes: list[Route],
+        router: Router,
+        outbound: Outbound,
+        limits: dict[str, ShareLimits],
+        task_status: TaskStatus[None],
+    ) -> None:
+        async with anyio.create_task_group() as tasks:
+            async with anyio.create_task_group() as handlers:
+
+                async def start(route: Route) -> None:
+                    runner = HandlerRunner(
+                        route,
+                        self._connection,
+                        outbound,
+                        limits[route.group],
+                        drain_timeout=self._drain_timeout,
+                        wall_clock=self._wall_clock,
+                        observers=self._observers,
+                    )
+                    await handlers.start(runner.run, name=f"kshare worker: {route.name}")
+                    self.runners.append(runner)
+                    self._rank()
+                    if self.stopping.is_set():
+                        runner.stop()
+
+                for route in routes:
+                    if route.topics:
+                        await start(route)
+                    else:
+                        log.warning("handler %s: no topic matches its patterns yet", route.name)
+                if any(route.patterns for route in routes):
+                    look = partial(self._look_for_topics, router, outbound, start)
+                    tasks.start_soon(look, name="kshare worker: look for topics")
+                self.is_started = True
+                task_status.started()
+                log.info("running: %s", ", ".join(f"{one.name} ({', '.join(one.topics)})" for one in routes))
+                await self.stopping.wait()
+                for runner in self.runners:
+                    runner.stop()
+            tasks.cancel_scope.cancel()
+
+    def _rank(self) -> None:
+        """Tell the runners which of them have a higher priority."""
+        for runner in self.runners:
+            rank = runner.route.options.priority
+            runner.give_way_to([one for one in self.runners if one.route.options.priority > rank])
+
+    def _groups(self) -> set[str]:
+        return {route.group for route in self._routes}
+
+    async def _with_topics(self, router: Router) -> list[Route]:
+        """The routes, with the topics that match their patterns."""
+        if not any(route.patterns for route in self._routes):
+            return self._routes
+        names = [one.topic for one in await list_topics(router, with_internal=False)]
+        routes = [route.matching(names) for route in self._routes]
+        require_separate_topics(routes)
+        return routes
+
+    async def _look_for_topics(
+        self, router: Router, outbound: Outbound, start: Callable[[Route], Awaitable[None]]
+    ) -> None:
+        while not self.stopping.is_set():
+            await anyio.sleep(_LOOK_FOR_TOPICS_S)
+            try:
+                for route in await self._with_topics(router):
+                    await self._follow(route, outbound, start)
+            except KshareError as problem:
+                log.warning("can't subscribe to topics that are new: %s", problem)
+
+    async def _follow(
+        self, route: Route, outbound: Outbound, start: Callable[[Route], Awaitable[None]]
+    ) -> None:
+        """Let a handler get the topics that match its patterns now."""
+        runner = next((one for one in self.runners if one.route.name == route.name), None)
+        if self.stopping.is_set() or not route.topics or (runner and runner.route.topics == route.topics):
+            return
+        await _require_retry_topics(route, outbound)
+        if runner is None:
+            await start(route)
+        else:
+            runner.subscribe(route)
+
+    async def _run_hooks(self, hooks: list[Hook]) -> None:
+        for hook in hooks:
+            result = hook()
+            if inspect.isawaitable(result):
+                await result
+
+
+async def _require_retry_topics(route: Route, outbound: Outbound) -> None:
+    for topic in [one for tier in route.retry_topics() for one in tier]:
+        await outbound.require_topic(topic)

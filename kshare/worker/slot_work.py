@@ -1,0 +1,170 @@
+"""What a slot does: takes the next record, or the next records of a batch, and lets them be processed.
+
+An async handler that takes only the payload is called in bursts, which cost little. Everything else takes the long way,
+through `processing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+import kshare.fast.coarse_clock as coarse_clock
+from kshare.client.record import BatchIterator
+from kshare.engine.signals import Signal
+from kshare.worker.burst import EMPTY, SUSPENDED, Burst
+from kshare.worker.delivery import Delivery
+from kshare.worker.pipeline import Pipeline
+from kshare.worker.processing import unless_cancelled
+from kshare.worker.routes import Route
+from kshare.worker.slots import Slot, Slots
+
+_BURST_MS = 5
+"""After this time, a slot lets other tasks run, however fast the handler is."""
+
+
+class SlotWork:
+    """For one handler; `run` is the work of `slots`.
+
+    `wants` is sent when a batch is used up. `check_leases` looks for locks that have expired, `wake` lets another slot
+    start, `is_stopping` says that batches aren't waited for any more.
+    """
+
+    def __init__(
+        self,
+        route: Route,
+        pipeline: Pipeline,
+        *,
+        clock: Callable[[], float],
+        wants: Signal,
+        check_leases: Callable[[], object],
+        wake: Callable[[], None],
+        is_stopping: Callable[[], bool],
+    ) -> None:
+        self._options = options = route.options
+        self._pipeline = pipeline
+        self._queue = pipeline.queue
+        self._admission = pipeline.admission
+        self._processing = pipeline.processing
+        self._counts = pipeline.counts
+        self._clock = clock
+        self._wants = wants
+        self._check_leases = check_leases
+        self._wake = wake
+        self._is_stopping = is_stopping
+        self._is_plain = pipeline.caller.is_plain and not (route.lane_of or options.only or options.move_runs)
+        self._work = self._batches if route.is_batch else self._records
+        self._is_collecting = False
+
+    async def run(self, slots: Slots, slot: Slot) -> None:
+        while True:
+            with anyio.CancelScope() as slot.scope:
+                await self._work(slots, slot)
+            await self._processing.cancelled(slot)
+            self._admission.on_no_result()
+            slot.clear()
+
+    # --- records
+
+    async def _records(self, slots: Slots, slot: Slot) -> None:
+        """Process records, one after another."""
+        queue, admission = self._queue, self._admission
+        burst = Burst(self._pipeline.caller.plain()) if self._is_plain else None
+        until = 0
+        while True:
+            if slots.has_too_many_awake:
+                await slots.sleep(slot)
+            if coarse_clock.coarse_ms() > until:
+                await checkpoint()
+                self._check_leases()
+                until = coarse_clock.coarse_ms() + _BURST_MS
+            if (
+                burst is not None
+                and admission.is_unrestricted
+                and (records := queue.first_batch()) is not None
+            ):
+                await self._burst(slots, slot, burst, records, until)
+                continue
+            item = queue.next() if admission.is_unrestricted else await admission.next()
+            if item is None:
+                self._pipeline.changed.send()
+                await slots.sleep(slot)
+                until = coarse_clock.coarse_ms() + _BURST_MS
+                continue
+            self._wake_another(slots)
+            await self._processing.one(slot, self._pipeline.delivery_of(item))
+            slot.clear()
+
+    async def _burst(
+        self, slots: Slots, slot: Slot, burst: Burst, records: BatchIterator, until: int
+    ) -> None:
+        """Process records of a batch until the handler suspends or fails, and in that case what has become of it."""
+        try:
+            ended = burst.run(records, until)
+            if ended == EMPTY:
+                self._queue.drop_batch(records)
+                self._wants.send()
+            elif ended == SUSPENDED:
+                record = slot.item = burst.record
+                assert record is not None, "suspended"
+                self._wake_another(slots)
+                await burst.suspended()
+                await unless_cancelled(slot)
+                record.accept()
+                self._counts.done += 1
+        except Exception as error:
+            record = burst.record
+            if record is None:
+                self._pipeline.on_unreadable(error)
+            else:
+                slot.item = record
+                await self._processing.failed(slot, self._pipeline.deliver(record), error)
+        except BaseException:
+            slot.item = burst.record
+            await self._processing.ended(slot)
+        finally:
+            self._counts.done += burst.done
+            burst.done = 0
+        slot.clear()
+
+    def _wake_another(self, slots: Slots) -> None:
+        """This slot is about to wait for its handler, so another one should go on."""
+        if slots.has_free and self._queue.has_ready:
+            slots.wake_one()
+
+    # --- batches
+
+    async def _batches(self, slots: Slots, slot: Slot) -> None:
+        """Collect records, and process them together. One slot at a time collects."""
+        while True:
+            if not self._is_collecting and await self._collect(slots, slot):
+                self._wake()
+                await self._processing.batch(slot)
+                slot.clear()
+            else:
+                slot.clear()
+                self._pipeline.changed.send()
+                await slots.sleep(slot)
+
+    async def _collect(self, slots: Slots, slot: Slot) -> bool:
+        """Fill `slot.batch`. Returns False if there is nothing to process."""
+        options, queue, admission = self._options, self._queue, self._admission
+        deliveries: list[Delivery] = []
+        slot.batch = deliveries
+        self._is_collecting = True
+        try:
+            deadline = None
+            while len(deliveries) < options.batch_size:
+                item = queue.next() if admission.is_unrestricted else await admission.next()
+                if item is not None:
+                    deliveries.append(self._pipeline.delivery_of(item))
+                    deadline = deadline or self._clock() + options.batch_wait
+                elif deadline is None or self._clock() >= deadline or self._is_stopping():
+                    break
+                else:
+                    await slots.sleep(slot, deadline - self._clock())
+        finally:
+            self._is_collecting = False
+        return bool(deliveries)
