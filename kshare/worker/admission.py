@@ -99,13 +99,17 @@ class Admission:
             self._paused_until = 0.0
             self._on_change()
 
-    async def next(self) -> Item | None:
-        """The next record, if it may be processed. A rate limit may make this wait."""
+    async def next(self, until: float | None = None) -> Item | None:
+        """The next record, if it may be processed. A rate limit may make this wait, until this time at most."""
         if self._paused_until or not (self.may_start or self.is_probe_due):
             return None
         if self._bucket is not None:
-            while not self._bucket.take(self._clock()):  # noqa: ASYNC110  tokens come with time
-                await anyio.sleep(self._bucket.wait_s)
+            while not self._bucket.take(now := self._clock()):
+                if until is not None and now >= until:
+                    return None
+                await anyio.sleep(
+                    self._bucket.wait_s if until is None else min(self._bucket.wait_s, until - now)
+                )
         item = self._next_or_probe()
         if item is None and self._bucket is not None:
             self._bucket.give_back()
@@ -159,8 +163,9 @@ class Admission:
             )
             self._on_change()
 
-    def on_no_result(self) -> None:
-        """A run was cancelled."""
+    def on_end(self) -> None:
+        """A run has ended. If it was to show whether the dependency is back, and had neither failed nor succeeded (it
+        was cancelled, or the handler wasn't called at all), another one has to show it."""
         if self._breaker is not None:
             self._breaker.on_no_result(self._clock())
 

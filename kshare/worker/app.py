@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from kshare.errors import ConfigError
 from kshare.worker.calling import Middleware
-from kshare.worker.handlers import inspect_handler, is_async
+from kshare.worker.handlers import inspect_handler
 from kshare.worker.options import HandlerOptions, check_names
 from kshare.worker.routes import OnError, Route
+from kshare.worker.user_functions import is_async, require_plain
 
 if TYPE_CHECKING:
     from kshare.worker.option_types import HandlerSettings
@@ -68,12 +69,15 @@ class Handlers:
         return function
 
     def on_shutdown(self, function: Hook) -> Hook:
-        """Call a function after all handlers have ended, in reverse order."""
+        """Call a function after all handlers have ended, in reverse order. If one raises, the others are called all the
+        same, and then the worker ends with its exception. In all they may take as long as `drain_timeout`, and at least
+        10 seconds."""
         self._shutdown.append(function)
         return function
 
     def on_error(self, function: OnError) -> OnError:
         """Call a function with the delivery and the exception when a handler raises, for error reporting."""
+        require_plain("on_error", function)
         self._on_error.append(function)
         return function
 

@@ -1,6 +1,6 @@
 """Moves records out of the way: a copy is written and confirmed, and only then the record is settled.
 
-So a record is never lost: if the copy isn't confirmed, the record is released. It is doubled only if the worker dies,
+So a record is never lost: if the copy isn't confirmed, the record isn't settled. It is doubled only if the worker dies,
 or the lock is lost, between the two steps; or if a write was made whose confirmation was lost.
 """
 
@@ -16,11 +16,12 @@ from kshare.errors import AcknowledgeError, KshareError
 from kshare.summary_log import SummaryLog
 from kshare.worker.delivery import Delivery
 from kshare.worker.group_limits import ShareLimits
-from kshare.worker.headers import Header, RetryContext, dead_letter_headers
+from kshare.worker.headers import Header, RetryContext, dead_letter_headers, own_bytes
 from kshare.worker.log_context import log_fields
 from kshare.worker.options import DeadLetterFunction
 from kshare.worker.outbound import Publisher
 from kshare.worker.retry_topics import RetryTopics
+from kshare.worker.user_functions import is_failure
 
 log = logging.getLogger("kshare.worker")
 
@@ -63,6 +64,15 @@ class Copies:
             self._settle(delivery.record.accept, delivery)
         return True
 
+    async def write_again(self, delivery: Delivery) -> bool:
+        """Replace a copy that isn't due yet by another one. It is behind the first, as copies of the same run are."""
+        record = delivery.record
+        with anyio.CancelScope(shield=True):
+            if not await self._write(record.topic, delivery, own_bytes(record.headers), record.partition):
+                return False
+            self._settle(record.accept, delivery)
+        return True
+
     async def move_to_dead_letters(
         self, delivery: Delivery, message: str, error: BaseException | None
     ) -> bool:
@@ -89,10 +99,10 @@ class Copies:
         """Let the user's function keep it. Like a handler, it may be cancelled: then nothing is settled."""
         try:
             await keep(delivery, message)
-        except Exception as problem:
-            cause = (
-                f"couldn't be kept by dead_letters ({type(problem).__qualname__}), and are released instead"
-            )
+        except BaseException as problem:
+            if not is_failure(problem):
+                raise
+            cause = f"couldn't be kept by dead_letters ({type(problem).__qualname__}); this is tried again"
             self._log.event(logging.ERROR, cause, repr(delivery), log_fields(delivery))
             log.debug("dead_letters failed for %r", delivery, exc_info=True)
             return False
@@ -116,7 +126,9 @@ class Copies:
             error=type(error).__qualname__ if error is not None else "",
         )
 
-    async def _write(self, topic: str, delivery: Delivery, headers: list[Header]) -> bool:
+    async def _write(
+        self, topic: str, delivery: Delivery, headers: list[Header], partition: int | None = None
+    ) -> bool:
         try:
             await self._publisher.publish(
                 topic,
@@ -124,9 +136,10 @@ class Copies:
                 value=delivery.value,
                 headers=headers,
                 timestamp=self._now_ms(),
+                partition=partition,
             )
         except KshareError as problem:
-            cause = f"can't be copied to topic {topic}, and are released instead"
+            cause = f"can't be copied to topic {topic}; this is tried again"
             self._log.event(logging.WARNING, cause, f"{delivery!r}: {problem}", log_fields(delivery))
             return False
         return True

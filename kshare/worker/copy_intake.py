@@ -55,7 +55,7 @@ class CopyIntake:
             try:
                 record.accept()
             except AcknowledgeError as problem:
-                self._pipeline.outcomes.on_lost(delivery, problem)
+                self._pipeline.settling.on_lost(delivery, problem)
             return
         if record.delivery_count >= self._limits.last_safe_delivery:
             tasks.start_soon(self._pipeline.outcomes.move_away, delivery)

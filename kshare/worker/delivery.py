@@ -6,7 +6,7 @@ record, and one that raises fails it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from typing import Any
 
@@ -38,6 +38,7 @@ class Delivery:
         "decision",
         "delay",
         "group",
+        "instead",
         "is_cancelled",
         "moved_to",
         "moving",
@@ -45,6 +46,7 @@ class Delivery:
         "probes",
         "reason",
         "record",
+        "refusals",
         "trace",
     )
 
@@ -70,6 +72,10 @@ class Delivery:
         """If it was moved out of the way while its handler runs: the id of the run, and the partition of its copies."""
         self.moving: anyio.Event | None = None
         """While it is being moved."""
+        self.instead: Callable[[Delivery], Awaitable[None]] | None = None
+        """What is to be done instead of processing it: write a copy that couldn't be written before."""
+        self.refusals = 0
+        """How often that has failed."""
         self.is_cancelled = False
         """Whether the result isn't wanted any more: the lock was lost, or the worker is shutting down. A plain function
         can't be interrupted; a long one should check this."""

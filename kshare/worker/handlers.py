@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from kshare.errors import ConfigError
 from kshare.worker.delivery import Deliveries, Delivery
 from kshare.worker.payloads import Decode, decoder_for
+from kshare.worker.user_functions import is_async
 
 RunsIn = Literal["loop", "thread", "process"]
 
@@ -39,13 +40,6 @@ class HandlerCall:
         if not self.takes_payload:
             return (delivery,)
         return (payload, delivery) if self.is_payload_first else (delivery, payload)
-
-
-def is_async(function: Callable[..., Any]) -> bool:
-    target = function.func if isinstance(function, partial) else function
-    return inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(
-        getattr(target, "__call__", None)  # noqa: B004  the method of an object
-    )
 
 
 def inspect_handler(

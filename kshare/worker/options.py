@@ -15,6 +15,7 @@ from kshare.worker.delivery import Delivery
 from kshare.worker.handlers import RunsIn
 from kshare.worker.retry import Retry
 from kshare.worker.retry_topics import RetryTopics
+from kshare.worker.user_functions import is_async, require_plain
 
 Order = Literal["none", "key"] | Callable[[ShareRecord], Hashable]
 DeadLetterFunction = Callable[[Delivery, str], Awaitable[None]]
@@ -109,8 +110,13 @@ class HandlerOptions:
             self.dead_letters is None or isinstance(self.dead_letters, str) or callable(self.dead_letters)
         ):
             raise ConfigError(f"dead_letters must be a topic or an async function, not {self.dead_letters!r}")
+        if callable(self.dead_letters) and not is_async(self.dead_letters):
+            raise ConfigError("dead_letters must be an async function, not a plain one")
         if self.only is not None and not callable(self.only):
             raise ConfigError(f"only must be a function, not {self.only!r}")
+        for name in ("only", "order"):
+            if callable(getattr(self, name)):
+                require_plain(name, getattr(self, name))
 
     @property
     def most_at_once(self) -> int:

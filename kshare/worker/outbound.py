@@ -19,7 +19,13 @@ from kshare.worker.headers import Header, own_bytes
 
 WRITE_LIMIT_S = 15.0
 """How long writing a copy may take. After that its record is released instead."""
-WRITER_SETTINGS = WriterSettings(delivery_timeout=WRITE_LIMIT_S, close_timeout=WRITE_LIMIT_S)
+WRITER_SETTINGS = WriterSettings(
+    delivery_timeout=WRITE_LIMIT_S,
+    close_timeout=WRITE_LIMIT_S,
+    compression="lz4",  # a record that was written compressed may be too large otherwise
+)
+_TOPIC_SETTINGS = {"max.message.bytes": str(2 * 1024 * 1024)}
+"""Of topics that we create. With a copy's headers, the largest record that brokers allow by default needs more."""
 
 
 class Publisher(Protocol):
@@ -88,7 +94,7 @@ class Outbound:
             if topic in self._known:
                 return
             try:
-                await create_topic(self._router, topic, None, None, {})
+                await create_topic(self._router, topic, None, None, _TOPIC_SETTINGS)
             except BrokerError as error:
                 if error.code not in _NOT_CREATED:
                     raise

@@ -27,6 +27,7 @@ from kshare.worker.outbound import Publisher
 from kshare.worker.outcomes import Outcomes
 from kshare.worker.processing import Processing
 from kshare.worker.routes import Route
+from kshare.worker.settling import Settling
 from kshare.worker.watching import Watch
 from kshare.worker.work_queue import Item, WorkQueue
 
@@ -90,17 +91,27 @@ class Pipeline:
             if runs is not None and options.move_runs
             else None
         )
-        self.outcomes = Outcomes(
-            route.name,
+        self.settling = Settling(
             options,
             limits,
             queue=self.queue,
             copies=copies,
-            runs=runs,
             counts=self.counts,
             summary=self.summary,
             can_renew=can_renew,
             clock=clock,
+            wall_clock=wall_clock,
+            watch=watch,
+        )
+        self.outcomes = Outcomes(
+            route.name,
+            options,
+            limits,
+            self.settling,
+            has_dead_letters=copies.has_dead_letters,
+            runs=runs,
+            counts=self.counts,
+            summary=self.summary,
             wall_clock=wall_clock,
             on_failure=self._on_failure,
             on_success=self.admission.on_success,
@@ -135,5 +146,5 @@ class Pipeline:
 
     def _on_gone(self, item: Item) -> None:
         """Its lock was lost before it was processed."""
-        self.outcomes.on_lost(self.delivery_of(item), KshareError("before it was its turn"))
+        self.settling.on_lost(self.delivery_of(item), KshareError("before it was its turn"))
         self.processing.leave_lane(item)

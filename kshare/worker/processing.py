@@ -7,7 +7,6 @@ worker goes on.
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Callable
 
 import anyio
@@ -21,6 +20,7 @@ from kshare.worker.observer import RecordOutcome
 from kshare.worker.outcomes import Outcomes
 from kshare.worker.routes import Route
 from kshare.worker.slots import Slot
+from kshare.worker.user_functions import HandlerExit, is_failure
 from kshare.worker.watching import Watch
 from kshare.worker.work_queue import Item, WorkQueue
 
@@ -63,8 +63,8 @@ class Processing:
                 await self._outcomes.on_returned(delivery)
         except Exception as error:
             await self.failed(slot, delivery, error)
-        except BaseException:
-            await self.ended(slot)
+        except BaseException as error:
+            await self.ended(slot, error)
         await self.finish(delivery)
 
     async def batch(self, slot: Slot) -> None:
@@ -84,8 +84,8 @@ class Processing:
         except Exception as error:
             for delivery in whole:
                 await self.failed(slot, delivery, error)
-        except BaseException:
-            await self.ended(slot)
+        except BaseException as error:
+            await self.ended(slot, error)
         for delivery in whole:
             self.leave_lane(delivery)
 
@@ -117,12 +117,22 @@ class Processing:
         await until_moved(delivery)
         await self._outcomes.on_exception(delivery, error)
 
-    async def ended(self, slot: Slot) -> None:
-        """Called while a BaseException is handled. Raises it again, unless the handler made a cancellation up."""
-        if not _is_stray_cancellation(slot):
-            raise
-        for delivery in self._deliveries_of(slot):
-            await self._outcomes.on_cancelled(delivery)
+    async def ended(self, slot: Slot, error: BaseException) -> None:
+        """The handler raised what isn't an Exception. Raises it again if it is for us: we were cancelled, or Ctrl-C."""
+        if slot.is_cancelled or anyio.current_effective_deadline() == float("-inf"):
+            raise error
+        if isinstance(error, asyncio.CancelledError):
+            # Nobody has cancelled the slot: the handler has awaited a cancelled task, or cancelled its own.
+            _forget_cancellation()
+            for delivery in self._deliveries_of(slot):
+                await self._outcomes.on_cancelled(delivery)
+        elif is_failure(error):
+            failure = HandlerExit(f"the handler raised {type(error).__qualname__}")
+            failure.__cause__ = error
+            for delivery in self._deliveries_of(slot):
+                await self.failed(slot, delivery, failure)
+        else:
+            raise error
 
     async def cancelled(self, slot: Slot) -> None:
         """The slot was cancelled."""
@@ -155,12 +165,11 @@ async def unless_cancelled(slot: Slot) -> None:
         await checkpoint()
 
 
-def _is_stray_cancellation(slot: Slot) -> bool:
-    """Whether a handler raised asyncio's CancelledError though nobody has cancelled it: it awaited a cancelled task."""
-    if slot.is_cancelled or anyio.current_effective_deadline() == float("-inf"):
-        return False
+def _forget_cancellation() -> None:
+    """Let asyncio's task go on as if nobody had called its `cancel`. Otherwise anyio ends all tasks around it."""
     try:
         task = asyncio.current_task()
-    except RuntimeError:
-        return False
-    return task is not None and not task.cancelling() and isinstance(sys.exception(), asyncio.CancelledError)
+    except RuntimeError:  # trio
+        return
+    while task is not None and task.cancelling():
+        task.uncancel()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kshare.errors import ConfigError
+from kshare.worker.user_functions import require_plain
 
 LONGEST_DELAY_S = 86_400.0
 
@@ -87,6 +88,8 @@ class Retry:
                     _check_delay(seconds)
             case _ if not callable(self.delay):
                 raise ConfigError(f"delay must be seconds, several of them or a function, not {self.delay!r}")
+            case _:
+                require_plain("delay", self.delay)
 
     def policy_for(self, error: BaseException) -> Retry:
         """The policy that applies to this exception."""

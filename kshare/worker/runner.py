@@ -114,7 +114,7 @@ class HandlerRunner:
 
     def _start(self, tasks: TaskGroup) -> None:
         name = self.route.name
-        work = SlotWork(
+        work = self._work = SlotWork(
             self.route,
             self._pipeline,
             clock=self._clock,
@@ -274,7 +274,7 @@ class HandlerRunner:
             while self._slots.busy:  # noqa: ASYNC110  once, at the end
                 await anyio.sleep(0.01)
         for delivery, due_at in self._queue.take_all():
-            await self._pipeline.outcomes.hand_back(delivery, max(0.0, due_at - self._clock()))
+            await self._pipeline.settling.hand_back(delivery, max(0.0, due_at - self._clock()))
 
     @property
     def _consumers(self) -> list[ShareConsumer]:
@@ -302,13 +302,17 @@ class HandlerRunner:
         """Let a slot start, if it may."""
         if self._admission.may_start:
             if self._queue.has_ready:
-                self._slots.wake_one()
+                self._wake_slot()
         elif self._admission.is_probe_due:
             needs_fresh = not self._queue.has_fresh and self._queue.unsettled < _MAX_PROBED
             if needs_fresh and not self._stopping.is_set():
                 self._intake.get_fresh()
             if self._queue.has_ready:
-                self._slots.wake_one()
+                self._wake_slot()
+
+    def _wake_slot(self) -> None:
+        if not self._work.wake_collector():
+            self._slots.wake_one()
 
     async def _look_after(self, tasks: TaskGroup) -> None:
         """Bring back what is due, cancel what has no lock or takes too long, and keep to the budget."""
@@ -326,7 +330,7 @@ class HandlerRunner:
             self._watch_slots(now)
             await self._move_long_runs(tasks)
             for delivery in queue.over_budget():
-                await pipeline.outcomes.make_way(delivery)
+                await pipeline.settling.make_way(delivery)
                 pipeline.processing.leave_lane(delivery)
             self._intake.make_room()
             pipeline.summary.log_due()
@@ -345,9 +349,9 @@ class HandlerRunner:
         limit = self._options.time_limit
         for slot in self._slots.all:
             current = slot.current
-            if slot.seen is not current:
+            if slot.seen is not current or slot.is_collecting:
                 slot.seen, slot.seen_at = current, now
-            elif current is None:
+            elif current is None or slot.is_cancelled:
                 continue
             elif now - slot.seen_at > limit:
                 self._pipeline.summary.event(

@@ -33,6 +33,8 @@ log = logging.getLogger("kshare.worker")
 
 _LOOK_FOR_TOPICS_S = 10.0
 """How often topics are compared with the patterns of handlers."""
+_SHUTDOWN_S = 10.0
+"""How long shutdown hooks may take in all, at least."""
 
 
 class Serving:
@@ -83,12 +85,13 @@ class Serving:
                     await prepare_retry_group(router, group)
                 for route in routes:
                     await _require_retry_topics(route, outbound)
-                await self._run_hooks(self._startup_hooks)
+                for hook in self._startup_hooks:
+                    await _call(hook)
                 try:
                     await self._run_handlers(routes, router, outbound, limits, task_status)
                 finally:
-                    with anyio.CancelScope(shield=True), anyio.move_on_after(self._drain_timeout):
-                        await self._run_hooks(self._shutdown_hooks)
+                    with anyio.CancelScope(shield=True):
+                        await self._shut_down()
 
     async def _run_handlers(
         self,
@@ -111,7 +114,7 @@ class Serving:
                         wall_clock=self._wall_clock,
                         observers=self._observers,
                     )
-                    await handlers.start(runner.run, name=f"kshare worker: {route.name}")
+                    await handlers.start(self._run, runner, name=f"kshare worker: {route.name}")
                     self.runners.append(runner)
                     self._rank()
                     if self.stopping.is_set():
@@ -132,6 +135,11 @@ class Serving:
                 for runner in self.runners:
                     runner.stop()
             tasks.cancel_scope.cancel()
+
+    async def _run(self, runner: HandlerRunner, *, task_status: TaskStatus[None]) -> None:
+        await runner.run(task_status=task_status)
+        if not self.stopping.is_set():
+            raise KshareError(f"handler {runner.route.name} has ended, though nobody has stopped the worker")
 
     def _rank(self) -> None:
         """Tell the runners which of them have a higher priority."""
@@ -175,11 +183,28 @@ class Serving:
         else:
             runner.subscribe(route)
 
-    async def _run_hooks(self, hooks: list[Hook]) -> None:
-        for hook in hooks:
-            result = hook()
-            if inspect.isawaitable(result):
-                await result
+    async def _shut_down(self) -> None:
+        """Call all hooks, whatever they raise. Raises the first exception."""
+        errors: list[Exception] = []
+        limit = max(self._drain_timeout, _SHUTDOWN_S)
+        with anyio.move_on_after(limit) as scope:
+            for hook in self._shutdown_hooks:
+                try:
+                    await _call(hook)
+                except Exception as error:
+                    if errors:
+                        log.error("another shutdown hook failed", exc_info=error)
+                    errors.append(error)
+        if scope.cancelled_caught:
+            log.error("shutdown hooks took longer than %g s, and were cancelled", limit)
+        if errors:
+            raise errors[0]
+
+
+async def _call(hook: Hook) -> None:
+    result = hook()
+    if inspect.isawaitable(result):
+        await result
 
 
 async def _require_retry_topics(route: Route, outbound: Outbound) -> None:

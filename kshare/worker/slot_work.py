@@ -56,15 +56,16 @@ class SlotWork:
         self._is_stopping = is_stopping
         self._is_plain = pipeline.caller.is_plain and not (route.lane_of or options.only or options.move_runs)
         self._work = self._batches if route.is_batch else self._records
-        self._is_collecting = False
+        self._collector: anyio.Event | None = None
+        """While a slot collects a batch: sent when there are more records."""
 
     async def run(self, slots: Slots, slot: Slot) -> None:
         while True:
             with anyio.CancelScope() as slot.scope:
                 await self._work(slots, slot)
             await self._processing.cancelled(slot)
-            self._admission.on_no_result()
             slot.clear()
+            self._admission.on_end()
 
     # --- records
 
@@ -96,6 +97,7 @@ class SlotWork:
             self._wake_another(slots)
             await self._processing.one(slot, self._pipeline.delivery_of(item))
             slot.clear()
+            admission.on_end()
 
     async def _burst(
         self, slots: Slots, slot: Slot, burst: Burst, records: BatchIterator, until: int
@@ -121,9 +123,9 @@ class SlotWork:
             else:
                 slot.item = record
                 await self._processing.failed(slot, self._pipeline.deliver(record), error)
-        except BaseException:
+        except BaseException as error:
             slot.item = burst.record
-            await self._processing.ended(slot)
+            await self._processing.ended(slot, error)
         finally:
             self._counts.done += burst.done
             burst.done = 0
@@ -139,32 +141,49 @@ class SlotWork:
     async def _batches(self, slots: Slots, slot: Slot) -> None:
         """Collect records, and process them together. One slot at a time collects."""
         while True:
-            if not self._is_collecting and await self._collect(slots, slot):
+            if self._collector is None and await self._collect(slot):
                 self._wake()
                 await self._processing.batch(slot)
                 slot.clear()
+                self._admission.on_end()
             else:
                 slot.clear()
                 self._pipeline.changed.send()
                 await slots.sleep(slot)
 
-    async def _collect(self, slots: Slots, slot: Slot) -> bool:
+    async def _collect(self, slot: Slot) -> bool:
         """Fill `slot.batch`. Returns False if there is nothing to process."""
         options, queue, admission = self._options, self._queue, self._admission
         deliveries: list[Delivery] = []
         slot.batch = deliveries
-        self._is_collecting = True
+        slot.is_collecting = True
+        self._collector = anyio.Event()
         try:
             deadline = None
             while len(deliveries) < options.batch_size:
-                item = queue.next() if admission.is_unrestricted else await admission.next()
+                if admission.is_unrestricted:
+                    item = queue.next()
+                else:
+                    item = await admission.next(deadline)
                 if item is not None:
                     deliveries.append(self._pipeline.delivery_of(item))
                     deadline = deadline or self._clock() + options.batch_wait
-                elif deadline is None or self._clock() >= deadline or self._is_stopping():
+                elif deadline is None or self._clock() >= deadline:
                     break
                 else:
-                    await slots.sleep(slot, deadline - self._clock())
+                    with anyio.move_on_after(deadline - self._clock()):
+                        await self._collector.wait()
+                    self._collector = anyio.Event()
+                if self._is_stopping() and not queue.has_ready:
+                    break
         finally:
-            self._is_collecting = False
+            slot.is_collecting = False
+            self._collector = None
         return bool(deliveries)
+
+    def wake_collector(self) -> bool:
+        """Tell the slot that collects a batch that there are more records. Returns False if none does."""
+        if self._collector is None:
+            return False
+        self._collector.set()
+        return True

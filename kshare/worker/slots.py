@@ -18,13 +18,15 @@ from kshare.worker.work_queue import Item
 class Slot:
     """One task. Records that it is processing are in `item`, or in `batch`."""
 
-    __slots__ = ("batch", "delivery", "item", "scope", "seen", "seen_at")
+    __slots__ = ("batch", "delivery", "is_collecting", "item", "scope", "seen", "seen_at")
 
     def __init__(self) -> None:
         self.item: Item | None = None
         self.delivery: Delivery | None = None
         """The same as `item`, if the handler has been given a `Delivery`."""
         self.batch: list[Delivery] | None = None
+        self.is_collecting = False
+        """Whether `batch` isn't being processed yet."""
         self.scope: anyio.CancelScope | None = None
         self.seen: object = None
         """What was seen here when running handlers were last looked after. Noting the time of each record would cost

@@ -18,6 +18,7 @@ from kshare.errors import KshareError
 from kshare.worker.delivery import Delivery
 from kshare.worker.holding import HeldBack
 from kshare.worker.ordering import KeyLanes
+from kshare.worker.user_functions import is_failure
 
 Item = ShareRecord | Delivery
 """Records become deliveries only when somebody has to know more about them."""
@@ -113,7 +114,9 @@ class WorkQueue:
         try:
             key = lane_of(record)
             hash(key)
-        except Exception:
+        except BaseException as problem:
+            if not is_failure(problem):
+                raise
             return None  # processing it will fail for the same reason
         if key is not None:
             self._keys[record] = key

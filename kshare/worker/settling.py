@@ -1,0 +1,214 @@
+"""What becomes of records that weren't simply accepted: held, moved, given up, or handed back.
+
+A record whose copy can't be written is released. Before its last delivery, that would archive it: then it is held, and
+writing the copy is tried again until it succeeds.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from kshare.errors import AcknowledgeError, KshareError
+from kshare.summary_log import SummaryLog
+from kshare.worker.copies import Copies
+from kshare.worker.counts import Counts
+from kshare.worker.delivery import Delivery
+from kshare.worker.group_limits import ShareLimits
+from kshare.worker.log_context import log_fields
+from kshare.worker.observer import RecordOutcome
+from kshare.worker.options import HandlerOptions
+from kshare.worker.retry_topics import RetryTopics
+from kshare.worker.watching import Watch
+from kshare.worker.work_queue import WorkQueue, is_held
+
+_COPY_AGAIN_S = 1.0
+"""When to try to write a copy again that couldn't be written. Then twice as long each time, up to a limit."""
+_COPY_AGAIN_LONGEST_S = 30.0
+
+
+class Settling:
+    """For one handler. `can_renew` says whether locks can be renewed; `wall_clock` is the time of day, in seconds since
+    1970."""
+
+    def __init__(
+        self,
+        options: HandlerOptions,
+        limits: ShareLimits,
+        *,
+        queue: WorkQueue,
+        copies: Copies,
+        counts: Counts,
+        summary: SummaryLog,
+        can_renew: Callable[[], bool],
+        clock: Callable[[], float],
+        wall_clock: Callable[[], float],
+        watch: Watch,
+    ) -> None:
+        self._options = options
+        self._limits = limits
+        self._queue = queue
+        self._copies = copies
+        self._counts = counts
+        self._summary = summary
+        self._can_renew = can_renew
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._watch = watch
+        self._most_attempts = options.retry.most_attempts()
+
+    @property
+    def tiers(self) -> RetryTopics | None:
+        """The retry topics, if there are any."""
+        return self._copies.tiers
+
+    def is_due(self, delivery: Delivery) -> bool:
+        """Whether a copy may be processed."""
+        assert delivery.context is not None, "a copy"
+        return delivery.context.due_ms <= self._wall_clock() * 1000 + 50
+
+    async def delay(
+        self, delivery: Delivery, delay: float, *, counts: bool, error: BaseException | None = None
+    ) -> None:
+        """Hold the record, or move it to a retry topic."""
+        is_too_long = delay > self._options.hold_up_to or (
+            not self._can_renew() and delay >= self._limits.holdable_s
+        )
+        if self._copies.tiers is not None and (is_too_long or delivery.moved_to is not None):
+            await self.move(delivery, delay, counts=counts, error=error)
+            return
+        again = _next_delivery(delivery)
+        again.attempt += 1 if counts else 0
+        self._queue.hold(again, self._clock() + delay)
+        self._counts.held += 1
+        self._watch.settled(RecordOutcome.HELD, delivery, error)
+
+    async def move(
+        self, delivery: Delivery, delay: float, *, counts: bool, error: BaseException | None = None
+    ) -> None:
+        began = time.perf_counter()
+        if await self._copies.move_to_retry_topic(delivery, delay, counts=counts, error=error):
+            self._counts.moved += 1
+            self._watch.settled(RecordOutcome.MOVED, delivery, error, began)
+        else:
+            self._not_copied(delivery, partial(self.move, delay=delay, counts=counts, error=error))
+
+    async def write_again(self, delivery: Delivery) -> None:
+        """Replace a copy that isn't due yet by another one just like it, whose deliveries are counted anew."""
+        if await self._copies.write_again(delivery):
+            self._counts.moved += 1
+            self._watch.settled(RecordOutcome.MOVED, delivery)
+        else:
+            self._not_copied(delivery, self.write_again)
+
+    async def move_apart(self, delivery: Delivery, tiers: RetryTopics) -> None:
+        """Move a record that was often delivered without a result.
+
+        It may have killed its processes, or only have been in hand with one that did. So all of its deliveries count as
+        one attempt, and such records become due one by one, over some time: otherwise those that are innocent would
+        share the fate of the other one. If the same happens to the copy, that isn't chance any more.
+        """
+        if delivery.context is None and delivery.attempt < self._most_attempts:
+            await self.move(delivery, tiers.tiers[0] * random.uniform(0.5, 1.0), counts=True)
+        else:
+            await self.give_up(delivery, without_result(delivery, delivery.delivery_count - 1), None)
+
+    async def give_up(self, delivery: Delivery, message: str, error: BaseException | None) -> None:
+        began = time.perf_counter()
+        if await self._copies.move_to_dead_letters(delivery, message, error):
+            self._counts.dead += 1
+            self._watch.settled(RecordOutcome.DEAD, delivery, error or message, began)
+        else:
+            self._not_copied(delivery, partial(self.give_up, message=message, error=error))
+
+    def _not_copied(self, delivery: Delivery, act: Callable[[Delivery], Awaitable[None]]) -> None:
+        """`act` couldn't write a copy."""
+        if delivery.moved_to is not None or delivery.delivery_count < self._limits.last_safe_delivery:
+            self._release(delivery)
+            return
+        again = _next_delivery(delivery)
+        again.instead = act
+        again.refusals = delivery.refusals + 1
+        delay = min(_COPY_AGAIN_LONGEST_S, _COPY_AGAIN_S * 2**delivery.refusals)
+        self._queue.hold(again, self._clock() + delay)
+
+    async def make_way(self, delivery: Delivery) -> None:
+        """A held record pins too much of the window, or too many are held."""
+        if not is_held(delivery):
+            self.on_lost(delivery, KshareError("while it was held for its next attempt"))
+        elif delivery.instead is not None:
+            self._queue.put(delivery)
+        elif self.tiers is not None:
+            await self.move(delivery, self.tiers.tiers[0], counts=False)
+        else:
+            self._summary.event(
+                logging.WARNING,
+                "are retried early, because they pin too much of the in-flight window",
+                repr(delivery),
+                log_fields(delivery),
+            )
+            self._queue.put(delivery)
+
+    async def hand_back(self, delivery: Delivery, delay: float = 0.0) -> None:
+        """Release the record. If that would archive it, or forget its attempts or its delay, move it instead."""
+        if not is_open(delivery):
+            return
+        is_last = delivery.delivery_count >= self._limits.deliveries
+        if delivery.instead is not None:
+            await delivery.instead(delivery)
+        elif delivery.context is not None and not self.is_due(delivery):
+            if is_last:
+                await self.write_again(delivery)
+            else:
+                self._release(delivery)
+        elif self.tiers is not None:
+            has_failed_here = delivery.attempt > 1 + (delivery.context.attempts if delivery.context else 0)
+            if is_last or delay > 0 or has_failed_here or delivery.moved_to is not None:
+                await self.move(delivery, delay, counts=False)
+            else:
+                self._release(delivery)
+        elif is_last and self._copies.has_dead_letters:
+            await self.give_up(delivery, without_result(delivery, delivery.delivery_count), None)
+        else:
+            self._release(delivery)
+
+    def _release(self, delivery: Delivery) -> None:
+        if delivery.moved_to is not None:
+            delivery.moved_to = None  # so that its last copy is processed, when it is due
+            self._counts.released += 1
+            return
+        try:
+            delivery.record.release()
+            self._counts.released += 1
+            self._watch.settled(RecordOutcome.RELEASED, delivery)
+        except AcknowledgeError as problem:
+            self.on_lost(delivery, problem)
+
+    def on_lost(self, delivery: Delivery, problem: Exception) -> None:
+        self._counts.lost += 1
+        self._watch.settled(RecordOutcome.LOST, delivery, problem)
+        self._summary.event(
+            logging.WARNING,
+            "lost their locks, and will be delivered again",
+            f"{delivery!r}: {problem}",
+            log_fields(delivery),
+        )
+
+
+def is_open(delivery: Delivery) -> bool:
+    """Whether it is up to us what becomes of the record."""
+    return delivery.moved_to is not None or is_held(delivery)
+
+
+def without_result(delivery: Delivery, deliveries: int) -> str:
+    return f"{deliveries} deliveries ended without a result"
+
+
+def _next_delivery(delivery: Delivery) -> Delivery:
+    again = Delivery(delivery.record, delivery.group, delivery.attempts_allowed, delivery.context)
+    again.attempt = delivery.attempt
+    again.probes = delivery.probes
+    return again
