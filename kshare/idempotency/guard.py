@@ -53,9 +53,9 @@ class Guard:
         deserialize: Deserialize,
     ) -> None:
         for option, seconds in (("in_progress_timeout", in_progress_timeout), ("keep", keep)):
-            if not 0 < seconds < float("inf"):
+            if not _is_number(seconds) or seconds == 0:
                 raise ConfigError(f"{function}: {option}={seconds}: use a number of seconds above 0.")
-        if not 0 <= wait < float("inf"):
+        if not _is_number(wait):
             raise ConfigError(f"{function}: wait={wait}: use a number of seconds, or 0 to not wait at all.")
         self.function = function
         self._store = store
@@ -146,3 +146,8 @@ class Guard:
             f"The claim of {self.function} couldn't be removed ({why}). It expires "
             f"{self._in_progress_timeout:g} s after it was made."
         )
+
+
+def _is_number(value: object) -> bool:
+    """Whether it is a finite number, 0 or more."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e15

@@ -18,8 +18,8 @@ class MemoryStore:
     """
 
     def __init__(self, max_entries: int = 100_000, *, clock: Callable[[], float] = time.monotonic) -> None:
-        if max_entries < 1:
-            raise ConfigError(f"max_entries={max_entries}: use at least 1.")
+        if type(max_entries) is not int or max_entries < 1:
+            raise ConfigError(f"max_entries must be a whole number, at least 1, not {max_entries!r:.80}")
         self._max_entries = max_entries
         self._clock = clock
         self._lock = threading.Lock()

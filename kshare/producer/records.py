@@ -31,9 +31,11 @@ class NewRecord(NamedTuple):
         for pair in self.headers:
             if not (isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], str)):
                 raise ConfigError('headers must be pairs of a name and bytes: [("trace", b"a1")]')
+            if any("\ud800" <= letter <= "\udfff" for letter in pair[0]):
+                raise ConfigError(f"header name {pair[0]!a} can't be encoded as UTF-8")
             if pair[1] is not None and not isinstance(pair[1], bytes | bytearray | memoryview):
                 raise ConfigError(f"header {pair[0]} must be bytes or None, not {type(pair[1]).__name__}")
-        if type(self.timestamp) is not int:
+        if type(self.timestamp) is not int or not -1 <= self.timestamp < 2**63:
             raise ConfigError(f"timestamp must be whole milliseconds since 1970, not {self.timestamp!r}")
 
     @property

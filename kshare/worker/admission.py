@@ -14,6 +14,7 @@ import anyio
 from kshare.worker.breaker import BreakerMachine, BreakerState
 from kshare.worker.counts import Counts
 from kshare.worker.delivery import Delivery
+from kshare.worker.group_limits import ShareLimits
 from kshare.worker.rate_limit import TokenBucket
 from kshare.worker.routes import Route
 from kshare.worker.watching import Watch
@@ -31,6 +32,7 @@ class Admission:
         queue: WorkQueue,
         counts: Counts,
         watch: Watch,
+        limits: ShareLimits,
         *,
         clock: Callable[[], float],
         on_change: Callable[[], None],
@@ -44,7 +46,12 @@ class Admission:
         self._on_change = on_change
         self._breaker = BreakerMachine(options.breaker) if options.breaker else None
         self._bucket = TokenBucket(options.rate_limit) if options.rate_limit else None
+        self._lock_s = limits.lock_s
         self._paused_until = 0.0
+        self.hands_back = False
+        """Whether the pause is so long that what was acquired is handed back. Otherwise it would pin the in-flight
+        window for all other members."""
+        self._is_over = False
         self._higher: Sequence[Admission] = ()
 
     @property
@@ -57,7 +64,11 @@ class Admission:
 
     @property
     def is_stopped(self) -> bool:
-        return bool(self._paused_until) or not (self._breaker is None or self._breaker.is_closed)
+        return (
+            self._is_over
+            or bool(self._paused_until)
+            or not (self._breaker is None or self._breaker.is_closed)
+        )
 
     @property
     def may_start(self) -> bool:
@@ -79,6 +90,7 @@ class Admission:
             and breaker.state is BreakerState.OPEN
             and self._clock() >= breaker.probe_at
             and not self._paused_until
+            and not self._is_over
         )
 
     @property
@@ -91,17 +103,23 @@ class Admission:
 
     def pause(self, seconds: float) -> None:
         self._paused_until = max(self._paused_until, self._clock() + seconds)
+        self.hands_back |= seconds >= self._lock_s
         self._on_change()
 
     def end_pause(self, now: float) -> None:
         """If it is over."""
         if self._paused_until and now >= self._paused_until:
             self._paused_until = 0.0
+            self.hands_back = False
             self._on_change()
+
+    def end(self) -> None:
+        """Let nothing start any more."""
+        self._is_over = True
 
     async def next(self, until: float | None = None) -> Item | None:
         """The next record, if it may be processed. A rate limit may make this wait, until this time at most."""
-        if self._paused_until or not (self.may_start or self.is_probe_due):
+        if not (self.may_start or self.is_probe_due):
             return None
         if self._bucket is not None:
             while not self._bucket.take(now := self._clock()):
@@ -119,7 +137,7 @@ class Admission:
         if self.may_start:
             return self._queue.next()
         breaker = self._breaker
-        if self._paused_until or breaker is None or breaker.is_closed or not breaker.may_start(self._clock()):
+        if not self.is_probe_due or breaker is None or not breaker.may_start(self._clock()):
             return None
         item = self._queue.next_for_probe()
         if item is None:

@@ -60,11 +60,13 @@ class Handlers:
 
         Those that were added first are outermost. Batch handlers have no middleware.
         """
+        _require_function("middleware", function)
         self._middleware.append(function)
         return function
 
     def on_startup(self, function: Hook) -> Hook:
         """Call a function before the handlers start. If it raises, the worker doesn't start."""
+        _require_function("on_startup", function)
         self._startup.append(function)
         return function
 
@@ -72,17 +74,21 @@ class Handlers:
         """Call a function after all handlers have ended, in reverse order. If one raises, the others are called all the
         same, and then the worker ends with its exception. In all they may take as long as `drain_timeout`, and at least
         10 seconds."""
+        _require_function("on_shutdown", function)
         self._shutdown.append(function)
         return function
 
     def on_error(self, function: OnError) -> OnError:
         """Call a function with the delivery and the exception when a handler raises, for error reporting."""
+        _require_function("on_error", function)
         require_plain("on_error", function)
         self._on_error.append(function)
         return function
 
     def include(self, handlers: Handlers) -> None:
         """Add the handlers of another part of the application, with its options, middleware and hooks."""
+        if not isinstance(handlers, Handlers):
+            raise ConfigError(f"only Handlers can be included, not {handlers!r:.80}")
         if self in handlers.parts():
             raise ConfigError("handlers can't include themselves")
         self._parts.append(handlers)
@@ -171,7 +177,17 @@ class _Declared:
         call = inspect_handler(self.function, is_batch=self.is_batch, runs_in=checked.runs_in)
         names = tuple(dict.fromkeys(one for one in self.topics if isinstance(one, str)))
         patterns = tuple(one for one in self.topics if isinstance(one, re.Pattern))
+        if checked.dead_letters in names:
+            raise ConfigError(
+                f"handler {self.name}: dead_letters is {checked.dead_letters}, which it processes itself: "
+                "its dead letters would come back for ever. Choose another topic"
+            )
         return Route(self.name, names, call, checked, self.is_batch, patterns, self.middleware, self.on_error)
+
+
+def _require_function(what: str, function: object) -> None:
+    if not callable(function):
+        raise ConfigError(f"{what} needs a function, not {function!r:.80}")
 
 
 def routes_of(declared: Iterable[_Declared]) -> list[Route]:

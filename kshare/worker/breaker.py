@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kshare.errors import ConfigError
+from kshare.worker.option_checks import require_number, require_seconds
 
 
 class BreakerState(StrEnum):
@@ -45,12 +46,12 @@ class Breaker:
     """While open, failures don't count as attempts of their records: but for this many seconds at most."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.failing_share <= 1:
-            raise ConfigError(f"failing_share must be above 0 and at most 1, not {self.failing_share!r}")
+        require_number("failing_share", self.failing_share, 0.001, 1)
         if type(self.min_failures) is not int or self.min_failures < 1:
             raise ConfigError(f"min_failures must be a whole number above 0, not {self.min_failures!r}")
-        if not self.window > 0 or not self.probe_after > 0 or not self.patience >= 0:
-            raise ConfigError("window, probe_after and patience must be positive numbers of seconds")
+        require_seconds("window", self.window)
+        require_seconds("probe_after", self.probe_after)
+        require_number("patience", self.patience, 0, 1e9)
 
 
 class BreakerMachine:

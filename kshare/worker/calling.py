@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
 import anyio
-from anyio import from_thread, to_process, to_thread
+from anyio import from_thread, to_process
 
 from kshare.errors import KshareError
 from kshare.worker.delivery import Deliveries, Delivery, set_caller
 from kshare.worker.handlers import HandlerCall
+from kshare.worker.thread_places import ThreadPlaces
 from kshare.worker.watching import Watch
 
 Middleware = Callable[[Delivery, Callable[[], Awaitable[None]]], Awaitable[None]]
@@ -32,7 +34,8 @@ class Caller:
         self._call = call
         self._watch = watch or Watch()
         self._middleware = middleware
-        self._limiter = anyio.CapacityLimiter(concurrency)
+        self._processes = anyio.CapacityLimiter(concurrency)
+        self._threads = ThreadPlaces(getattr(call.function, "__qualname__", repr(call.function)), concurrency)
 
     @property
     def is_plain(self) -> bool:
@@ -58,9 +61,9 @@ class Caller:
                 delivery.payload = self._payload(delivery)
             await self._run(call.arguments(delivery.payload, delivery), [delivery])
 
-        following: Callable[[], Awaitable[None]] = handler
+        following: Callable[[], Coroutine[Any, Any, None]] = handler
         for middleware in reversed(self._middleware):
-            following = partial(middleware, delivery, following)
+            following = partial(_around, middleware, delivery, following)
         with self._watch.run((delivery,)):
             await following()
 
@@ -84,9 +87,9 @@ class Caller:
         if call.runs_in == "loop":
             await call.function(*arguments)
         elif call.runs_in == "process":
-            await to_process.run_sync(call.function, *arguments, cancellable=True, limiter=self._limiter)
+            await to_process.run_sync(call.function, *arguments, cancellable=True, limiter=self._processes)
         else:
-            await self._run_in_thread(call.function, arguments, deliveries)
+            await self._run_in_thread(partial(_call_plain, call.function), arguments, deliveries)
 
     async def _run_in_thread(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], deliveries: list[Delivery]
@@ -96,7 +99,7 @@ class Caller:
         afterwards: Callable[[Callable[[], None]], None] | None = None
         try:
             # A thread can't be interrupted. If this is cancelled, its result doesn't count, and nothing waits for it.
-            await to_thread.run_sync(function, *arguments, abandon_on_cancel=True, limiter=self._limiter)
+            await self._threads.run(function, arguments, deliveries)
         except anyio.get_cancelled_exc_class():
             afterwards = _caller_in_this_thread()  # the other thread goes on
             for delivery in deliveries:
@@ -105,6 +108,37 @@ class Caller:
         finally:
             for delivery in deliveries:
                 set_caller(delivery, afterwards)
+
+
+def _call_plain(function: Callable[..., Any], *arguments: Any) -> None:
+    """Raises KshareError if the function has only begun: then it must not be taken for done."""
+    result = function(*arguments)
+    if inspect.iscoroutine(result):
+        result.close()
+        raise KshareError(
+            f"handler {function.__qualname__} returned a coroutine that nobody awaits: declare it with `async def`"
+        )
+
+
+async def _around(
+    middleware: Middleware, delivery: Delivery, go_on: Callable[[], Coroutine[Any, Any, None]]
+) -> None:
+    """Call a middleware. Raises KshareError if the handler hasn't ended when the middleware has."""
+    begun: list[Coroutine[Any, Any, None]] = []
+
+    def following() -> Coroutine[Any, Any, None]:
+        begun.append(go_on())
+        return begun[-1]
+
+    await middleware(delivery, following)
+    for one in begun:
+        if inspect.getcoroutinestate(one) != inspect.CORO_CLOSED:
+            if inspect.getcoroutinestate(one) == inspect.CORO_CREATED:
+                one.close()
+            name = getattr(middleware, "__qualname__", repr(middleware))
+            raise KshareError(
+                f"middleware {name} ended before the handler: it must await the function that goes on"
+            )
 
 
 def _caller_in_this_thread() -> Callable[[Callable[[], None]], None]:

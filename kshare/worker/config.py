@@ -27,7 +27,8 @@ from kshare.errors import ConfigError
 from kshare.worker.app import named, with_options
 from kshare.worker.config_values import is_function, parse_text, to_option
 from kshare.worker.http_endpoint import parse_listen_address
-from kshare.worker.options import HandlerOptions, check_drain_timeout, check_name, check_names
+from kshare.worker.option_checks import require_number
+from kshare.worker.options import LONGEST_LEASE_S, HandlerOptions, check_name, check_names
 
 if TYPE_CHECKING:
     from kshare.worker.worker import Worker
@@ -54,6 +55,8 @@ class _Layer:
 
 def configure_worker(worker: Worker, file: str | Path | None, environ: Mapping[str, str]) -> None:
     """Raises ConfigError, which says where the mistake is. Values are never shown if they may be secret."""
+    if not isinstance(file, str | Path | None):
+        raise ConfigError(f"file must be the path of a TOML file, not {file!r:.80}")
     layers = [_read_toml(Path(file))] if file is not None else []
     for layer in [*layers, _read_environment(environ)]:
         with _in(layer.name):
@@ -73,7 +76,9 @@ def override_connection(worker: Worker, options: Mapping[str, Any]) -> None:
     if "group" in present:
         worker.defaults["group"] = _text("group", present.pop("group"))
     if "drain_timeout" in present:
-        worker.drain_timeout = check_drain_timeout(present.pop("drain_timeout"))
+        worker.drain_timeout = require_number(
+            "drain_timeout", present.pop("drain_timeout"), 0, LONGEST_LEASE_S
+        )
     if "http" in present:
         parse_listen_address(present["http"])
         worker.http = present.pop("http")

@@ -15,6 +15,7 @@ from kshare.errors import AcknowledgeError
 from kshare.worker.group_limits import ShareLimits
 from kshare.worker.headers import read_retry_context
 from kshare.worker.pipeline import Pipeline
+from kshare.worker.retry import LONGEST_DELAY_S
 
 MAX_COPIES = 500
 """How many copies of each delay are acquired at most before they are due."""
@@ -63,4 +64,4 @@ class CopyIntake:
         wait_s = max(0.0, context.due_ms / 1000 - self._wall_clock()) if context else 0.0
         if not self._consumer.can_renew:
             wait_s = min(wait_s, self._limits.holdable_s)
-        self._pipeline.queue.hold_copy(delivery, self._clock() + wait_s)
+        self._pipeline.queue.hold_copy(delivery, self._clock() + min(wait_s, LONGEST_DELAY_S))

@@ -40,6 +40,7 @@ class Delivery:
         "group",
         "instead",
         "is_cancelled",
+        "is_waiting",
         "moved_to",
         "moving",
         "payload",
@@ -76,6 +77,8 @@ class Delivery:
         """What is to be done instead of processing it: write a copy that couldn't be written before."""
         self.refusals = 0
         """How often that has failed."""
+        self.is_waiting = False
+        """Whether it waits for a thread."""
         self.is_cancelled = False
         """Whether the result isn't wanted any more: the lock was lost, or the worker is shutting down. A plain function
         can't be interrupted; a long one should check this."""

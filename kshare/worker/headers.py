@@ -13,6 +13,7 @@ Header = tuple[str, bytes | None]
 
 RETRY = "__kshare.retry."
 DEAD_LETTER = "__dlq.errors."
+_MAX_DIGITS = 19
 _MAX_MESSAGE = 1_000
 """Longer error messages are cut off."""
 
@@ -65,18 +66,26 @@ def read_retry_context(headers: Iterable[tuple[str, object]]) -> RetryContext | 
     try:
         return RetryContext(
             topic=found["topic"],
-            partition=int(found["partition"]),
-            offset=int(found["offset"]),
+            partition=_number(found["partition"]),
+            offset=_number(found["offset"]),
             group=found["group"],
-            timestamp=int(found["timestamp"]),
-            attempts=int(found["attempts"]),
-            due_ms=int(found["due"]),
+            timestamp=_number(found["timestamp"], least=-1),
+            attempts=_number(found["attempts"]),
+            due_ms=_number(found["due"]),
             error=found.get("error", ""),
             run=found.get("run", ""),
             is_over="over" in found,
         )
     except (KeyError, ValueError):
         return None
+
+
+def _number(text: str, least: int = 0) -> int:
+    """Raises ValueError if it isn't one that we write."""
+    number = int(text[:_MAX_DIGITS])
+    if len(text) > _MAX_DIGITS or not least <= number < 2**63:
+        raise ValueError
+    return number
 
 
 def run_mark(run: str) -> Header:

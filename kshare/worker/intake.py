@@ -55,7 +55,8 @@ class Intake:
         while True:
             while True:
                 wanted = self._wants.next()
-                if self._wants_fresh or (self._queue.batches < 2 and self._admission.may_start):
+                may_start = self._admission.may_start or self._admission.hands_back
+                if self._wants_fresh or (self._queue.batches < 2 and may_start):
                     break
                 await wanted.wait()
             if not self._wants_fresh:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
-from typing import Literal, TypeGuard
+from typing import Literal
 
 from kshare.client.record import ShareRecord
 from kshare.errors import ConfigError
@@ -13,6 +14,7 @@ from kshare.worker.adaptive import Adaptive
 from kshare.worker.breaker import Breaker
 from kshare.worker.delivery import Delivery
 from kshare.worker.handlers import RunsIn
+from kshare.worker.option_checks import require_number, require_seconds
 from kshare.worker.retry import Retry
 from kshare.worker.retry_topics import RetryTopics
 from kshare.worker.user_functions import is_async, require_plain
@@ -79,13 +81,10 @@ class HandlerOptions:
             if type(value) is not int or not 1 <= value <= 1_000_000:
                 raise ConfigError(f"{name} must be a whole number from 1 to 1,000,000, not {value!r}")
         for name in ("time_limit", "hold_up_to", "batch_wait"):
-            value = getattr(self, name)
-            if not _is_number(value) or not 0 < value <= LONGEST_LEASE_S:
-                raise ConfigError(
-                    f"{name} must be a positive number of seconds, at most 86,400, not {value!r}"
-                )
-        if not _is_number(self.max_pinned) or not 0 < self.max_pinned <= 1:
-            raise ConfigError(f"max_pinned must be above 0 and at most 1, not {self.max_pinned!r}")
+            require_seconds(name, getattr(self, name), LONGEST_LEASE_S)
+        require_number("max_pinned", self.max_pinned, 0.001, 1)
+        if not isinstance(self.move_runs, bool):
+            raise ConfigError(f"move_runs must be True or False, not {self.move_runs!r}")
         if self.move_runs and self.tiers is None:
             raise ConfigError("move_runs needs retry topics: write retry_topics=True")
         if self.order not in ("none", "key") and not callable(self.order):
@@ -100,16 +99,18 @@ class HandlerOptions:
                 raise ConfigError(
                     f"{name} must be {getattr(kind, '__name__', kind)}, not {getattr(self, name)!r}"
                 )
-        if self.rate_limit is not None and (not _is_number(self.rate_limit) or not self.rate_limit > 0):
-            raise ConfigError(
-                f"rate_limit must be a positive number of records a second, not {self.rate_limit!r}"
-            )
+        if self.rate_limit is not None:
+            require_number("rate_limit", self.rate_limit, 0.001, 1_000_000)
         if type(self.priority) is not int:
             raise ConfigError(f"priority must be a whole number, not {self.priority!r}")
         if not (
             self.dead_letters is None or isinstance(self.dead_letters, str) or callable(self.dead_letters)
         ):
             raise ConfigError(f"dead_letters must be a topic or an async function, not {self.dead_letters!r}")
+        if isinstance(self.dead_letters, str) and not _TOPIC.fullmatch(self.dead_letters):
+            raise ConfigError(
+                f"dead_letters {self.dead_letters!r} isn't the name of a topic: use letters, digits, '.', '_' and '-'"
+            )
         if callable(self.dead_letters) and not is_async(self.dead_letters):
             raise ConfigError("dead_letters must be an async function, not a plain one")
         if self.only is not None and not callable(self.only):
@@ -146,6 +147,9 @@ _NOT_FOR_SHARE_GROUPS = {
 }
 
 
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
 def check_names(options: Iterable[str]) -> None:
     """Raises ConfigError for names that aren't options of handlers."""
     names = [one.name for one in fields(HandlerOptions)]
@@ -157,19 +161,8 @@ def check_names(options: Iterable[str]) -> None:
             raise ConfigError(f"unknown option {name}: {hint}")
 
 
-def check_drain_timeout(seconds: object) -> float:
-    """Raises ConfigError if it isn't a number of seconds."""
-    if not _is_number(seconds) or not 0 <= seconds <= LONGEST_LEASE_S:
-        raise ConfigError(f"drain_timeout must be a number of seconds, from 0 to 86,400, not {seconds!r}")
-    return float(seconds)
-
-
 def check_name(name: str) -> None:
     """Raises ConfigError, with the reason, for options that have no meaning in share groups."""
     reason = _NOT_FOR_SHARE_GROUPS.get(name.replace(".", "_").removesuffix("_ms"))
     if reason:
         raise ConfigError(f"{name} has no meaning here: {reason}")
-
-
-def _is_number(value: object) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)

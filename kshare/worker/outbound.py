@@ -86,7 +86,7 @@ class Outbound:
             if at >= fetched.end:
                 return False
 
-    async def require_topic(self, topic: str) -> None:
+    async def require_topic(self, topic: str, *, keeps_dead_letters: bool = False) -> None:
         """Create the topic if it doesn't exist. If we aren't authorized to, it may exist already."""
         if topic in self._known:
             return
@@ -94,13 +94,26 @@ class Outbound:
             if topic in self._known:
                 return
             try:
-                await create_topic(self._router, topic, None, None, _TOPIC_SETTINGS)
+                await self._create(topic, keeps_dead_letters=keeps_dead_letters)
             except BrokerError as error:
                 if error.code not in _NOT_CREATED:
                     raise
             self._known.add(topic)
 
+    async def _create(self, topic: str, *, keeps_dead_letters: bool) -> None:
+        if keeps_dead_letters:
+            try:
+                await create_topic(self._router, topic, None, None, _TOPIC_SETTINGS | _MARK)
+            except BrokerError as error:
+                if error.code != ErrorCode.INVALID_CONFIG:  # brokers before Kafka 4.4 don't know the mark
+                    raise
+            else:
+                return
+        await create_topic(self._router, topic, None, None, _TOPIC_SETTINGS)
 
+
+_MARK = {"errors.deadletterqueue.group.enable": "true"}
+"""Says that a topic is for dead letters, so that `kshare dlq list` finds it."""
 _NOT_CREATED = {
     ErrorCode.TOPIC_ALREADY_EXISTS,
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,

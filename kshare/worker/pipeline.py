@@ -73,7 +73,9 @@ class Pipeline:
             on_gone=self._on_gone,
             on_unreadable=self.on_unreadable,
         )
-        self.admission = Admission(route, self.queue, self.counts, watch, clock=clock, on_change=on_admission)
+        self.admission = Admission(
+            route, self.queue, self.counts, watch, limits, clock=clock, on_change=on_admission
+        )
         copies = Copies(
             publisher,
             limits,

@@ -10,9 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kshare.errors import ConfigError
+from kshare.worker.option_checks import require_number, require_seconds
 from kshare.worker.user_functions import require_plain
 
 LONGEST_DELAY_S = 86_400.0
+_LONGEST_AGE_S = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +29,13 @@ class Exponential:
     together."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.first <= self.longest <= LONGEST_DELAY_S:
+        for name in ("first", "longest"):
+            require_seconds(name, getattr(self, name), LONGEST_DELAY_S)
+        require_number("factor", self.factor, 1, 1_000)
+        require_number("jitter", self.jitter, 0, 0.99)
+        if not self.first <= self.longest:
             raise ConfigError(
-                f"an exponential delay needs 0 < first <= longest <= {LONGEST_DELAY_S:,.0f} seconds, "
-                f"not first={self.first:g}, longest={self.longest:g}"
-            )
-        if not self.factor >= 1 or not 0 <= self.jitter < 1:
-            raise ConfigError(
-                "an exponential delay needs factor >= 1 and 0 <= jitter < 1, "
-                f"not factor={self.factor:g}, jitter={self.jitter:g}"
+                f"first must not be larger than longest, not first={self.first:g} and longest={self.longest:g}"
             )
 
     def after(self, attempt: int, random: float) -> float:
@@ -66,8 +66,8 @@ class Retry:
     def __post_init__(self) -> None:
         if type(self.attempts) is not int or self.attempts < 1:
             raise ConfigError(f"attempts must be a whole number above 0, not {self.attempts!r}")
-        if self.max_age is not None and not self.max_age > 0:
-            raise ConfigError(f"max_age must be a positive number of seconds, not {self.max_age!r}")
+        if self.max_age is not None:
+            require_seconds("max_age", self.max_age, _LONGEST_AGE_S)
         if not isinstance(self.never, tuple) or not all(map(_is_exception_class, self.never)):
             raise ConfigError(f"never must be a tuple of exception classes, not {self.never!r}")
         if not isinstance(self.by_error, Mapping) or not all(

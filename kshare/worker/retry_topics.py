@@ -25,10 +25,14 @@ class RetryTopics:
 
     def __post_init__(self) -> None:
         if not _are_tiers(self.tiers):
-            raise ConfigError(f"tiers must be ascending numbers of seconds, not {self.tiers!r}")
+            raise ConfigError(
+                f"tiers must be ascending numbers of seconds, from 0.001 to 86,400, not {self.tiers!r}"
+            )
+        if not isinstance(self.name, str):
+            raise ConfigError(f"name must be a string, not {self.name!r:.80}")
         try:
             name = self.name.format(topic="<1>", delay="<2>")
-        except (KeyError, IndexError, ValueError):
+        except (KeyError, IndexError, ValueError, AttributeError):
             name = ""
         if "<1>" not in name or "<2>" not in name:
             raise ConfigError(
@@ -47,7 +51,7 @@ def _are_tiers(tiers: object) -> bool:
     return (
         isinstance(tiers, tuple)
         and bool(tiers)
-        and all(type(one) in (int, float) and 0 < one <= 86_400 for one in tiers)
+        and all(type(one) in (int, float) and 0.001 <= one <= 86_400 for one in tiers)
         and all(one < following for one, following in pairwise(tiers))
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from kshare.worker.adaptive import Adaptive, AdaptiveLimit
 from kshare.worker.breaker import BreakerState
 from kshare.worker.copy_intake import MAX_COPIES, CopyIntake
 from kshare.worker.counts import Counts
+from kshare.worker.delivery import Delivery
 from kshare.worker.group_limits import ShareLimits
 from kshare.worker.health import HandlerHealth, Progress, handler_state
 from kshare.worker.intake import Intake
@@ -267,6 +268,7 @@ class HandlerRunner:
                 self._wake()
                 with anyio.move_on_after(_TICK_S):
                     await changed.wait()
+        self._admission.end()
         for slot in self._slots.all:
             if slot.current is not None:
                 slot.cancel()
@@ -330,13 +332,22 @@ class HandlerRunner:
             self._watch_slots(now)
             await self._move_long_runs(tasks)
             for delivery in queue.over_budget():
-                await pipeline.settling.make_way(delivery)
-                pipeline.processing.leave_lane(delivery)
+                tasks.start_soon(self._settle_elsewhere, pipeline.settling.make_way, delivery)
+            if self._admission.hands_back:
+                for delivery in queue.take_ready():
+                    tasks.start_soon(self._settle_elsewhere, pipeline.settling.hand_back, delivery)
             self._intake.make_room()
             pipeline.summary.log_due()
             self._wants.send()
             with anyio.move_on_after(self._quiet_s(self._clock())):
                 await changed.wait()
+
+    async def _settle_elsewhere(
+        self, settle: Callable[[Delivery], Awaitable[None]], delivery: Delivery
+    ) -> None:
+        """Settle a record that isn't being processed. It may take long to write its copy."""
+        await settle(delivery)
+        self._pipeline.processing.leave_lane(delivery)
 
     def _quiet_s(self, now: float) -> float:
         """For how long nothing has to be looked after, unless something changes."""
@@ -349,7 +360,7 @@ class HandlerRunner:
         limit = self._options.time_limit
         for slot in self._slots.all:
             current = slot.current
-            if slot.seen is not current or slot.is_collecting:
+            if slot.seen is not current or slot.is_waiting:
                 slot.seen, slot.seen_at = current, now
             elif current is None or slot.is_cancelled:
                 continue

@@ -69,7 +69,7 @@ class Serving:
         self._observers = observers
 
     def stop(self) -> None:
-        if self.stopping.is_set():
+        if self.stopping.is_set() or not self.is_started:
             self.scope.cancel()
         self.stopping.set()
 
@@ -84,7 +84,7 @@ class Serving:
                 for group in sorted({one.group for one in routes if one.options.tiers is not None}):
                     await prepare_retry_group(router, group)
                 for route in routes:
-                    await _require_retry_topics(route, outbound)
+                    await _require_topics_of_copies(route, outbound)
                 for hook in self._startup_hooks:
                     await _call(hook)
                 try:
@@ -177,7 +177,7 @@ class Serving:
         runner = next((one for one in self.runners if one.route.name == route.name), None)
         if self.stopping.is_set() or not route.topics or (runner and runner.route.topics == route.topics):
             return
-        await _require_retry_topics(route, outbound)
+        await _require_topics_of_copies(route, outbound)
         if runner is None:
             await start(route)
         else:
@@ -207,6 +207,8 @@ async def _call(hook: Hook) -> None:
         await result
 
 
-async def _require_retry_topics(route: Route, outbound: Outbound) -> None:
+async def _require_topics_of_copies(route: Route, outbound: Outbound) -> None:
     for topic in [one for tier in route.retry_topics() for one in tier]:
         await outbound.require_topic(topic)
+    if isinstance(route.options.dead_letters, str):
+        await outbound.require_topic(route.options.dead_letters, keeps_dead_letters=True)

@@ -26,7 +26,7 @@ class Slot:
         """The same as `item`, if the handler has been given a `Delivery`."""
         self.batch: list[Delivery] | None = None
         self.is_collecting = False
-        """Whether `batch` isn't being processed yet."""
+        """Whether `batch` is still being collected."""
         self.scope: anyio.CancelScope | None = None
         self.seen: object = None
         """What was seen here when running handlers were last looked after. Noting the time of each record would cost
@@ -36,6 +36,13 @@ class Slot:
     @property
     def current(self) -> Item | list[Delivery] | None:
         return self.item if self.batch is None else self.batch
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the handler wasn't called yet, so that its time doesn't count."""
+        if self.batch is None:
+            return self.delivery is not None and self.delivery.is_waiting
+        return self.is_collecting or any(one.is_waiting for one in self.batch)
 
     @property
     def is_cancelled(self) -> bool:

@@ -212,13 +212,18 @@ class WorkQueue:
         self._ready.append(following)
         return True
 
+    def take_ready(self) -> Iterator[Delivery]:
+        """Take out what could be processed now. Keys whose records wait for others keep their order."""
+        while (item := self.next()) is not None:
+            yield item if isinstance(item, Delivery) else self._deliver(item)
+
     def take_all(self) -> Iterator[tuple[Delivery, float]]:
         """Take out everything, to be handed back: with the time at which it may be processed, or 0."""
         yield from [*self._held.take_all(), *self._copies.take_all()]
         for waiting in self._lanes.take_all():
             self._ready.append(waiting)
-        while (item := self.next()) is not None:
-            yield (item if isinstance(item, Delivery) else self._deliver(item)), 0.0
+        for delivery in self.take_ready():
+            yield delivery, 0.0
 
 
 def _probes(item: Item) -> int:

@@ -21,7 +21,8 @@ from kshare.worker.health import WorkerHealth, WorkerState
 from kshare.worker.health_pages import HealthPages
 from kshare.worker.http_endpoint import http_endpoint, parse_listen_address
 from kshare.worker.observer import WorkerObserver
-from kshare.worker.options import HandlerOptions, check_drain_timeout, check_name
+from kshare.worker.option_checks import require_number
+from kshare.worker.options import LONGEST_LEASE_S, HandlerOptions, check_name
 from kshare.worker.routes import Route
 from kshare.worker.runner import HandlerRunner
 from kshare.worker.serving import Serving
@@ -54,7 +55,7 @@ class Worker(Handlers):
         for all interfaces and any free port. It has neither encryption nor logins."""
         defaults, connection = _split(options)
         super().__init__(**defaults)
-        self.drain_timeout = check_drain_timeout(drain_timeout)
+        self.drain_timeout = require_number("drain_timeout", drain_timeout, 0, LONGEST_LEASE_S)
         self.bootstrap_servers = bootstrap_servers
         self.connection = connection
         if http is not None:
@@ -84,10 +85,14 @@ class Worker(Handlers):
         received: list[signal.Signals] = []
 
         def on_signal(which: signal.Signals) -> None:
-            log.info("%s: stopping", which.name)
+            # It may have interrupted anything, even the logging of a line, so it must not log itself.
             received.append(which)
             for call_in_loop in loop:
-                call_in_loop(self.stop)
+                call_in_loop(stop)
+
+        def stop() -> None:
+            log.info("%s: stopping", received[-1].name)
+            self.stop()
 
         async def main() -> None:
             loop.append(_caller_from_signals())
@@ -137,6 +142,8 @@ class Worker(Handlers):
             with serving.scope:
                 async with self._endpoint() as serving.http_port:
                     await serving.run(task_status)
+            if not serving.is_started:
+                task_status.started()  # it was stopped before
         except BaseExceptionGroup as group:
             raise _first_of(group) from None
         finally:
@@ -163,7 +170,8 @@ class Worker(Handlers):
         return await try_handler(route_for(self.routes(), samples[0], handler, is_batch=True), samples)
 
     def stop(self) -> None:
-        """Stop: acquire nothing more, finish what is in hand, end. When called again, cancel the handlers at once.
+        """Stop: acquire nothing more, finish what is in hand, end. When called again, or while the worker is still
+        starting, cancel everything at once.
 
         Call it in the thread of the event loop.
         """
@@ -172,6 +180,7 @@ class Worker(Handlers):
 
     def pause(self, handler: str, seconds: float) -> None:
         """Let a handler acquire and start nothing for some time. Its name is that of its function."""
+        require_number("seconds", seconds, 0, LONGEST_LEASE_S)
         for runner in self.runners:
             if runner.route.name == handler:
                 runner.pause(seconds)

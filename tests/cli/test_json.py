@@ -15,8 +15,9 @@ from tests.cli.packets import CAPTURES
 from tests.cli.running import Kshare, kshare
 from tests.helpers.rejecting import reject
 
-ELSEWHERE = {"trace"}
-"""It ends at a signal. `tests.cli.tracing` parses its lines as JSON."""
+ELSEWHERE = {"trace", "worker check"}
+"""The first ends at a signal; `tests.cli.tracing` parses its lines as JSON. The second needs a program:
+`tests.cli.worker.test_check`."""
 CALLS = {
     "decode": ["--as", "request", "00120003 00000007 0007 7061636b657273 00 01 01 00"],
     "doctor": [],

@@ -186,7 +186,7 @@ def test_default_for_plain_functions_does_not_concern_async_ones() -> None:
 
 @pytest.mark.parametrize("drain_timeout", [-1, "30", True, None])
 def test_invalid_drain_timeouts_are_refused(drain_timeout: Any) -> None:
-    with pytest.raises(ConfigError, match="drain_timeout must be a number of seconds, from 0 to 86,400"):
+    with pytest.raises(ConfigError, match="drain_timeout must be a number from 0 to 86,400"):
         Worker(group="g", drain_timeout=drain_timeout)
 
 

@@ -25,7 +25,7 @@ from kshare.worker.options import check_name, check_names
             for value in (0, -1, float("nan"), True, "10", 86_401, None)
         ),
         *(
-            ({"max_pinned": value}, f"max_pinned must be above 0 and at most 1, not {value!r}")
+            ({"max_pinned": value}, f"max_pinned must be a number from 0.001 to 1, not {value!r}")
             for value in (0, 1.1, "1", True)
         ),
         ({"order": "keys"}, """order must be "none", "key" or a function of the record, not 'keys'"""),
@@ -36,8 +36,8 @@ from kshare.worker.options import check_name, check_names
         ({"dead_letters": True}, "dead_letters must be a topic or an async function, not True"),
         ({"retry_topics": "yes"}, "retry_topics must be .*RetryTopics | bool, not 'yes'"),
         ({"group": 3}, "group must be str, not 3"),
-        ({"rate_limit": 0}, "rate_limit must be a positive number of records a second, not 0"),
-        ({"rate_limit": "1"}, "rate_limit must be a positive number of records a second, not '1'"),
+        ({"rate_limit": 0}, "rate_limit must be a number from 0.001 to 1e.06, not 0"),
+        ({"rate_limit": "1"}, "rate_limit must be a number from 0.001 to 1e.06, not '1'"),
         ({"only": "x"}, "only must be a function, not 'x'"),
     ],
     ids=str,

@@ -62,7 +62,7 @@ def test_old_records_are_not_retried() -> None:
 
 @given(
     st.floats(0.001, 1000),
-    st.floats(1, 1e300),
+    st.floats(1, 1000),
     st.floats(0, 0.99),
     st.integers(1, 10**9),
     st.floats(0, 1),
@@ -87,7 +87,7 @@ def test_jitter_spreads_delays_to_both_sides() -> None:
         ({"attempts": 0}, "attempts must be a whole number above 0, not 0"),
         ({"attempts": 2.0}, "attempts must be a whole number"),
         ({"attempts": True}, "attempts must be a whole number"),
-        ({"max_age": 0}, "max_age must be a positive number of seconds, not 0"),
+        ({"max_age": 0}, "max_age must be a positive number of seconds, at most 1,000,000,000, not 0"),
         ({"delay": -1}, "a delay must be between 0 and 86,400 seconds, not -1"),
         ({"delay": LONGEST_DELAY_S + 1}, "a delay must be between 0 and 86,400 seconds"),
         ({"delay": float("nan")}, "a delay must be between 0 and 86,400 seconds"),
@@ -122,7 +122,7 @@ def test_invalid_policies_are_refused(options: dict[str, Any], message: str) -> 
     ],
 )
 def test_invalid_exponential_delays_are_refused(options: dict[str, float]) -> None:
-    with pytest.raises(ConfigError, match="an exponential delay needs"):
+    with pytest.raises(ConfigError, match=r"(first|longest|factor|jitter) must"):
         Exponential(**options)
 
 

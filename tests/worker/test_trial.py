@@ -315,12 +315,20 @@ async def test_handler_is_found_by_topic_or_name() -> None:
         await worker.test_batch([])
 
 
-async def test_programs_end_is_not_an_outcome() -> None:
+async def test_ctrl_c_is_not_an_outcome() -> None:
+    async def leave(value: bytes) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        await worker_with(leave).test(b"")
+
+
+async def test_system_exit_is_a_failure() -> None:
     async def leave(value: bytes) -> None:
         raise SystemExit(3)
 
-    with pytest.raises(SystemExit):
-        await worker_with(leave).test(b"")
+    trial = await worker_with(leave).test(b"")
+    assert str(trial.error) == "the handler raised SystemExit"
 
 
 OUTCOMES: list[tuple[str, dict[str, Any]]] = [

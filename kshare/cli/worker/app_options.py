@@ -11,7 +11,8 @@ from kshare.cli.terminal.failure import Failure
 from kshare.cli.worker.app_import import import_worker
 from kshare.worker import Worker
 from kshare.worker.config import override_connection
-from kshare.worker.options import check_drain_timeout
+from kshare.worker.option_checks import require_number
+from kshare.worker.options import LONGEST_LEASE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class AppOptions:
         if self.server is not None:
             override_connection(worker, {"bootstrap_servers": self.server})
         if self.drain_timeout is not None:
-            worker.drain_timeout = check_drain_timeout(self.drain_timeout)
+            worker.drain_timeout = require_number("drain_timeout", self.drain_timeout, 0, LONGEST_LEASE_S)
         if not worker.routes():
             raise Failure(f'{self.place} has no handlers: decorate functions with @worker.handler("orders")')
         admin_settings(worker.bootstrap_servers, worker.connection)

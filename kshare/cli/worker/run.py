@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
+import threading
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,8 +28,10 @@ from kshare.cli.worker.processes import Processes
 from kshare.cli.worker.supervision import Supervision
 from kshare.cli.worker.supervisor_link import SupervisorLink
 from kshare.errors import AuthenticationFailed, ConfigError, KshareError, NotAuthorized, Unsupported
+from kshare.net.addresses import format_address
 from kshare.net.pool import Pool
 from kshare.worker import Worker
+from kshare.worker.http_endpoint import parse_listen_address
 
 log = logging.getLogger("kshare.worker")
 
@@ -77,6 +81,7 @@ def _run_child(app: AppOptions, options: RunOptions, place: ChildPlace) -> int:
     link = SupervisorLink(place.descriptor, reloads=options.reloads)
     try:
         worker = link.worker = app.load()
+        worker.http = _own_address(worker.http, place)
         _set_up_logs(options.log_level, f"[{place.number}] " if place.count > 1 else "")
         link.report(drain_timeout=worker.drain_timeout)
         if place.number == 1 and place.count > 1:
@@ -104,6 +109,26 @@ def _run(worker: Worker, options: RunOptions, link: SupervisorLink | None) -> No
             raise
         log.debug("the worker failed", exc_info=problem)
         raise Failure(f"the worker failed: {describe_error(problem)}") from problem
+    _end_with_threads()
+
+
+def _own_address(http: str | None, place: ChildPlace) -> str | None:
+    """Processes can't listen on the same port: the second one takes the next, and so on."""
+    if http is None:
+        return None
+    host, port = parse_listen_address(http)
+    return format_address((host, port + place.number - 1 if port else 0))
+
+
+def _end_with_threads() -> None:
+    """Functions that were cancelled may still run in threads. Python would wait for them."""
+    left = [one for one in threading.enumerate() if one is not threading.main_thread() and not one.daemon]
+    if left:
+        log.warning("%d functions are still running in threads: they end with this process", len(left))
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def _supervise(app: AppOptions, options: RunOptions) -> int:

@@ -1,0 +1,112 @@
+"""What may stop a handler, and that it goes on afterwards."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from kshare import ShareConsumer
+from kshare.errors import InProgress
+from kshare.testing import Broker, run_worker
+from kshare.worker import Breaker, Retry, Worker
+from tests.helpers.consuming import DEADLINE_S, until
+
+BREAKER = Breaker(min_failures=3, failing_share=0.1, probe_after=1.0)
+
+
+@pytest.mark.parametrize("probe", ["filtered", "unreadable", "in progress", "cancelled"])
+def test_a_probe_without_a_result_is_followed_by_another(probe: str) -> None:
+    """Otherwise the breaker would never close."""
+    worker = Worker(
+        group="g",
+        breaker=BREAKER,
+        retry=Retry(delay=600),
+        time_limit=5,
+        concurrency=1,
+        only=lambda delivery: delivery.value != b"0" or probe != "filtered",
+    )
+    is_down = True
+    tried: list[int] = []
+    got: list[int] = []
+
+    @worker.handler("orders")
+    async def ship(number: int) -> None:
+        if number == 0:
+            tried.append(number)
+            if probe == "in progress":
+                raise InProgress("ship", retry_after=600)
+            await anyio.sleep(1000)
+        if is_down:
+            raise ConnectionError
+        got.append(number)
+
+    with run_worker(worker) as running:
+        running.produce("orders", b"1", b"2", b"3")
+        running.wait_until(lambda: running.worker.health().handlers[0].breaker == "open")
+        running.produce("orders", b"broken" if probe == "unreadable" else b"0")
+        for _ in range(4):
+            running.advance(3)
+        counts = running.counts["ship"]
+        assert tried or counts.filtered or counts.dead
+        is_down = False
+        running.produce("orders", b"4", b"5")
+        for _ in range(4):
+            running.advance(3)
+        running.wait_until(lambda: {4, 5} <= {*got})
+
+
+def test_a_handler_that_was_paused_goes_on_though_another_one_goes_before_it() -> None:
+    worker = Worker(group="g", concurrency=1)
+    low: list[str] = []
+    lets_go = False
+
+    @worker.handler("urgent", priority=1)
+    async def first(value: str) -> None:
+        while not lets_go:
+            await anyio.sleep(0.01)
+
+    @worker.handler("orders")
+    async def second(value: str) -> None:
+        low.append(value)
+
+    with run_worker(worker) as running:
+        running._call(lambda: running.worker.pause("second", 5))
+        running.produce("urgent", *(b"%d" % number for number in range(5)))
+        running.produce("orders", b"1")
+        running.wait_until(lambda: running.worker.runners[0].running == 1)
+        running.advance(6)
+        assert not low
+        lets_go = True
+        running.wait_until(lambda: low == ["1"])
+
+
+@pytest.mark.anyio
+async def test_a_long_pause_hands_back_what_was_acquired(kshare_broker: Broker) -> None:
+    """Otherwise its locks would be renewed all the time, and nobody else got the records."""
+    kshare_broker.create_topic("orders")
+    kshare_broker.set_group_config("g", {"share.auto.offset.reset": "earliest"})
+    kshare_broker.produce("orders", [b"%d" % number for number in range(3000)])
+    worker = Worker(kshare_broker.bootstrap, group="g", concurrency=1)
+    go_on, blocked = anyio.Event(), anyio.Event()
+
+    @worker.handler("orders")
+    async def ship(number: int) -> None:
+        if number == 1000:
+            blocked.set()
+        if number >= 1000:
+            await go_on.wait()
+
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(worker.serve)
+        await blocked.wait()
+        worker.pause("ship", 600)
+        await until(lambda: worker.runners[0].counts.released > 0 and not worker.runners[0].queue.has_ready)
+        async with ShareConsumer(kshare_broker.bootstrap, group="g", topics=["orders"]) as other:
+            got = 0
+            with anyio.fail_after(DEADLINE_S):
+                async for batch in other.batches():
+                    got += len(batch)
+                    if got == 1999:
+                        break
+        worker.stop()
+        go_on.set()

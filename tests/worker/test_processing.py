@@ -1,0 +1,126 @@
+"""Whatever a handler raises: its record is settled by the policy, and the handler is called again."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import anyio
+import pytest
+
+from kshare.testing import run_worker
+from kshare.worker import Delivery, Retry, TrialOutcome, Worker
+
+pytestmark = [pytest.mark.anyio]
+
+
+async def cancels_its_own_task() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(1)
+
+
+async def awaits_a_cancelled_task() -> None:
+    task = asyncio.create_task(asyncio.sleep(10))
+    await asyncio.sleep(0)
+    task.cancel()
+    await task
+
+
+@pytest.mark.parametrize("cancels", [cancels_its_own_task, awaits_a_cancelled_task])
+@pytest.mark.parametrize("takes_delivery", [False, True])
+def test_made_up_cancellations_release_the_record_only(
+    cancels: Callable[[], Coroutine[Any, Any, None]], takes_delivery: bool
+) -> None:
+    worker = Worker(group="g", concurrency=2)
+    got: list[str] = []
+
+    async def ship(value: str) -> None:
+        if value == "bad" and not got.count("bad"):
+            got.append(value)
+            await cancels()
+        got.append(value)
+
+    async def ship_delivery(value: str, delivery: Delivery) -> None:
+        await ship(value)
+
+    worker.handler("orders")(ship_delivery if takes_delivery else ship)
+    with run_worker(worker) as running:
+        running.produce("orders", b"bad", b"1", b"2", b"3")
+        running.wait_until(lambda: len(got) == 5)
+        running.produce("orders", b"4", b"5")
+        running.wait_until(lambda: len(got) == 7)
+        running.wait_until_settled()
+        [counts] = running.counts.values()
+        assert (counts.cancelled, counts.failed, counts.done) == (1, 0, 6)
+
+
+@pytest.mark.parametrize("runs_in", ["loop", "thread"])
+def test_system_exit_is_the_failure_of_one_record(runs_in: str) -> None:
+    worker = Worker(group="g", retry=Retry(attempts=2, delay=1), dead_letters="dead")
+    got: list[str] = []
+
+    def plain(value: str) -> None:
+        if value == "bad":
+            raise SystemExit(3)
+        got.append(value)
+
+    async def in_loop(value: str) -> None:
+        plain(value)
+
+    worker.handler("orders")(in_loop if runs_in == "loop" else plain)
+    with run_worker(worker) as running:
+        running.produce("orders", b"bad", b"good")
+        running.wait_until(lambda: len(got) == 1)
+        running.advance(3)
+        running.wait_until_settled()
+        [letter] = running.records("dead")
+        assert letter.value == b"bad"
+
+
+async def test_a_plain_function_that_returns_a_coroutine_has_not_processed_anything() -> None:
+    async def send(value: str) -> None: ...
+
+    def ship(value: str) -> Any:
+        return send(value)
+
+    worker = Worker(group="g")
+    worker.handler("orders")(ship)
+    trial = await worker.test("1")
+    assert trial.outcome is TrialOutcome.HELD
+    assert "returned a coroutine that nobody awaits" in str(trial.error)
+    gc.collect()
+
+
+async def test_a_middleware_must_await_the_handler() -> None:
+    worker = Worker(group="g")
+    called: list[str] = []
+
+    @worker.middleware
+    async def forgets(delivery: Delivery, go_on: Callable[[], Awaitable[None]]) -> None:
+        _ = go_on()
+
+    @worker.handler("orders")
+    async def ship(value: str) -> None:
+        called.append(value)
+
+    trial = await worker.test("1")
+    assert trial.outcome is TrialOutcome.HELD
+    assert "it must await the function that goes on" in str(trial.error)
+    assert not called
+
+
+async def test_a_middleware_may_leave_the_handler_out() -> None:
+    worker = Worker(group="g")
+
+    @worker.middleware
+    async def skips(delivery: Delivery, go_on: Callable[[], Awaitable[None]]) -> None: ...
+
+    @worker.handler("orders")
+    async def ship(value: str) -> None:
+        await anyio.sleep_forever()
+
+    assert (await worker.test("1")).outcome is TrialOutcome.ACCEPTED

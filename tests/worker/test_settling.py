@@ -1,0 +1,100 @@
+"""Records whose copies can't be written are never lost, and what is handed back keeps its attempts and delays."""
+
+from __future__ import annotations
+
+import logging
+
+import anyio
+import pytest
+
+from kshare.testing import run_worker
+from kshare.worker import Delivery, Retry, RetryTopics, Worker
+
+
+@pytest.mark.parametrize("fails_for", ["a while", "long"])
+def test_dead_letters_that_cannot_be_kept_are_tried_again(
+    fails_for: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The record is released at first. Before its last delivery, it is held instead: releasing would archive it."""
+    refusals = 2 if fails_for == "a while" else 12
+    tried: list[int] = []
+    kept: list[bytes | None] = []
+
+    async def keep(delivery: Delivery, reason: str) -> None:
+        tried.append(delivery.delivery_count)
+        if len(tried) <= refusals:
+            raise OSError("disk full")
+        kept.append(delivery.value)
+
+    worker = Worker(group="g", retry=Retry(attempts=1), dead_letters=keep, breaker=None)
+
+    @worker.handler("orders")
+    async def ship(value: bytes) -> None:
+        raise ValueError
+
+    with run_worker(worker) as running:
+        running.produce("orders", b"bad")
+        for _ in range(20):
+            running.advance(20)
+        running.wait_until(lambda: kept == [b"bad"])
+        running.wait_until_settled()
+    assert max(tried) <= 4  # of 5, after which brokers archive it
+    assert len(tried) == refusals + 1
+    assert all(one.levelno <= logging.ERROR for one in caplog.records)
+
+
+@pytest.mark.parametrize("retry_topics", [False, RetryTopics(tiers=(1.0,))])
+def test_copies_of_large_records_fit(retry_topics: bool | RetryTopics) -> None:
+    """The largest record that brokers take by default, and the headers of its copy."""
+    worker = Worker(
+        group="g",
+        retry=Retry(attempts=2, delay=1),
+        retry_topics=retry_topics,
+        hold_up_to=0.5,
+        dead_letters="dead",
+        breaker=None,
+    )
+
+    @worker.handler("orders")
+    async def ship(value: bytes) -> None:
+        raise ValueError
+
+    value = bytes(1_048_400)
+    with run_worker(worker) as running:
+        running.produce("orders", value)
+        for _ in range(4):
+            running.advance(1)
+        running.wait_until_settled()
+        assert [one.value for one in running.records("dead")] == [value]
+
+
+def test_copies_of_a_run_say_so_whoever_writes_them_again() -> None:
+    """Otherwise a run that is over would be taken for a record that waits for its next attempt."""
+    worker = Worker(
+        group="g",
+        retry_topics=RetryTopics(tiers=(600.0,)),
+        move_runs=True,
+        max_pinned=0.001,
+        concurrency=5,
+        time_limit=3600,
+    )
+
+    @worker.handler("jobs")
+    async def work(number: int) -> None:
+        if number == 0:
+            await anyio.sleep(1000)
+
+    with run_worker(worker, topics={"jobs": 1}) as running:
+        running.broker.set_group_config("g.retry", {"share.delivery.count.limit": "2"})
+        running.produce("jobs", *(b"%d" % number for number in range(200)))
+        running.wait_until(lambda: running.counts["work"].done == 199)
+        for _ in range(25):
+            running.advance(20)
+        assert running.counts["work"].moved == 1
+        for _ in range(30):
+            running.advance(20)
+        running.wait_until(lambda: running.counts["work"].done == 200)
+        running.stop()
+        copies = running.records("jobs.retry.10m")
+    assert len(copies) > 2
+    assert all("__kshare.retry.run" in dict(one.headers) for one in copies)

@@ -1,0 +1,53 @@
+"""Batches are collected for as long as `batch_wait` says, whatever else holds them up."""
+
+from __future__ import annotations
+
+from kshare.testing import run_worker
+from kshare.worker import Worker
+
+
+def test_a_rate_limit_does_not_make_batches_wait_longer() -> None:
+    worker = Worker(group="g", rate_limit=5, concurrency=1)
+    batches: list[list[int]] = []
+
+    @worker.batch_handler("orders", batch_size=100, batch_wait=1, time_limit=3)
+    async def ship(numbers: list[int]) -> None:
+        batches.append(numbers)
+
+    with run_worker(worker) as running:
+        running.produce("orders", *(b"%d" % number for number in range(30)))
+        for _ in range(20):
+            running.advance(0.5)
+        running.wait_until(lambda: sum(map(len, batches)) == 30)
+        assert running.counts["ship"].cancelled == 0
+        assert len(batches) > 3
+
+
+def test_time_for_collecting_does_not_count_as_running() -> None:
+    worker = Worker(group="g", concurrency=1)
+    batches: list[list[int]] = []
+
+    @worker.batch_handler("orders", batch_size=100, batch_wait=20, time_limit=3)
+    async def ship(numbers: list[int]) -> None:
+        batches.append(numbers)
+
+    with run_worker(worker) as running:
+        running.produce("orders", b"1")
+        running.advance(25)
+        running.wait_until(lambda: batches == [[1]])
+        assert running.counts["ship"].cancelled == 0
+
+
+def test_a_batch_that_becomes_full_is_processed_at_once() -> None:
+    """The slot that collects is told of new records, and not another one."""
+    worker = Worker(group="g", concurrency=3)
+    batches: list[list[int]] = []
+
+    @worker.batch_handler("orders", batch_size=20, batch_wait=3600, time_limit=7200)
+    async def ship(numbers: list[int]) -> None:
+        batches.append(numbers)
+
+    with run_worker(worker) as running:
+        for first in range(0, 60, 5):
+            running.produce("orders", *(b"%d" % number for number in range(first, first + 5)))
+        running.wait_until(lambda: [len(one) for one in batches] == [20, 20, 20])
