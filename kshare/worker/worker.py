@@ -47,7 +47,9 @@ class Worker(Handlers):
         http: str | None = None,
         **options: Unpack[WorkerOptions],
     ) -> None:
-        """`drain_timeout`: how many seconds running handlers get when the worker is stopped. After that they are
+        """`bootstrap_servers`: the brokers to connect to first, as "host:port".
+
+        `drain_timeout`: how many seconds running handlers get when the worker is stopped. After that they are
         cancelled, and their records released.
 
         `http`: an address for the HTTP endpoint, which serves /live, /ready and /metrics: "127.0.0.1:8080", or "[::]:0"
