@@ -27,7 +27,7 @@ from kshare.worker.payloads import PayloadError
 from kshare.worker.retry import Exponential
 from kshare.worker.routes import OnError
 from kshare.worker.settling import Settling, is_open, without_result
-from kshare.worker.user_functions import is_failure
+from kshare.worker.user_functions import is_failure, message_of
 from kshare.worker.watching import Watch
 
 log = logging.getLogger("kshare.worker")
@@ -187,7 +187,8 @@ class Outcomes:
             1,
             delivery.offset,
             delivery.offset,
-            fields=log_fields(delivery),
+            message_of(error),
+            log_fields(delivery),
         )
         fields = {"group": delivery.group, "handler": self._name, **log_fields(delivery)}
         log.debug("handler %s failed for %r", self._name, delivery, exc_info=error, extra=fields)
