@@ -64,7 +64,7 @@ class Worker(Handlers):
         self.http = http
         self._observers: list[WorkerObserver] = []
         self.overrides: dict[str, dict[str, Any]] = {}
-        """Options of handlers from a file, by handler. They go before those in code."""
+        """Options of handlers from a file, by handler. They take precedence over those in code."""
         self._serving: Serving | None = None
 
     def configure(self, file: str | Path | None = None, environ: Mapping[str, str] | None = None) -> None:

@@ -32,6 +32,12 @@ from kshare.worker import Worker
 log = logging.getLogger("kshare.worker")
 
 _FORMAT = "%(asctime)s %(levelname)s {process}%(name)s: %(message)s"
+
+
+class WorkerFailed(Failure):
+    """The user's code ended the worker while it ran, such as a hook. The next start may succeed."""
+
+
 _HOPELESS = (Failure, ConfigError, AuthenticationFailed, NotAuthorized, Unsupported)
 """A process that is started again would fail with the same."""
 
@@ -83,7 +89,8 @@ def _run_child(app: AppOptions, options: RunOptions, place: ChildPlace) -> int:
             anyio.run(_require_room, worker, place.count, backend=options.backend)
         _run(worker, options, link)
     except _HOPELESS as problem:
-        link.report(is_hopeless=True)
+        if not isinstance(problem, WorkerFailed):
+            link.report(is_hopeless=True)
         link.report_files(files_of(problem) | possible_files(app.place))
         raise
     return 0
@@ -103,7 +110,7 @@ def _run(worker: Worker, options: RunOptions, link: SupervisorLink | None) -> No
         if not is_in_users_code(problem):
             raise
         log.debug("the worker failed", exc_info=problem)
-        raise Failure(f"the worker failed: {describe_error(problem)}") from problem
+        raise WorkerFailed(f"the worker failed: {describe_error(problem)}") from problem
 
 
 def _supervise(app: AppOptions, options: RunOptions) -> int:
