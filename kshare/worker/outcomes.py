@@ -99,7 +99,11 @@ class Outcomes:
         try:
             is_over = await self._runs.is_over(delivery)
         except KshareError as problem:
-            self._summary.event(logging.WARNING, "are looked at later: their log can't be read", problem)
+            self._summary.event(
+                logging.WARNING,
+                "copies of moved records are looked at later: their log can't be read",
+                problem,
+            )
             await self._settling.delay(delivery, _LOOK_AGAIN_S, counts=False)
             return True
         if is_over:
@@ -171,7 +175,7 @@ class Outcomes:
         except BaseException as problem:
             if not is_failure(problem):
                 raise
-            cause = "are retried after the default delay, because the delay function of their policy failed"
+            cause = "records are retried after the default delay, because the delay function of their policy failed"
             self._summary.event(logging.ERROR, cause, f"{type(problem).__qualname__} for attempt {attempt}")
             log.debug("the delay function failed", exc_info=True)
             return Exponential().after(attempt, luck)

@@ -166,7 +166,7 @@ class Settling:
         else:
             self._summary.event(
                 logging.WARNING,
-                "are retried early, because they pin too much of the in-flight window",
+                "records are retried early, because they pin too much of the in-flight window",
                 repr(delivery),
                 log_fields(delivery),
             )
@@ -212,7 +212,7 @@ class Settling:
         self._watch.settled(RecordOutcome.LOST, delivery, problem)
         self._summary.event(
             logging.WARNING,
-            "lost their locks, and will be delivered again",
+            "records lost their locks, and will be delivered again",
             f"{delivery!r}: {problem}",
             log_fields(delivery),
         )
