@@ -12,7 +12,7 @@ import dataclasses
 import inspect
 import re
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -23,6 +23,7 @@ from kshare.client.deserialize import OnPoison
 from kshare.net.settings import CLIENT_OPTIONS, Mechanism, NetSettings, Security
 from kshare.producer.settings import CompressionName, WriterSettings
 from kshare.testing.config import BrokerConfig
+from kshare.worker import Adaptive, Breaker, Exponential, Retry, RetryTopics, Worker
 from kshare.worker.handlers import RunsIn
 from kshare.worker.options import HandlerOptions
 
@@ -97,7 +98,12 @@ _CHOICES = {
     "Release": Release,
     "RunsIn": RunsIn,
 }
-_LITERAL = re.compile("|".join(_CHOICES))
+_SPELLED_OUT = {
+    "DeadLetterFunction": "Callable[[Delivery, str], Awaitable[None]]",
+    "Order": '"none" | "key" | Callable[[ShareRecord], Hashable]',
+}
+"""What tables show in place of these names."""
+_NAMED_TYPE = re.compile(rf"\b(?:{'|'.join([*_CHOICES, *_SPELLED_OUT])})\b")
 
 
 @dataclass(frozen=True)
@@ -148,6 +154,24 @@ def _documented(config: type[Any]) -> Iterator[tuple[str, str, str]]:
             yield line.target.id, ast.unparse(line.annotation).replace("'", '"'), docs
 
 
+def arguments_of(function: Callable[..., None]) -> list[Option]:
+    """The named arguments of a function whose docstring has a paragraph for each, such as "`http`: an address"."""
+    paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
+    docs = dict(" ".join(one.split()).removeprefix("`").split("`: ", 1) for one in paragraphs)
+    arguments = inspect.signature(function).parameters
+    return [
+        Option(
+            name,
+            str(arguments[name].annotation),
+            dataclasses.MISSING
+            if arguments[name].default is inspect.Parameter.empty
+            else arguments[name].default,
+            text[0].upper() + text[1:],
+        )
+        for name, text in docs.items()
+    ]
+
+
 _NET = options_of(NetSettings) | options_of(Security)
 CLIENT = [_NET[name] for name in CLIENT_OPTIONS]
 CONSUMER = [
@@ -157,6 +181,11 @@ CONSUMER = [
 ]
 PRODUCER = list(options_of(WriterSettings).values())
 HANDLER = list(options_of(HandlerOptions).values())
+WORKER = arguments_of(Worker.__init__)
+POLICIES = {
+    f"{kind.__name__} options": list(options_of(kind).values())
+    for kind in (Retry, Exponential, RetryTopics, Adaptive, Breaker)
+}
 BROKER = list(options_of(BrokerConfig).values())
 
 
@@ -272,13 +301,15 @@ def table(options: Iterable[Option]) -> str:
     rows = ["| option | type | default | meaning |", "|---|---|---|---|"]
     for option in options:
         default = f"`{option.default_text}`" if option.default_text else ""
-        kind = _LITERAL.sub(_choices, option.type).replace("|", "\\|")
+        kind = _NAMED_TYPE.sub(_spelled_out, option.type).replace("|", "\\|")
         rows.append(f"| `{option.name}` | `{kind}` | {default} | {option.docs.replace('|', chr(92) + '|')} |")
     return "\n".join(rows) + "\n"
 
 
-def _choices(name: re.Match[str]) -> str:
-    """The allowed values, which a table shows in place of the type's name."""
+def _spelled_out(name: re.Match[str]) -> str:
+    """What a table shows in place of a type's name: the allowed values, if there are only a few."""
+    if name[0] in _SPELLED_OUT:
+        return _SPELLED_OUT[name[0]]
     return " | ".join(f'"{value}"' for value in get_args(_CHOICES[name[0]]))
 
 
@@ -296,7 +327,7 @@ def outdated() -> dict[Path, str]:
     for page, tables in (
         ("docs/consumer.md", {"consumer options": [*consumer, *CONSUMER], "client options": CLIENT}),
         ("docs/producer.md", {"producer options": PRODUCER}),
-        ("docs/worker.md", {"handler options": HANDLER}),
+        ("docs/worker.md", {"worker options": WORKER, "handler options": HANDLER, **POLICIES}),
         ("docs/testing.md", {"broker options": BROKER}),
     ):
         text = (ROOT / page).read_text(encoding="utf-8")

@@ -24,7 +24,9 @@ class Adaptive:
     """In place of a fixed concurrency: between these bounds."""
 
     least: int = 1
+    """The smallest number of records to process at once."""
     most: int = 100
+    """The largest number of records to process at once."""
 
     def __post_init__(self) -> None:
         for name in ("least", "most"):

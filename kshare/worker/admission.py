@@ -155,8 +155,8 @@ class Admission:
         if was_closed and not breaker.is_closed:
             self._watch.breaker(breaker.state)
             log.warning(
-                "group %s, handler %s: most runs fail (the last one with %s), so nothing is acquired; a record "
-                "is tried every %g s",
+                "group %s, handler %s: the circuit breaker opens, because most runs fail (the last one with %s): "
+                "nothing is acquired, and a record is tried every %g s",
                 self._route.group,
                 self._route.name,
                 type(error).__qualname__,
@@ -174,7 +174,7 @@ class Admission:
         if breaker.is_closed:
             self._watch.breaker(breaker.state)
             log.warning(
-                "group %s, handler %s: a record was processed again, so the worker goes on",
+                "group %s, handler %s: the circuit breaker closes, because a record was processed",
                 self._route.group,
                 self._route.name,
                 extra=self._fields,

@@ -117,6 +117,10 @@ class Handlers:
     ) -> Callable[[FunctionT], FunctionT]:
         check_names(dict(options))
         for topic in topics:
+            if callable(topic):
+                raise ConfigError(
+                    'a handler needs topics: write @worker.handler("orders"), with the parentheses'
+                )
             if not isinstance(topic, str | re.Pattern) or not topic:
                 raise ConfigError(f"a topic must be a name or a compiled pattern, not {topic!r}")
         if not topics:

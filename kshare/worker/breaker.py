@@ -35,15 +35,15 @@ class Breaker:
     """When to stop acquiring, and how often to try again."""
 
     failing_share: float = 0.5
-    """The fraction of runs that must have failed."""
+    """The breaker opens when at least this fraction of the runs has failed."""
     min_failures: int = 10
-    """The number of runs that must have failed, at least."""
+    """It opens only if at least this many runs have failed."""
     window: float = 10.0
-    """Seconds over which runs are counted."""
+    """Seconds over which runs are counted. Only first attempts count as failed runs."""
     probe_after: float = 2.0
-    """Seconds until one record is tried again."""
+    """While it is open, one record is tried again each time this many seconds have passed."""
     patience: float = 3600.0
-    """While open, failures don't count as attempts of their records: but for this many seconds at most."""
+    """While it is open, failures don't count as attempts of their records, for this many seconds at most."""
 
     def __post_init__(self) -> None:
         require_number("failing_share", self.failing_share, 0.001, 1)

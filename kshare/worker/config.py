@@ -6,7 +6,7 @@
     [worker.handlers.NAME]        options of one handler
     KSHARE_WORKER_<OPTION>        the first two, from the environment
 
-An option that a handler has itself goes before a default, wherever both are set.
+An option that a handler has itself takes precedence over a default, wherever both are set.
 """
 
 from __future__ import annotations

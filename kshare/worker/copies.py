@@ -102,7 +102,7 @@ class Copies:
         except BaseException as problem:
             if not is_failure(problem):
                 raise
-            cause = f"couldn't be kept by dead_letters ({type(problem).__qualname__}); this is tried again"
+            cause = f"records couldn't be kept by dead_letters ({type(problem).__qualname__}); this is tried again"
             self._log.event(logging.ERROR, cause, repr(delivery), log_fields(delivery))
             log.debug("dead_letters failed for %r", delivery, exc_info=True)
             return False
@@ -139,7 +139,7 @@ class Copies:
                 partition=partition,
             )
         except KshareError as problem:
-            cause = f"can't be copied to topic {topic}; this is tried again"
+            cause = f"records can't be copied to topic {topic}; this is tried again"
             self._log.event(logging.WARNING, cause, f"{delivery!r}: {problem}", log_fields(delivery))
             return False
         return True
@@ -150,5 +150,5 @@ class Copies:
         try:
             act()
         except AcknowledgeError:
-            cause = "lost their locks after they had been copied: they will be delivered again"
+            cause = "records lost their locks after they had been copied: they will be delivered again"
             self._log.event(logging.WARNING, cause, repr(delivery), log_fields(delivery))

@@ -50,7 +50,7 @@ class LongRuns:
             delivery.moving.set()
         if is_moved:
             self._counts.moved += 1
-            cause = "take long, and were moved out of the way"
+            cause = "records were moved out of the way, because their handlers take long"
             self._summary.event(logging.INFO, cause, repr(delivery), log_fields(delivery))
             with anyio.CancelScope() as scope:
                 self._keeping[delivery] = scope

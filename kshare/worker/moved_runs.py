@@ -63,7 +63,7 @@ class MovedRuns:
             except KshareError as problem:
                 self._summary.event(
                     logging.WARNING,
-                    "can't be moved out of the way",
+                    "records can't be moved out of the way",
                     f"{delivery!r}: {problem}",
                     log_fields(delivery),
                 )
@@ -76,7 +76,7 @@ class MovedRuns:
             except AcknowledgeError as problem:
                 self._summary.event(
                     logging.WARNING,
-                    "lost their locks while being moved",
+                    "records lost their locks while being moved",
                     f"{delivery!r}: {problem}",
                     log_fields(delivery),
                 )
@@ -95,7 +95,7 @@ class MovedRuns:
             except KshareError as problem:
                 self._summary.event(
                     logging.WARNING,
-                    "can't be copied while their handler runs; after a while, they may be processed again",
+                    "records can't be copied while their handler runs; after a while, they may be processed again",
                     f"{delivery!r}: {problem}",
                     log_fields(delivery),
                 )
@@ -147,7 +147,7 @@ class MovedRuns:
         except KshareError as problem:
             self._summary.event(
                 logging.WARNING,
-                "are processed, but will be again: this can't be written",
+                "records are processed, but will be again: this can't be written",
                 f"{delivery!r}: {problem}",
                 log_fields(delivery),
             )

@@ -26,7 +26,7 @@ class HandlerSettings(TypedDict, total=False):
     group: str
     """The share group of the handler. Handlers of different groups each get all records. Default: ""."""
     concurrency: int | Adaptive
-    """How many records are processed at once. `Adaptive(...)`: as many as bring more throughput. Default: 10."""
+    """How many records are processed at once. `Adaptive(...)`: the number with the best throughput. Default: 10."""
     priority: int
     """While a handler with a higher priority has records to process, those with a lower one start none. This applies to
     the handlers of one worker. Default: 0."""
@@ -40,8 +40,8 @@ class HandlerSettings(TypedDict, total=False):
     the reason, and keeps the record; if it raises, the record is released. None: such records are only rejected;
     brokers since Kafka 4.4 can write dead letters by themselves."""
     retry_topics: RetryTopics | bool
-    """Whether records are moved to retry topics for longer delays, so that they don't pin the group's in-flight window.
-    Default: False."""
+    """Whether records are moved to retry topics for longer delays, so that they don't pin the in-flight window of their
+    partition. True: `RetryTopics()`, which has delays of 1 minute, 10 minutes and 1 hour. Default: False."""
     hold_up_to: float
     """With retry topics, delays up to this are still held by the worker. Default: 30.0."""
     max_held: int
@@ -56,11 +56,12 @@ class HandlerSettings(TypedDict, total=False):
     False."""
     order: Order
     """"key": records with the same key are processed one after another, in the order of their offsets, unless they are
-    redelivered. A function of the record: those with the same result are. This holds in the whole group only if each
-    partition is read by one member, so the topic needs at least as many partitions as the group has members. Default:
-    "none"."""
+    redelivered or moved to a retry topic. A function of the record: those with the same result are. This holds in the
+    whole group only if each partition is read by one member, so the topic needs at least as many partitions as the
+    group has members. Default: "none"."""
     runs_in: RunsIn | None
-    """Where a plain function runs: "thread" (the default) or "process"."""
+    """Where a plain function runs: "thread" (the default) or "process". Async functions always run in the event loop
+    ("loop")."""
     rate_limit: float | None
     """How many records a second the handler gets at most."""
     breaker: Breaker | None

@@ -32,7 +32,7 @@ class HandlerOptions:
     group: str = ""
     """The share group of the handler. Handlers of different groups each get all records."""
     concurrency: int | Adaptive = 10
-    """How many records are processed at once. `Adaptive(...)`: as many as bring more throughput."""
+    """How many records are processed at once. `Adaptive(...)`: the number with the best throughput."""
     priority: int = 0
     """While a handler with a higher priority has records to process, those with a lower one start none. This applies
     to the handlers of one worker."""
@@ -46,8 +46,8 @@ class HandlerOptions:
     the reason, and keeps the record; if it raises, the record is released. None: such records are only rejected;
     brokers since Kafka 4.4 can write dead letters by themselves."""
     retry_topics: RetryTopics | bool = False
-    """Whether records are moved to retry topics for longer delays, so that they don't pin the group's in-flight
-    window."""
+    """Whether records are moved to retry topics for longer delays, so that they don't pin the in-flight window of their
+    partition. True: `RetryTopics()`, which has delays of 1 minute, 10 minutes and 1 hour."""
     hold_up_to: float = 30.0
     """With retry topics, delays up to this are still held by the worker."""
     max_held: int = 10_000
@@ -60,10 +60,12 @@ class HandlerOptions:
     shortest retry topic and accepted, and its handler continues. Needs `retry_topics`, and Kafka 4.2 or later."""
     order: Order = "none"
     """"key": records with the same key are processed one after another, in the order of their offsets, unless they are
-    redelivered. A function of the record: those with the same result are. This holds in the whole group only if each
-    partition is read by one member, so the topic needs at least as many partitions as the group has members."""
+    redelivered or moved to a retry topic. A function of the record: those with the same result are. This holds in the
+    whole group only if each partition is read by one member, so the topic needs at least as many partitions as the
+    group has members."""
     runs_in: RunsIn | None = None
-    """Where a plain function runs: "thread" (the default) or "process"."""
+    """Where a plain function runs: "thread" (the default) or "process". Async functions always run in the event
+    loop ("loop")."""
     rate_limit: float | None = None
     """How many records a second the handler gets at most."""
     breaker: Breaker | None = field(default_factory=Breaker)

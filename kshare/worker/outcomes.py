@@ -27,7 +27,7 @@ from kshare.worker.payloads import PayloadError
 from kshare.worker.retry import Exponential
 from kshare.worker.routes import OnError
 from kshare.worker.settling import Settling, is_open, without_result
-from kshare.worker.user_functions import is_failure
+from kshare.worker.user_functions import is_failure, message_of
 from kshare.worker.watching import Watch
 
 log = logging.getLogger("kshare.worker")
@@ -99,7 +99,11 @@ class Outcomes:
         try:
             is_over = await self._runs.is_over(delivery)
         except KshareError as problem:
-            self._summary.event(logging.WARNING, "are looked at later: their log can't be read", problem)
+            self._summary.event(
+                logging.WARNING,
+                "copies of moved records are looked at later: their log can't be read",
+                problem,
+            )
             await self._settling.delay(delivery, _LOOK_AGAIN_S, counts=False)
             return True
         if is_over:
@@ -171,7 +175,7 @@ class Outcomes:
         except BaseException as problem:
             if not is_failure(problem):
                 raise
-            cause = "are retried after the default delay, because the delay function of their policy failed"
+            cause = "records are retried after the default delay, because the delay function of their policy failed"
             self._summary.event(logging.ERROR, cause, f"{type(problem).__qualname__} for attempt {attempt}")
             log.debug("the delay function failed", exc_info=True)
             return Exponential().after(attempt, luck)
@@ -187,7 +191,8 @@ class Outcomes:
             1,
             delivery.offset,
             delivery.offset,
-            fields=log_fields(delivery),
+            message_of(error),
+            log_fields(delivery),
         )
         fields = {"group": delivery.group, "handler": self._name, **log_fields(delivery)}
         log.debug("handler %s failed for %r", self._name, delivery, exc_info=error, extra=fields)

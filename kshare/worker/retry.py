@@ -22,8 +22,11 @@ class Exponential:
     """Delays that grow: `first` seconds, then `factor` times as many each time, up to `longest`."""
 
     first: float = 1.0
+    """Seconds after the first attempt."""
     factor: float = 2.0
+    """By how much each delay is longer than the one before."""
     longest: float = 60.0
+    """No delay is longer than this many seconds, apart from jitter."""
     jitter: float = 0.1
     """Each delay is longer or shorter by up to this fraction, so that records that failed together aren't retried
     together."""
@@ -52,7 +55,8 @@ class Retry:
     """A retry policy: how often a record is attempted, and how long to wait before each further attempt."""
 
     attempts: int = 5
-    """How many attempts a record gets in all. After the last one it is rejected, or becomes a dead letter."""
+    """How many attempts a record gets in all, including the first. After the last one it becomes a dead letter, or is
+    rejected if the handler has no `dead_letters`."""
     delay: float | Sequence[float] | Exponential | Callable[[int], float] = field(default_factory=Exponential)
     """Seconds until the next attempt: always the same, one number for each attempt (the last one repeats), an
     `Exponential`, or a function of the attempt's number (1, 2, ...)."""

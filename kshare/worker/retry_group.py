@@ -39,7 +39,7 @@ async def prepare_retry_group(router: Router, group: str) -> None:
         if _START in changes and not await _starts_at_the_beginning(router, name):
             raise ConfigError(
                 f"group {name}, which reads the retry topics of group {group}, must have {_START}=earliest, and we "
-                f"aren't authorized to set it: run `kshare groups config {name} --set {_START}=earliest`, or grant "
+                f"aren't authorized to set it: run `kshare groups config set {name} {_START}=earliest`, or grant "
                 f"AlterConfigs on group {name}"
             ) from error
         log.warning("group %s has other settings than group %s: %s", name, group, error)

@@ -21,7 +21,7 @@ class RetryTopics:
     tiers: tuple[float, ...] = (60.0, 600.0, 3600.0)
     """Their delays in seconds. A record goes to the first tier that is long enough, and still becomes due on time."""
     name: str = "{topic}.retry.{delay}"
-    """How they are named."""
+    """How the topics are named. The delay is written as in 10s, 5m or 1h."""
 
     def __post_init__(self) -> None:
         if not _are_tiers(self.tiers):

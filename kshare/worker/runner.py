@@ -367,7 +367,7 @@ class HandlerRunner:
             elif now - slot.seen_at > limit:
                 self._pipeline.summary.event(
                     logging.WARNING,
-                    f"took longer than time_limit ({limit:g} s), and were cancelled",
+                    f"handlers took longer than time_limit ({limit:g} s), and were cancelled",
                     repr(current),
                     log_fields(self._pipeline.delivery_of(slot.item)) if slot.item is not None else None,
                 )

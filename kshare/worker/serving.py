@@ -68,6 +68,10 @@ class Serving:
         self._wall_clock = wall_clock
         self._observers = observers
 
+    @property
+    def _http_described(self) -> str:
+        return "" if self.http_port is None else f"; HTTP on port {self.http_port}"
+
     def stop(self) -> None:
         if self.stopping.is_set() or not self.is_started:
             self.scope.cancel()
@@ -130,7 +134,7 @@ class Serving:
                     tasks.start_soon(look, name="kshare worker: look for topics")
                 self.is_started = True
                 task_status.started()
-                log.info("running: %s", ", ".join(f"{one.name} ({', '.join(one.topics)})" for one in routes))
+                log.info("running: %s%s", ", ".join(map(_described, routes)), self._http_described)
                 await self.stopping.wait()
                 for runner in self.runners:
                     runner.stop()
@@ -199,6 +203,10 @@ class Serving:
             log.error("shutdown hooks took longer than %g s, and were cancelled", limit)
         if errors:
             raise errors[0]
+
+
+def _described(route: Route) -> str:
+    return f"{route.name} ({', '.join(route.topics)}; group {route.group})"
 
 
 async def _call(hook: Hook) -> None:

@@ -22,6 +22,7 @@ from kshare.worker.log_context import log_fields
 from kshare.worker.observer import RecordOutcome
 from kshare.worker.options import HandlerOptions
 from kshare.worker.retry_topics import RetryTopics
+from kshare.worker.user_functions import shortened
 from kshare.worker.watching import Watch
 from kshare.worker.work_queue import WorkQueue, is_held
 
@@ -121,8 +122,27 @@ class Settling:
         if await self._copies.move_to_dead_letters(delivery, message, error):
             self._counts.dead += 1
             self._watch.settled(RecordOutcome.DEAD, delivery, error or message, began)
+            self._log_given_up(delivery, message)
         else:
             self._not_copied(delivery, partial(self.give_up, message=message, error=error))
+
+    def _log_given_up(self, delivery: Delivery, message: str) -> None:
+        kept = self._options.dead_letters
+        self._summary.records(
+            logging.WARNING,
+            "rejected"
+            if kept is None
+            else f"dead letters in {kept}"
+            if isinstance(kept, str)
+            else "dead letters",
+            delivery.topic,
+            delivery.partition,
+            1,
+            delivery.offset,
+            delivery.offset,
+            shortened(message),
+            log_fields(delivery),
+        )
 
     def _not_copied(self, delivery: Delivery, act: Callable[[Delivery], Awaitable[None]]) -> None:
         """`act` couldn't write a copy."""
@@ -146,7 +166,7 @@ class Settling:
         else:
             self._summary.event(
                 logging.WARNING,
-                "are retried early, because they pin too much of the in-flight window",
+                "records are retried early, because they pin too much of the in-flight window",
                 repr(delivery),
                 log_fields(delivery),
             )
@@ -192,7 +212,7 @@ class Settling:
         self._watch.settled(RecordOutcome.LOST, delivery, problem)
         self._summary.event(
             logging.WARNING,
-            "lost their locks, and will be delivered again",
+            "records lost their locks, and will be delivered again",
             f"{delivery!r}: {problem}",
             log_fields(delivery),
         )

@@ -106,14 +106,16 @@ def sample_record(sample: Sample) -> SampleRecord:
 def route_for(routes: Sequence[Route], sample: SampleRecord, name: str | None, *, is_batch: bool) -> Route:
     """The route of a trial: that of the named handler, of the record's topic, or the only one."""
     kind = "batch handler" if is_batch else "handler"
-    found = [one for one in routes if one.is_batch is is_batch]
-    among = ", ".join(one.name for one in found) or "none"
-    if name is not None:
-        found = [one for one in found if one.name == name]
+    among = ", ".join(one.name for one in routes if one.is_batch is is_batch) or "none"
+    candidates = [one for one in routes if name in (None, one.name)]
     if sample.topic is not None:
-        found = [one for one in found if sample.topic in one.matching([sample.topic]).topics]
+        candidates = [one for one in candidates if sample.topic in one.matching([sample.topic]).topics]
+    found = [one for one in candidates if one.is_batch is is_batch]
     if len(found) == 1:
         return found[0]
+    if candidates and not found:
+        other = "handler of single records: call test" if is_batch else "batch handler: call test_batch"
+        raise ConfigError(f"{candidates[0].name} is a {other}")
     wanted = " and ".join(
         [f"the name {name}"] * (name is not None) + [f"topic {sample.topic}"] * (sample.topic is not None)
     )

@@ -11,6 +11,8 @@ import anyio
 
 from kshare.errors import ConfigError
 
+_MAX_MESSAGE = 200
+
 
 class HandlerExit(Exception):
     """A handler raised SystemExit, or another exception that isn't meant for a single record."""
@@ -19,6 +21,20 @@ class HandlerExit(Exception):
 def is_failure(error: BaseException) -> bool:
     """Whether it is the failure of a function, and not a cancellation, or Ctrl-C."""
     return not isinstance(error, KeyboardInterrupt | GeneratorExit | anyio.get_cancelled_exc_class())
+
+
+def message_of(error: BaseException) -> str:
+    """What an exception says, on one line and shortened, for logs."""
+    try:
+        return shortened(str(error))
+    except Exception:
+        return ""
+
+
+def shortened(message: str) -> str:
+    """A user's message on one line, and not too long, for logs."""
+    text = " ".join(message.split())
+    return text if len(text) <= _MAX_MESSAGE else f"{text[:_MAX_MESSAGE]}…"
 
 
 def is_async(function: Callable[..., Any]) -> bool:

@@ -48,7 +48,9 @@ class Worker(Handlers):
         http: str | None = None,
         **options: Unpack[WorkerOptions],
     ) -> None:
-        """`drain_timeout`: how many seconds running handlers get when the worker is stopped. After that they are
+        """`bootstrap_servers`: the brokers to connect to first, as "host:port".
+
+        `drain_timeout`: how many seconds running handlers get when the worker is stopped. After that they are
         cancelled, and their records released.
 
         `http`: an address for the HTTP endpoint, which serves /live, /ready and /metrics: "127.0.0.1:8080", or "[::]:0"
@@ -63,7 +65,7 @@ class Worker(Handlers):
         self.http = http
         self._observers: list[WorkerObserver] = []
         self.overrides: dict[str, dict[str, Any]] = {}
-        """Options of handlers from a file, by handler. They go before those in code."""
+        """Options of handlers from a file, by handler. They take precedence over those in code."""
         self._serving: Serving | None = None
 
     def configure(self, file: str | Path | None = None, environ: Mapping[str, str] | None = None) -> None:

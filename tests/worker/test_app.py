@@ -148,7 +148,7 @@ def takes_nothing() -> None: ...
     ("declare", "message"),
     [
         (lambda app: app.handler()(ship), 'a handler needs topics: write handler\\("orders"\\)'),
-        (lambda app: app.handler(ship), "a topic must be a name or a compiled pattern, not <function ship"),
+        (lambda app: app.handler(ship), r'a handler needs topics: write @worker.handler\("orders"\), with'),
         (lambda app: app.handler(""), "a topic must be a name or a compiled pattern, not ''"),
         (lambda app: app.handler(b"a"), "a topic must be a name or a compiled pattern, not b'a'"),
         (lambda app: app.handler("a")(takes_nothing), "handler takes_nothing takes nothing"),

@@ -35,7 +35,7 @@ def queries() -> Iterator[tuple[str, set[str]]]:
             assert found is not None, variable
             yield found[1], {found[2]}
     for language, text in blocks(GUIDE):
-        if language == "text":
+        if language == "text" and "kshare_worker" in text:
             yield from ((line, set()) for line in text.splitlines())
 
 

@@ -38,6 +38,9 @@ def fields(record: logging.LogRecord) -> tuple[object, ...]:
     return tuple(vars(record).get(name) for name in NAMES)
 
 
+COORDINATES = ("g", "ship", "orders", 1, 0, 1)
+
+
 def logged(caplog: pytest.LogCaptureFixture, text: str) -> list[tuple[object, ...]]:
     return [fields(record) for record in caplog.records if text in record.getMessage()]
 
@@ -89,9 +92,25 @@ async def test_the_workers_own_lines_about_a_record(
 
     @worker.handler("orders")
     async def ship(value: str) -> None:
-        raise ValueError
+        raise ValueError("the warehouse\nis closed")
 
     broker.produce("orders", [b"1"], partition=1)
     async with running(worker):
         await until(lambda: worker.runners[0].counts.dead == 1)
-    assert logged(caplog, "failed with ValueError") == [("g", "ship", "orders", 1, 0, 1)]
+    assert logged(caplog, "failed with ValueError: the warehouse is closed") == [COORDINATES]
+    assert logged(caplog, "rejected: ValueError in attempt 1") == [COORDINATES]
+
+
+async def test_a_dead_letter_is_logged_with_its_topic_and_reason(
+    broker: Broker, caplog: pytest.LogCaptureFixture, anyio_backend: str
+) -> None:
+    worker = Worker(broker.bootstrap, group="g", dead_letters="dead")
+
+    @worker.handler("orders")
+    async def ship(delivery: Delivery) -> None:
+        delivery.reject("the customer is blocked")
+
+    broker.produce("orders", [b"1"], partition=1)
+    async with running(worker):
+        await until(lambda: worker.runners[0].counts.dead == 1)
+    assert logged(caplog, "dead letters in dead: the customer is blocked") == [COORDINATES]

@@ -303,12 +303,14 @@ async def test_handler_is_found_by_topic_or_name() -> None:
         match=r"there are several: give the topic .* or the name of a handler. There are: ship, pack",
     ):
         await worker.test(b"")
-    with pytest.raises(ConfigError, match="there is no handler for topic letters"):
-        await worker.test(SampleRecord(topic="letters"))
-    with pytest.raises(
-        ConfigError, match=r"there is no batch handler for the name ship: .* There are: stamp"
-    ):
+    with pytest.raises(ConfigError, match="there is no handler for topic cards"):
+        await worker.test(SampleRecord(topic="cards"))
+    with pytest.raises(ConfigError, match=r"there is no batch handler for the name sip: .* There are: stamp"):
+        await worker.test_batch([b""], "sip")
+    with pytest.raises(ConfigError, match="ship is a handler of single records: call test"):
         await worker.test_batch([b""], "ship")
+    with pytest.raises(ConfigError, match="stamp is a batch handler: call test_batch"):
+        await worker.test(b"", "stamp")
     with pytest.raises(ConfigError, match="handler pack has no topics, only patterns"):
         await worker.test(b"", "pack")
     with pytest.raises(ConfigError, match="a batch needs at least one record"):

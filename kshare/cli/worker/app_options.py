@@ -14,6 +14,8 @@ from kshare.worker.config import override_connection
 from kshare.worker.option_checks import require_number
 from kshare.worker.options import LONGEST_LEASE_S
 
+_SERVERS = {"bootstrap_servers", "bootstrap.servers"}
+
 
 @dataclass(frozen=True, slots=True)
 class AppOptions:
@@ -46,5 +48,10 @@ class AppOptions:
             worker.drain_timeout = require_number("drain_timeout", self.drain_timeout, 0, LONGEST_LEASE_S)
         if not worker.routes():
             raise Failure(f'{self.place} has no handlers: decorate functions with @worker.handler("orders")')
+        if not worker.bootstrap_servers and not _SERVERS & worker.connection.keys():
+            raise Failure(
+                f"{self.place} doesn't know any brokers: pass --bootstrap-server localhost:9092, set "
+                'KSHARE_BOOTSTRAP_SERVER, or write Worker("localhost:9092", ...)'
+            )
         admin_settings(worker.bootstrap_servers, worker.connection)
         return worker

@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from kshare.cli.cluster.options import Json, Properties, Server
 from kshare.cli.terminal.command_group import command_group
+from kshare.cli.terminal.suggestion import did_you_mean
 
 _RUN = "run"
 
@@ -20,6 +21,9 @@ class WorkerGroup(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in (*self.commands, *ctx.help_option_names):
+            is_command = len(args) > 1 and not args[1].startswith("-")  # workers are named one at a time
+            if is_command and (hint := did_you_mean(args[0], self.commands)):
+                ctx.fail(f"no command {args[0]!r}{hint}")
             args = [_RUN, *args]
         return super().parse_args(ctx, args)
 
@@ -48,7 +52,7 @@ ConfigFile: TypeAlias = Annotated[
     typer.Option(
         "--config",
         metavar="FILE",
-        help="A TOML file that configures the worker. The environment goes before it.",
+        help="A TOML file that configures the worker. The environment takes precedence over it.",
     ),
 ]
 

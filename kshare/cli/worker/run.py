@@ -36,6 +36,12 @@ from kshare.worker.http_endpoint import parse_listen_address
 log = logging.getLogger("kshare.worker")
 
 _FORMAT = "%(asctime)s %(levelname)s {process}%(name)s: %(message)s"
+
+
+class WorkerFailed(Failure):
+    """The user's code ended the worker while it ran, such as a hook. The next start may succeed."""
+
+
 _HOPELESS = (Failure, ConfigError, AuthenticationFailed, NotAuthorized, Unsupported)
 """A process that is started again would fail with the same."""
 
@@ -88,7 +94,8 @@ def _run_child(app: AppOptions, options: RunOptions, place: ChildPlace) -> int:
             anyio.run(_require_room, worker, place.count, backend=options.backend)
         _run(worker, options, link)
     except _HOPELESS as problem:
-        link.report(is_hopeless=True)
+        if not isinstance(problem, WorkerFailed):
+            link.report(is_hopeless=True)
         link.report_files(files_of(problem) | possible_files(app.place))
         raise
     return 0
@@ -108,7 +115,7 @@ def _run(worker: Worker, options: RunOptions, link: SupervisorLink | None) -> No
         if not is_in_users_code(problem):
             raise
         log.debug("the worker failed", exc_info=problem)
-        raise Failure(f"the worker failed: {describe_error(problem)}") from problem
+        raise WorkerFailed(f"the worker failed: {describe_error(problem)}") from problem
     _end_with_threads()
 
 
@@ -121,8 +128,8 @@ def _own_address(http: str | None, place: ChildPlace) -> str | None:
 
 
 def _end_with_threads() -> None:
-    """Functions that were cancelled may still run in threads. Python would wait for them."""
-    left = [one for one in threading.enumerate() if one is not threading.main_thread() and not one.daemon]
+    """Functions that were cancelled may still run in anyio's threads. Python would wait for them at its end."""
+    left = [one for one in threading.enumerate() if one.name.startswith("AnyIO worker") and not one.daemon]
     if left:
         log.warning("%d functions are still running in threads: they end with this process", len(left))
         logging.shutdown()

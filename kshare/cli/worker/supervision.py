@@ -3,7 +3,7 @@
     a process                    | what follows
     -----------------------------+----------------------------------------------------------------------
     the first one is running     | the others are started
-    the first one ends before    | give up: the others would end like it
+    the first one ends before    | give up: the others would probably end like it
     ends with exit code 0        | it has stopped itself: it isn't started again
     crashes                      | started again after a pause: 1 s, doubled up to 30 s, until it has lived a minute
     can't run (a ConfigError)    | not started again; the others go on
@@ -146,9 +146,10 @@ class Supervision:
         if is_hopeless or not self._has_run:
             self._end(slot)
             self.has_failed = True
-            return [
-                Say(f"{self._name(slot)} {_ending(code)}, and would again: it isn't started", is_problem=True)
-            ]
+            why = "not restarted, because it would fail the same way"
+            if not is_hopeless:
+                why = "not restarted, because it has never run"
+            return [Say(f"{self._name(slot)} {_ending(code)}: {why}", is_problem=True)]
         if now - one.since >= _LONG_LIFE_S:
             one.pause = _FIRST_PAUSE_S
         one.phase, one.due = _Phase.PAUSED, now + one.pause

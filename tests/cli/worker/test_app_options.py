@@ -1,4 +1,4 @@
-"""What the command line says about a worker goes before the environment, its file and code."""
+"""What the command line says about a worker takes precedence over the environment, its file and code."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kshare.cli.terminal.failure import Failure
 from kshare.cli.worker.app_options import AppOptions
-from kshare.errors import ConfigError
 
 APP = """
 from kshare.worker import Worker
@@ -57,5 +57,5 @@ def test_arguments_pass_on_what_was_given(folder: Path) -> None:
 
 def test_without_a_cluster_nothing_runs(folder: Path) -> None:
     (folder / "no_cluster_app.py").write_text(APP.replace('"code:1", ', ""))
-    with pytest.raises(ConfigError, match="bootstrap_servers is missing"):
+    with pytest.raises(Failure, match="pass --bootstrap-server localhost:9092, set KSHARE_BOOTSTRAP_SERVER"):
         AppOptions("no_cluster_app").load()

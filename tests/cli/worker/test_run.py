@@ -118,6 +118,33 @@ async def ship(value: str):
     assert shipped(program.output) == ["1"]
 
 
+def test_after_a_hook_has_failed_a_process_is_started_again(broker: Broker, tmp_path: Path) -> None:
+    """The database that it connects to may be back then."""
+    app(
+        tmp_path,
+        """
+@worker.on_startup
+def connect():
+    if Path("crashed").exists() and not Path("refused").exists():
+        Path("refused").touch()
+        raise ConnectionError("no database")
+
+@worker.handler("orders")
+async def ship(value: str):
+    if not Path("crashed").exists():
+        Path("crashed").touch()
+        os._exit(7)
+    say("shipped", value)
+""",
+    )
+    broker.produce("orders", [b"1"])
+    with WorkerProgram(tmp_path, "shop", "--workers", "1") as program:
+        program.until("ConnectionError: no database")
+        program.until("ended with exit code 1: it is started again in 2 s")
+        program.until("shipped 1")
+        assert program.end(signal.SIGTERM) == 0, program.output
+
+
 def test_processes_end_when_the_supervisor_is_killed(broker: Broker, tmp_path: Path) -> None:
     app(tmp_path, SLOW)
     with WorkerProgram(tmp_path, "shop", "--workers", "2") as program:
@@ -173,7 +200,9 @@ def test_a_configuration_that_cannot_work_is_reported_once(broker: Broker, tmp_p
         "kshare: importing shop failed: NameError: name 'nothing' is not defined "
         "(shop.py, line 13, in <module>: x = nothing)"
     )
-    assert "worker process 1 ended with exit code 1, and would again: it isn't started" in second
+    assert (
+        "worker process 1 ended with exit code 1: not restarted, because it would fail the same way" in second
+    )
 
 
 def test_more_processes_than_a_group_may_have_are_refused(
@@ -245,6 +274,10 @@ def test_unreachable_brokers_are_reported(run: Kshare, here: Path, free_tcp_port
     (here / "far_away.py").write_text(APP + SLOW)
     address = f"127.0.0.1:{free_tcp_port}"
     assert_refused(run("worker", "far_away", "-b", address), 1, f"can't reach {address}: connection refused")
+
+
+def test_a_misspelt_command_is_refused(run: Kshare) -> None:
+    assert_refused(run("worker", "chek", "shop:worker"), 2, "no command 'chek'; did you mean 'check'?")
 
 
 def test_errors_in_hooks_show_the_line_of_the_user(run: Kshare, here: Path, broker: Broker) -> None:

@@ -37,7 +37,7 @@ def test_if_the_first_one_never_runs_it_gives_up() -> None:
     supervision.begin(0)
     actions = supervision.on_exit(0, 1, 1)
     assert acts(actions) == []
-    assert said(actions) == "worker process 1 ended with exit code 1, and would again: it isn't started"
+    assert said(actions) == "worker process 1 ended with exit code 1: not restarted, because it has never run"
     assert supervision.is_over
     assert supervision.has_failed
 
@@ -72,6 +72,7 @@ def test_what_cannot_succeed_is_not_started_again_and_the_others_go_on() -> None
     supervision = running(2)
     actions = supervision.on_exit(0, 1, 1, is_hopeless=True)
     assert (acts(actions), supervision.next_due) == ([], None)
+    assert "not restarted, because it would fail the same way" in said(actions)
     assert not supervision.is_over
     supervision.on_signal(signal.SIGTERM, 2)
     supervision.on_exit(1, 0, 3)

@@ -1,0 +1,20 @@
+"""What users' exceptions say, for logs."""
+
+from __future__ import annotations
+
+from kshare.worker.user_functions import message_of
+
+
+class Silent(Exception):
+    def __str__(self) -> str:
+        raise ValueError
+
+
+def test_messages_are_shortened_to_one_line() -> None:
+    assert message_of(ValueError("a\n  b")) == "a b"
+    assert message_of(ValueError("x" * 300)) == "x" * 200 + "…"
+
+
+def test_an_exception_that_has_no_message() -> None:
+    assert message_of(ValueError()) == ""
+    assert message_of(Silent()) == ""
