@@ -124,6 +124,9 @@ async def test_unknown_topic_and_partition(broker: Broker) -> None:
         ({"value": b"", "headers": {"a": b"b"}}, "headers must be pairs"),
         ({"value": b"", "headers": [("a", "b")]}, "header a must be bytes"),
         ({"value": b"", "timestamp": 1.5}, "timestamp must be whole milliseconds"),
+        ({"value": b"", "timestamp": 2**63}, "timestamp must be whole milliseconds"),
+        ({"value": b"", "timestamp": -2}, "timestamp must be whole milliseconds"),
+        ({"value": b"", "headers": [("\ud800", b"")]}, "can't be encoded as UTF-8"),
         ({"value": bytes(2000)}, "doesn't fit into the buffer"),
     ],
 )

@@ -62,6 +62,8 @@ def test_a_handler_that_was_paused_goes_on_though_another_one_goes_before_it() -
 
     @worker.handler("urgent", priority=1)
     async def first(value: str) -> None:
+        if value == "0":
+            worker.pause("second", 5)
         while not lets_go:
             await anyio.sleep(0.01)
 
@@ -70,7 +72,6 @@ def test_a_handler_that_was_paused_goes_on_though_another_one_goes_before_it() -
         low.append(value)
 
     with run_worker(worker) as running:
-        running._call(lambda: running.worker.pause("second", 5))
         running.produce("urgent", *(b"%d" % number for number in range(5)))
         running.produce("orders", b"1")
         running.wait_until(lambda: running.worker.runners[0].running == 1)

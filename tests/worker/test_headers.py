@@ -116,3 +116,15 @@ def test_messages_that_are_not_text_can_be_written() -> None:
     """Names of files may contain surrogates."""
     found = dict(dead_letter_headers(CONTEXT, 1, "can't open \udcff", None, "ship"))
     assert found[DEAD_LETTER + "message"] == b"can't open ?"
+
+
+@pytest.mark.parametrize("name", ["partition", "offset", "timestamp", "attempts", "due"])
+@pytest.mark.parametrize("text", ["9" * 400, str(2**63), "-2", "x", ""])
+def test_damaged_numbers_make_it_an_ordinary_record(name: str, text: str) -> None:
+    headers = [
+        (key, text.encode() if key == f"__kshare.retry.{name}" else value)
+        for key, value in RetryContext(
+            topic="t", partition=0, offset=0, group="g", timestamp=0, attempts=0, due_ms=0
+        ).headers()
+    ]
+    assert read_retry_context(headers) is None

@@ -1,0 +1,124 @@
+"""Starting and stopping a worker: at any moment, and whatever its hooks raise."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from kshare.errors import ConfigError
+from kshare.testing import Broker
+from kshare.worker import RetryTopics, Worker
+from tests.helpers.consuming import DEADLINE_S, until
+
+pytestmark = [pytest.mark.anyio]
+
+
+@pytest.fixture
+def broker(kshare_broker: Broker) -> Broker:
+    kshare_broker.create_topic("orders")
+    kshare_broker.set_group_config("g", {"share.auto.offset.reset": "earliest"})
+    return kshare_broker
+
+
+async def test_stop_while_starting_ends_it_at_once(broker: Broker) -> None:
+    worker = Worker(broker.bootstrap, group="g")
+    worker.handler("orders")(lambda value: None)
+    is_waiting = anyio.Event()
+
+    @worker.on_startup
+    async def waits_for_a_database() -> None:
+        is_waiting.set()
+        await anyio.sleep_forever()
+
+    with anyio.fail_after(DEADLINE_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(worker.serve)
+            await is_waiting.wait()
+            worker.stop()
+
+
+async def test_whoever_waits_for_the_start_goes_on_when_it_is_stopped(broker: Broker) -> None:
+    worker = Worker(broker.bootstrap, group="g")
+    worker.handler("orders")(lambda value: None)
+    worker.on_startup(worker.stop)
+    with anyio.fail_after(DEADLINE_S):
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(worker.serve)
+
+
+async def test_all_shutdown_hooks_run_and_the_first_error_counts(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = Worker(broker.bootstrap, group="g", drain_timeout=0)
+    worker.handler("orders")(lambda value: None)
+    ended: list[str] = []
+
+    @worker.on_shutdown
+    async def last() -> None:
+        await anyio.sleep(0.01)  # `drain_timeout` is for handlers
+        ended.append("last")
+
+    @worker.on_shutdown
+    def second() -> None:
+        raise OSError("second")
+
+    @worker.on_shutdown
+    async def first() -> None:
+        raise LookupError("first")
+
+    with pytest.raises(LookupError, match="first"), anyio.fail_after(DEADLINE_S):
+        await start_and_stop(worker)
+    assert ended == ["last"]
+    assert [one.getMessage() for one in caplog.records if one.exc_info] == ["another shutdown hook failed"]
+
+
+async def start_and_stop(worker: Worker) -> None:
+    try:
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(worker.serve)
+            worker.stop()
+    except BaseExceptionGroup as group:
+        raise group.exceptions[0] from None
+
+
+async def test_no_handler_starts_after_the_drain_deadline(broker: Broker) -> None:
+    broker.produce("orders", [b"%d" % number for number in range(300)])
+    worker = Worker(broker.bootstrap, group="g", concurrency=3, drain_timeout=0.3)
+    started: list[int] = []
+    blocks = False
+
+    @worker.handler("orders")
+    async def ship(number: int) -> None:
+        started.append(number)
+        if blocks:
+            await anyio.sleep_forever()
+
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(worker.serve)
+        await until(lambda: len(started) == 300)
+        blocks = True
+        broker.produce("orders", [b"%d" % number for number in range(50)])
+        await until(lambda: len(started) == 303)
+        worker.stop()
+    assert len(started) == 303
+
+
+async def test_the_dead_letter_topic_is_created_so_that_it_is_found(broker: Broker) -> None:
+    worker = Worker(broker.bootstrap, group="g", dead_letters="orders-dead", retry_topics=RetryTopics())
+    worker.handler("orders")(lambda value: None)
+    await start_and_stop(worker)
+    topics = broker.call(lambda: [*broker.state.cluster.topics])
+    assert {"orders-dead", "orders.retry.1m", "orders.retry.10m", "orders.retry.1h"} <= {*topics}
+
+
+@pytest.mark.parametrize("dead_letters", ["bad name!", "", "x" * 250])
+async def test_dead_letter_topics_need_possible_names(dead_letters: str) -> None:
+    worker = Worker(group="g", dead_letters=dead_letters)
+    with pytest.raises(ConfigError, match="isn't the name of a topic"):
+        worker.handler("orders")(lambda value: None)
+
+
+async def test_dead_letters_may_not_go_where_they_come_from() -> None:
+    worker = Worker(group="g", dead_letters="orders")
+    with pytest.raises(ConfigError, match="its dead letters would come back for ever"):
+        worker.handler("orders")(lambda value: None)
