@@ -59,6 +59,7 @@ class LeaseTimers:
         self.max_lease_s = max_lease_s
         self._timers: dict[int, _LeaseTimer] = {}
         self._size = 0
+        self._wake_at = math.inf
 
     def __len__(self) -> int:
         return len(self._timers)
@@ -66,9 +67,9 @@ class LeaseTimers:
     def add(self, lease: Lease, lock_s: float, sent_at: float, size: int = 0) -> None:
         """Acquired by a fetch sent at `sent_at`, with `size` bytes of records; waits in the inbox until `hand_out`."""
         lease.deadline = sent_at + lock_s * (1 - MARGIN)
-        self._timers[id(lease)] = _LeaseTimer(
-            lease, sent_at, lock_s, sent_at + lock_s * RENEW_LOCK_AFTER, size
-        )
+        timer = _LeaseTimer(lease, sent_at, lock_s, sent_at + lock_s * RENEW_LOCK_AFTER, size)
+        self._timers[id(lease)] = timer
+        self._wake_at = min(self._wake_at, timer.next_check)
         self._size += size
 
     def bytes_held(self, max_bytes: int) -> int:
@@ -87,6 +88,7 @@ class LeaseTimers:
             timer.lease.deadline -= seconds
             timer.since -= seconds
             timer.next_check -= seconds
+        self._wake_at -= seconds
 
     def hand_out(self, lease: Lease, now: float) -> bool:
         """The user is about to get it; False if its lock has expired or it was released meanwhile."""
@@ -115,17 +117,22 @@ class LeaseTimers:
             timer.attempts = 0
             lease.deadline = sent_at + timer.lock_s * (1 - MARGIN)
             timer.next_check = sent_at + timer.lock_s * RENEW_LOCK_AFTER
+            self._wake_at = min(self._wake_at, timer.next_check)
 
     def on_not_renewed(self, lease: Lease) -> None:
         """The broker refused: the lock will expire in time."""
         timer = self._timers.get(id(lease))
         if timer:
             timer.next_check = lease.deadline
+            self._wake_at = min(self._wake_at, timer.next_check)
 
     @property
     def wake_at(self) -> float:
-        """The earliest time at which `due` returns something or a lock expires."""
-        return min([timer.next_check for timer in self._timers.values()], default=math.inf)
+        """Before this time, `due` returns nothing, and no lock expires.
+
+        It may be too early: looking for the earliest of thousands of timers each time took seconds.
+        """
+        return self._wake_at if self._timers else math.inf
 
     def due(self, now: float) -> Due:
         due = Due()
@@ -135,6 +142,7 @@ class LeaseTimers:
         for timer in due_timers:
             if timer.lease.deadline > now:
                 self._decide(timer, now, due)
+        self._wake_at = min([timer.next_check for timer in self._timers.values()], default=math.inf)
         return due
 
     def _decide(self, timer: _LeaseTimer, now: float, due: Due) -> None:

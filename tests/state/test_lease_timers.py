@@ -95,3 +95,18 @@ def test_removed_lease_has_no_timer() -> None:
     assert made.wake_at == math.inf
     made.on_renewed(lease, sent_at=1.0)
     assert lease.deadline == pytest.approx(28.5)
+
+
+def test_wake_at_may_be_early_but_never_late() -> None:
+    made, first = lease_timers()
+    second = Lease(P, 10, 19, 1)
+    made.add(second, lock_s=30.0, sent_at=5.0)
+    made.hand_out(second, now=5.0)
+    made.remove([first])
+    assert made.wake_at <= 25.0
+    assert made.due(now=20.0).release == []
+    assert made.wake_at == pytest.approx(25.0)
+    made.on_suspended(3.0)
+    assert made.wake_at == pytest.approx(22.0)
+    assert made.due(now=22.0).renew == [second]
+    assert made.wake_at == pytest.approx((22.0 + second.deadline) / 2)
