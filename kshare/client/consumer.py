@@ -317,6 +317,10 @@ class AsyncConsumer(Generic[RecordT_co]):
     def _undecided(self) -> int:
         return self._opened().book.counter.undecided
 
+    async def _restart_sessions(self) -> None:
+        self._held()
+        await self._member.restart_sessions()
+
     def _unheard_s(self) -> float:
         self._opened()
         return time.monotonic() - self._member.heard_at
@@ -454,6 +458,8 @@ class ConsumerSource(NamedTuple):
     """The number of records that are held, and not settled."""
     unheard_s: Callable[[], float]
     """Seconds since a broker last responded to a heartbeat, or to another short request."""
+    restart_sessions: Callable[[], Coroutine[Any, Any, None]]
+    """Give all records that aren't settled back to the brokers: see `GroupMember`."""
 
 
 def source_of(consumer: AsyncConsumer[Any]) -> ConsumerSource:
@@ -466,6 +472,7 @@ def source_of(consumer: AsyncConsumer[Any]) -> ConsumerSource:
         consumer._inbox,
         consumer._undecided,
         consumer._unheard_s,
+        consumer._restart_sessions,
     )
 
 

@@ -110,6 +110,18 @@ class GroupMember:
             node.flush()
         self._book.changed.send()
 
+    async def restart_sessions(self) -> None:
+        """End all sessions, and open others. Acknowledgements are sent before; all other records are lost.
+
+        Kafka 4.1 doesn't count deliveries that end with their session.
+        """
+        for node in self._nodes.values():
+            node.restart()
+        while any(node.is_restarting for node in self._nodes.values()):
+            changed = self._book.changed.next()
+            with anyio.move_on_after(_LONGEST_SLEEP_S):
+                await changed.wait()
+
     @property
     def brokers(self) -> int:
         """The number of brokers that are fetched from."""

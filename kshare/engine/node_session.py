@@ -30,7 +30,7 @@ from kshare.state.acks import PartitionAcks
 from kshare.state.cluster import NodeEndpoint
 from kshare.state.lease import TopicIdPartition
 from kshare.state.request_planner import RequestPlanner
-from kshare.state.session import Leader, SentRequest, SessionResponse, ShareSession
+from kshare.state.session import FINAL_EPOCH, Leader, SentRequest, SessionResponse, ShareSession
 
 _CLOSING_SHARE = 0.25
 """The share of the closing time that is reserved for the request that closes the session."""
@@ -70,6 +70,7 @@ class NodeSession:
         self._changed = Signal()
         """Sent when a pause after an error should end: other partitions are wanted, or the session is being closed."""
         self._closing = False
+        self._is_restarting = False
         self._pending: PendingRequest | None = None
         """The reply that `run` waits for. The request is `session.under_way`."""
         self._sent_at = 0.0
@@ -123,6 +124,15 @@ class NodeSession:
             if acks.is_under_way or acks.has_decided:
                 return False
         return True
+
+    def restart(self) -> None:
+        """End the session as soon as all acknowledgements have been answered. `run` opens another one."""
+        self._is_restarting = self.session.is_open or self.session.under_way is not None
+        self._book.changed.send()
+
+    @property
+    def is_restarting(self) -> bool:
+        return self._is_restarting
 
     def stop(self) -> None:
         """Let `run` end after the request that is under way."""
@@ -182,7 +192,10 @@ class NodeSession:
 
     def _next(self) -> SentRequest | None:
         self._book.check_leases()
-        return self._planner.next(self._demand, self._clock.now())
+        now = self._clock.now()
+        if self._is_restarting and self.session.is_open:
+            return self._planner.settle(now) or self._planner.end(now)
+        return self._planner.next(self._demand, now)
 
     async def _wait(self, changed: anyio.Event) -> None:
         """Wait until there may be something to send."""
@@ -245,6 +258,8 @@ class NodeSession:
             self._on_moved(list(self.session.wanted), [], [])
             return None
         self._process(sent, answer)
+        if sent.request.share_session_epoch == FINAL_EPOCH:
+            self._lose("it was restarted", None)
         self._failures.on_answer(answer, now)
         if self._failures.is_failing or self._closing or not self._planner.broker_has_more:
             return None
@@ -299,4 +314,5 @@ class NodeSession:
         if reason is not None:
             self._book.reporter.report(SessionEnded(self.node, reason))
         self.session.reset()
+        self._is_restarting = False
         self._book.end_session(self.partition_acks)
