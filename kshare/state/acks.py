@@ -54,6 +54,7 @@ from kshare.state.lease import (
 from kshare.state.session import AckRange
 
 _PIECEWISE = {ErrorCode.INVALID_RECORD_STATE, ErrorCode.INVALID_REQUEST}
+_SHORT = 64
 RETRY_LATER = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -91,8 +92,8 @@ class PartitionAcks:
         self.leases: list[Lease] = []
         self._highest = -1
         """The highest offset of any lease so far."""
-        self._longest = 0
-        """No lease has more records."""
+        self._long: list[Lease] = []
+        """Leases with more than `_SHORT` records, in the order in which they were added."""
         self._under_way: list[AckRange] = []
         self._sent: list[SentRange] = []
         """The same, in order and with the leases."""
@@ -106,7 +107,8 @@ class PartitionAcks:
         """Returns how many records older leases lose to this one, and the outcomes of those that were decided."""
         is_new = lease.first > self._highest
         self._highest = max(self._highest, lease.last)
-        self._longest = max(self._longest, len(lease.states))
+        if len(lease.states) > _SHORT:
+            self._long.append(lease)
         if is_new:
             self.leases.append(lease)
             return 0, []
@@ -123,11 +125,13 @@ class PartitionAcks:
     def overlapping(self, first: int, last: int) -> list[Lease]:
         """Leases with records between these offsets.
 
-        A partition may have a lease for each of thousands of records, and each new one asks for this.
+        A partition may have a lease for each of thousands of records, and each new one asks for this. So only long
+        leases are looked at wherever they begin: there are few.
         """
-        begin = bisect_left(self.leases, first - self._longest + 1, key=_first_of)
+        begin = bisect_left(self.leases, first - _SHORT + 1, key=_first_of)
         end = bisect_right(self.leases, last, key=_first_of)
-        return [lease for lease in self.leases[begin:end] if lease.last >= first]
+        found = [lease for lease in self._long if lease.first <= first - _SHORT and lease.last >= first]
+        return found + [lease for lease in self.leases[begin:end] if lease.last >= first]
 
     @property
     def has_decided(self) -> bool:
@@ -279,7 +283,7 @@ class PartitionAcks:
         )
         for lease in self.leases:
             lease.lose()
-        self.leases = []
+        self.leases, self._long = [], []
         for retries in self._retries.values():
             retries.clear()
         return outcomes
@@ -310,7 +314,7 @@ class PartitionAcks:
             (done if lease.is_done else remaining).append(lease)
         self.leases = remaining
         if done:
-            self._longest = max((len(lease.states) for lease in remaining), default=0)
+            self._long = [lease for lease in remaining if len(lease.states) > _SHORT]
         return done
 
     def _translate(self, changes: bytes) -> None:
