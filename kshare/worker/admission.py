@@ -49,9 +49,10 @@ class Admission:
         self._lock_s = limits.lock_s
         self._paused_until = 0.0
         self.hands_back = False
-        """Whether the pause is so long that what was acquired is handed back. Otherwise it would pin the in-flight
-        window for all other members."""
-        self._is_over = False
+        """Whether the pause is so long that what was acquired is handed back. Otherwise its locks would be renewed, and
+        it would pin the in-flight window for all other members."""
+        self.is_held_up = False
+        """Whether nothing may start, until `go_on`."""
         self._higher: Sequence[Admission] = ()
 
     @property
@@ -65,7 +66,7 @@ class Admission:
     @property
     def is_stopped(self) -> bool:
         return (
-            self._is_over
+            self.is_held_up
             or bool(self._paused_until)
             or not (self._breaker is None or self._breaker.is_closed)
         )
@@ -90,7 +91,7 @@ class Admission:
             and breaker.state is BreakerState.OPEN
             and self._clock() >= breaker.probe_at
             and not self._paused_until
-            and not self._is_over
+            and not self.is_held_up
         )
 
     @property
@@ -113,9 +114,13 @@ class Admission:
             self.hands_back = False
             self._on_change()
 
-    def end(self) -> None:
-        """Let nothing start any more."""
-        self._is_over = True
+    def hold_up(self) -> None:
+        """Let nothing start, until `go_on`."""
+        self.is_held_up = True
+
+    def go_on(self) -> None:
+        self.is_held_up = False
+        self._on_change()
 
     async def next(self, until: float | None = None) -> Item | None:
         """The next record, if it may be processed. A rate limit may make this wait, until this time at most."""

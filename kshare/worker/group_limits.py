@@ -36,6 +36,14 @@ class ShareLimits:
         """How long a record can be held if locks can't be renewed: part of the lock is for the handler."""
         return self.lock_s / 2
 
+    @property
+    def give_back_s(self) -> float:
+        """How long before its lock expires a record that waits is given back, if locks can't be renewed.
+
+        Half of it is for handlers that are running. The rest is for requests, and for event loops that are late.
+        """
+        return self.lock_s / 4
+
 
 async def read_group_limits(router: Router, group: str) -> ShareLimits:
     try:

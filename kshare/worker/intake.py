@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import anyio
 from anyio.abc import TaskGroup
 
 from kshare.client.consumer import ShareConsumer
 from kshare.engine.signals import Signal
+from kshare.worker.delivery import Delivery
 from kshare.worker.group_limits import ShareLimits
 from kshare.worker.pipeline import Pipeline
 from kshare.worker.routes import Route
@@ -16,6 +18,7 @@ from kshare.worker.slots import Slots
 _HORIZON_S = 0.25
 """How much work to have ready, in seconds."""
 _MOST_RECORDS = 1_000_000
+_MOVED_AT_ONCE = 500
 
 
 class Intake:
@@ -55,8 +58,7 @@ class Intake:
         while True:
             while True:
                 wanted = self._wants.next()
-                may_start = self._admission.may_start or self._admission.hands_back
-                if self._wants_fresh or (self._queue.batches < 2 and may_start):
+                if self._wants_fresh or self._takes_in:
                     break
                 await wanted.wait()
             if not self._wants_fresh:
@@ -65,15 +67,38 @@ class Intake:
             if self._route.options.tiers is None or batch.delivery_count < self._limits.last_safe_delivery:
                 self._queue.take_in(batch)
             else:
-                # All at once, and without waiting for a slot: if a record kills its process soon after each start,
-                # others have only that time to get away.
-                for record in self._queue.read(batch):
-                    tasks.start_soon(self._pipeline.outcomes.move_away, self._pipeline.deliver(record))
+                self._move_away([self._pipeline.deliver(record) for record in self._queue.read(batch)], tasks)
             if self._wants_fresh:
                 self._wants_fresh = False
                 if self._admission.is_stopped:
                     self._consumer.pause()
             self._wake()
+
+    @property
+    def _takes_in(self) -> bool:
+        """Whether to ask for the next batch."""
+        admission = self._admission
+        if self._consumer.can_renew:
+            return self._queue.batches < 2 and (admission.may_start or admission.hands_back)
+        # What waits in the consumer loses its lock, too. While the consumer is paused, this fetches nothing.
+        return admission.may_start or (admission.is_stopped and not self._consumer.is_drained)
+
+    def _move_away(self, deliveries: list[Delivery], tasks: TaskGroup) -> None:
+        """Move records that were often delivered, without waiting for a slot.
+
+        If a record kills its process soon after each start, others have only that time to get away.
+        """
+        for delivery in deliveries[:_MOVED_AT_ONCE]:
+            tasks.start_soon(self._pipeline.outcomes.move_away, delivery)
+        if len(deliveries) > _MOVED_AT_ONCE:
+            tasks.start_soon(self._move_rest, deliveries)
+
+    async def _move_rest(self, deliveries: list[Delivery]) -> None:
+        """All of a huge batch at once would block the event loop for longer than the lock."""
+        for begin in range(_MOVED_AT_ONCE, len(deliveries), _MOVED_AT_ONCE):
+            async with anyio.create_task_group() as tasks:
+                for delivery in deliveries[begin : begin + _MOVED_AT_ONCE]:
+                    tasks.start_soon(self._pipeline.outcomes.move_away, delivery)
 
     def make_room(self) -> None:
         """If more records can't be processed now than there is room for: the consumer waits for that."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from itertools import chain
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -20,6 +21,10 @@ class KeyLanes(Generic[T]):
     def __len__(self) -> int:
         """How many items wait."""
         return self._waiting
+
+    def __iter__(self) -> Iterator[T]:
+        """The items that wait."""
+        return chain.from_iterable(self._lanes.values())
 
     def enter(self, key: Hashable, item: T) -> bool:
         """Whether the item may go on at once; otherwise it waits until `leave` returns it."""

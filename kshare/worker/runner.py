@@ -26,6 +26,7 @@ from kshare.worker.breaker import BreakerState
 from kshare.worker.copy_intake import MAX_COPIES, CopyIntake
 from kshare.worker.counts import Counts
 from kshare.worker.delivery import Delivery
+from kshare.worker.giving_back import GivingBack
 from kshare.worker.group_limits import ShareLimits
 from kshare.worker.health import HandlerHealth, Progress, handler_state
 from kshare.worker.intake import Intake
@@ -34,6 +35,7 @@ from kshare.worker.observer import WorkerObserver
 from kshare.worker.options import LONGEST_LEASE_S
 from kshare.worker.outbound import Publisher
 from kshare.worker.pipeline import Pipeline
+from kshare.worker.refusals import Refusals
 from kshare.worker.retry_group import retry_group
 from kshare.worker.routes import Route
 from kshare.worker.slot_work import SlotWork
@@ -83,6 +85,7 @@ class HandlerRunner:
             on_admission=self._on_admission,
             observers=observers,
         )
+        self._refusals = Refusals(self._pipeline.counts, self._pipeline.summary)
         self._queue = self._pipeline.queue
         self._admission = self._pipeline.admission
         self._copy_consumers: list[ShareConsumer | None] = [None for _ in route.retry_topics()]
@@ -134,6 +137,9 @@ class HandlerRunner:
             clock=self._clock,
             wants=self._wants,
             wake=self._wake,
+        )
+        self._giving_back = GivingBack(
+            self._pipeline, self._limits, self._slots, lambda: self._consumers, clock=self._clock
         )
         tasks.start_soon(self._intake.run, tasks, name=f"kshare worker: feed {name}")
         tasks.start_soon(self._look_after, tasks, name=f"kshare worker: look after {name}")
@@ -227,6 +233,7 @@ class HandlerRunner:
             acknowledgement="explicit",
             max_records=records,
             max_lease_seconds=LONGEST_LEASE_S,
+            on_settled=self._refusals.on_settled,
             **self._connection,
         )
 
@@ -268,10 +275,8 @@ class HandlerRunner:
                 self._wake()
                 with anyio.move_on_after(_TICK_S):
                     await changed.wait()
-        self._admission.end()
-        for slot in self._slots.all:
-            if slot.current is not None:
-                slot.cancel()
+        self._admission.hold_up()
+        self._slots.cancel_all()
         with anyio.move_on_after(_CANCEL_GRACE_S):
             while self._slots.busy:  # noqa: ASYNC110  once, at the end
                 await anyio.sleep(0.01)
@@ -333,7 +338,10 @@ class HandlerRunner:
             await self._move_long_runs(tasks)
             for delivery in queue.over_budget():
                 tasks.start_soon(self._settle_elsewhere, pipeline.settling.make_way, delivery)
-            if self._admission.hands_back:
+            if not self._consumer.can_renew:
+                if not self._stopping.is_set():
+                    self._giving_back.look(now, tasks)
+            elif self._admission.hands_back:
                 for delivery in queue.take_ready():
                     tasks.start_soon(self._settle_elsewhere, pipeline.settling.hand_back, delivery)
             self._intake.make_room()

@@ -80,6 +80,12 @@ class Slots:
         """How many records are being processed."""
         return sum(len(slot.batch) if slot.batch is not None else slot.item is not None for slot in self.all)
 
+    def cancel_all(self) -> None:
+        """Cancel all handlers that are running."""
+        for slot in self.all:
+            if slot.current is not None:
+                slot.cancel()
+
     @property
     def has_free(self) -> bool:
         return self._awake < self.most

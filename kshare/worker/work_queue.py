@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
+from itertools import chain
 
 from kshare.client.record import BatchIterator, ShareBatch, ShareRecord, lease_of, spans_of
 from kshare.errors import KshareError
+from kshare.state.lease import Lease
 from kshare.worker.delivery import Delivery
 from kshare.worker.holding import HeldBack
 from kshare.worker.ordering import KeyLanes
@@ -48,7 +50,7 @@ class WorkQueue:
         self._lanes: KeyLanes[Item] = KeyLanes()
         self._keys: dict[ShareRecord, Hashable] = {}
         """The lanes that records are in. The user's function isn't asked twice: it might answer differently."""
-        self._batches: deque[BatchIterator] = deque()
+        self._batches: deque[tuple[BatchIterator, Lease]] = deque()
         self._ready: deque[Item] = deque()
 
     @property
@@ -85,6 +87,16 @@ class WorkQueue:
         dues = [one for one in (self._held.next_due, self._copies.next_due) if one is not None]
         return min(dues, default=None)
 
+    def has_waiting(self, before: float) -> bool:
+        """Whether anything waits for its turn, or for its key, whose lock expires before that time."""
+        for records, lease in self._batches:
+            if lease.deadline < before and (record := self._read(records)) is not None:
+                self._ready.append(record)  # only reading shows whether anything is left
+        return any(
+            lease_of(record_of(item).batch).deadline < before and is_held(item)
+            for item in chain(self._ready, self._lanes)
+        )
+
     def take_in(self, batch: ShareBatch) -> None:
         """Records that were just acquired."""
         spans = spans_of(batch)
@@ -93,7 +105,7 @@ class WorkQueue:
         records = iter(batch)
         is_careful = batch.delivery_count >= self._careful_from
         if self._lane_of is None and not is_careful:
-            self._batches.append(records)
+            self._batches.append((records, lease_of(batch)))
             return
         for record in self._rest(records):
             self._enter(self._deliver(record) if is_careful else record)
@@ -133,15 +145,15 @@ class WorkQueue:
 
     def first_batch(self) -> BatchIterator | None:
         """The batch whose records are next, if there is nothing that comes before. Tell `drop_batch` if it is empty."""
-        return self._batches[0] if self._batches and not self._ready else None
+        return self._batches[0][0] if self._batches and not self._ready else None
 
     def drop_batch(self, records: BatchIterator) -> None:
-        if self._batches and self._batches[0] is records:
+        if self._batches and self._batches[0][0] is records:
             self._batches.popleft()
 
     def _next_of_batches(self) -> ShareRecord | None:
         while self._batches:
-            record = self._read(self._batches[0])
+            record = self._read(self._batches[0][0])
             if record is not None:
                 return record
             self._batches.popleft()

@@ -12,6 +12,7 @@ from kshare.protocol.record_builder import BatchBuilder
 from kshare.protocol.records import read_batches
 from kshare.state.lease import RELEASE, Lease
 from kshare.worker import Delivery
+from kshare.worker.headers import RetryContext
 from kshare.worker.work_queue import WorkQueue, is_held, record_of
 from tests.helpers.batch_bytes import recheck
 
@@ -161,6 +162,45 @@ def test_lane_stays_closed_while_its_record_is_held_for_another_attempt() -> Non
     again.accept()
     assert queue.leave(again)
     assert offsets(queue) == [1]
+
+
+def test_copies_are_in_no_lane() -> None:
+    """So a copy that is done lets nothing through that waits for a record of its key."""
+    queue, _, _ = queue_of(lane_of=by_key)
+    queue.take_in(batch(2, keys=[b"a", b"a"]))
+    assert queue.next() is not None
+    context = RetryContext(
+        topic="orders", partition=0, offset=7, group="g", timestamp=0, attempts=0, due_ms=0
+    )
+    copy = Delivery(next(iter(batch(1, keys=[b"a"], offset=20))), "g", 5, context)
+    copy.accept()
+    assert not queue.leave(copy)
+    assert (queue.next(), queue.unavailable) == (None, 1)
+
+
+def test_whether_anything_waits_whose_lock_expires() -> None:
+    queue, _, _ = queue_of(lane_of=by_key)
+    made = batch(3, keys=[b"a", b"a", None])
+    lease_of(made).deadline = 10.0
+    queue.take_in(made)
+    assert (queue.has_waiting(10.0), queue.has_waiting(10.1)) == (False, True)
+    while (item := queue.next()) is not None:
+        first = item
+    assert queue.has_waiting(10.1), "the second of the key"
+    lease_of(made).decide(1, RELEASE)
+    assert not queue.has_waiting(10.1), "the others were handed out"
+    assert is_held(first)
+
+
+def test_batches_of_which_nothing_is_left_do_not_wait() -> None:
+    queue, _, _ = queue_of()
+    made = batch(2)
+    lease_of(made).deadline = 10.0
+    queue.take_in(made)
+    assert queue.next() is not None
+    assert queue.has_waiting(10.1)
+    assert queue.next() is not None
+    assert not queue.has_waiting(10.1)
 
 
 def test_everything_is_taken_out_once() -> None:
