@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import anyio
 
@@ -50,13 +51,19 @@ class Copies:
         self._wall_clock = wall_clock
 
     async def move_to_retry_topic(
-        self, delivery: Delivery, delay: float, *, counts: bool, error: BaseException | None = None
+        self,
+        delivery: Delivery,
+        delay: float,
+        *,
+        counts: bool,
+        error: BaseException | None = None,
+        apart: int = 0,
     ) -> bool:
         """Returns False if the copy couldn't be written; then nothing was settled. `counts`: as an attempt."""
         assert self.tiers is not None, "checked by the caller"
         topic = self.tiers.topic(delivery.topic, self.tiers.tier_for(delay))
         due_ms = self._now_ms() + round(delay * 1000)
-        context = self._context(delivery, due_ms, counts=counts, error=error)
+        context = replace(self._context(delivery, due_ms, counts=counts, error=error), apart=apart)
         headers = [*delivery.headers, *context.headers()]
         with anyio.CancelScope(shield=True):
             if not await self._write(topic, delivery, headers):

@@ -26,9 +26,16 @@ class ShareLimits:
     def last_safe_delivery(self) -> int:
         """From this delivery on, a record is moved to a retry topic first, if there is one.
 
-        If a process dies while it has a record for the last time, the broker archives the record. So that this takes
-        two deaths in a row, it is moved one delivery earlier.
+        If a process dies while it has a record for the last time, the broker archives the record. One that kills its
+        processes may arrive together with others, and does so until it is moved itself. The others must have as many
+        deliveries left as that takes.
         """
+        return max(2, (self.deliveries + 1) // 2)
+
+    @property
+    def last_delivery(self) -> int:
+        """Without retry topics, a record becomes a dead letter at this delivery. It isn't the very last one, which may
+        end with its process, too."""
         return max(2, self.deliveries - 1)
 
     @property

@@ -38,6 +38,8 @@ class RetryContext:
     """The id of the run that was moved: see `moved_runs`."""
     is_over: bool = False
     """That run is over."""
+    apart: int = 0
+    """How many times in a row it was moved because its deliveries ended without a result."""
 
     def headers(self) -> list[Header]:
         found = {
@@ -52,6 +54,8 @@ class RetryContext:
         }
         if self.run:
             found["run"] = self.run
+        if self.apart:
+            found["apart"] = self.apart
         if self.is_over:
             found["over"] = 1
         return [(RETRY + name, str(value).encode()) for name, value in found.items()]
@@ -75,6 +79,7 @@ def read_retry_context(headers: Iterable[tuple[str, object]]) -> RetryContext | 
             error=found.get("error", ""),
             run=found.get("run", ""),
             is_over="over" in found,
+            apart=_number(found.get("apart", "0")),
         )
     except (KeyError, ValueError):
         return None

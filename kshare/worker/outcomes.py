@@ -85,8 +85,7 @@ class Outcomes:
             await settling.give_up(delivery, f"{delivery.attempt - 1} attempts have failed", None)
         elif settling.tiers is not None and delivery.delivery_count >= self._limits.last_safe_delivery:
             await settling.move_apart(delivery, settling.tiers)
-        elif self._has_dead_letters and delivery.delivery_count >= self._limits.deliveries:
-            # Its last delivery: if this process dies now, the broker archives it, and nobody hears of it.
+        elif self._has_dead_letters and delivery.delivery_count >= self._limits.last_delivery:
             message = without_result(delivery, delivery.delivery_count - 1)
             await settling.give_up(delivery, message, None)
         else:

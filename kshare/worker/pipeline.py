@@ -69,7 +69,7 @@ class Pipeline:
             max_held=options.max_held,
             max_span=max_span,
             lane_of=route.lane_of,
-            careful_from=min(limits.deliveries, limits.last_safe_delivery),
+            careful_from=limits.last_safe_delivery,
             on_gone=self._on_gone,
             on_unreadable=self.on_unreadable,
         )

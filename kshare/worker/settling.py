@@ -26,6 +26,8 @@ from kshare.worker.user_functions import shortened
 from kshare.worker.watching import Watch
 from kshare.worker.work_queue import WorkQueue, is_held
 
+_MOST_APART = 2
+"""How many times in a row a record is moved because its deliveries ended without a result."""
 _COPY_AGAIN_S = 1.0
 """When to try to write a copy again that couldn't be written. Then twice as long each time, up to a limit."""
 _COPY_AGAIN_LONGEST_S = 30.0
@@ -88,14 +90,21 @@ class Settling:
         self._watch.settled(RecordOutcome.HELD, delivery, error)
 
     async def move(
-        self, delivery: Delivery, delay: float, *, counts: bool, error: BaseException | None = None
+        self,
+        delivery: Delivery,
+        delay: float,
+        *,
+        counts: bool,
+        error: BaseException | None = None,
+        apart: int = 0,
     ) -> None:
         began = time.perf_counter()
-        if await self._copies.move_to_retry_topic(delivery, delay, counts=counts, error=error):
+        if await self._copies.move_to_retry_topic(delivery, delay, counts=counts, error=error, apart=apart):
             self._counts.moved += 1
             self._watch.settled(RecordOutcome.MOVED, delivery, error, began)
         else:
-            self._not_copied(delivery, partial(self.move, delay=delay, counts=counts, error=error))
+            again = partial(self.move, delay=delay, counts=counts, error=error, apart=apart)
+            self._not_copied(delivery, again)
 
     async def write_again(self, delivery: Delivery) -> None:
         """Replace a copy that isn't due yet by another one just like it, whose deliveries are counted anew."""
@@ -110,10 +119,12 @@ class Settling:
 
         It may have killed its processes, or only have been in hand with one that did. So all of its deliveries count as
         one attempt, and such records become due one by one, over some time: otherwise those that are innocent would
-        share the fate of the other one. If the same happens to the copy, that isn't chance any more.
+        share the fate of the other one. If the same happens to further copies, that isn't chance any more.
         """
-        if delivery.context is None and delivery.attempt < self._most_attempts:
-            await self.move(delivery, tiers.tiers[0] * random.uniform(0.5, 1.0), counts=True)
+        apart = delivery.context.apart if delivery.context is not None else 0
+        if apart < _MOST_APART and delivery.attempt < self._most_attempts:
+            delay = tiers.tiers[0] * random.uniform(0.5, 1.0)
+            await self.move(delivery, delay, counts=True, apart=apart + 1)
         else:
             await self.give_up(delivery, without_result(delivery, delivery.delivery_count - 1), None)
 
@@ -146,7 +157,7 @@ class Settling:
 
     def _not_copied(self, delivery: Delivery, act: Callable[[Delivery], Awaitable[None]]) -> None:
         """`act` couldn't write a copy."""
-        if delivery.moved_to is not None or delivery.delivery_count < self._limits.last_safe_delivery:
+        if delivery.moved_to is not None or delivery.delivery_count < self._limits.last_delivery:
             self._release(delivery)
             return
         again = _next_delivery(delivery)

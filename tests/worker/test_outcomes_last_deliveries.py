@@ -37,7 +37,7 @@ def broker(kshare_broker: Broker) -> Broker:
 
 @pytest.mark.lengthy
 @pytest.mark.parametrize(
-    ("times", "topic", "attempt"), [(2, "t", 1), (3, "t.retry.1s", 2)], ids=["third delivery", "last but one"]
+    ("times", "topic", "attempt"), [(1, "t", 1), (2, "t.retry.1s", 2)], ids=["second delivery", "third"]
 )
 async def test_a_record_is_moved_before_its_last_delivery(
     broker: Broker, times: int, topic: str, attempt: int
@@ -59,7 +59,7 @@ async def test_a_record_is_moved_before_its_last_delivery(
 
 @pytest.mark.lengthy
 async def test_records_that_were_moved_together_become_due_one_by_one(broker: Broker) -> None:
-    await deliver(broker, 3)
+    await deliver(broker, 2)
     worker = Worker(broker.bootstrap, group="g", retry_topics=RetryTopics(tiers=(600.0,)))
 
     @worker.handler("t")
@@ -81,7 +81,7 @@ async def test_records_that_were_moved_together_become_due_one_by_one(broker: Br
 @pytest.mark.lengthy
 async def test_all_of_a_huge_batch_is_moved(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kshare.worker.intake._MOVED_AT_ONCE", 4)
-    await deliver(broker, 3)
+    await deliver(broker, 2)
     worker = Worker(broker.bootstrap, group="g", retry_topics=RetryTopics(tiers=(600.0,)))
 
     @worker.handler("t")
@@ -96,7 +96,7 @@ async def test_all_of_a_huge_batch_is_moved(broker: Broker, monkeypatch: pytest.
     assert {one.offset for one in contexts if one is not None} == {*range(RECORDS)}
 
 
-@pytest.mark.parametrize(("limit", "delivery"), [(2, 2), (5, 4), (10, 9)])
+@pytest.mark.parametrize(("limit", "delivery"), [(2, 2), (3, 2), (5, 3), (10, 5)])
 def test_last_safe_delivery(limit: int, delivery: int) -> None:
     assert ShareLimits(deliveries=limit).last_safe_delivery == delivery
 
@@ -147,3 +147,30 @@ async def test_copies_that_are_not_due_are_released_at_the_end_without_further_c
         await until(lambda: worker.runners[0].queue.copies == RECORDS)
         worker.stop()
     assert len(broker.records("t.retry.10m")) == RECORDS
+
+
+@pytest.mark.lengthy
+async def test_records_whose_copies_end_without_a_result_too_become_dead_letters(broker: Broker) -> None:
+    """The record and two copies, each delivered twice: then it isn't chance any more."""
+    worker = Worker(
+        broker.bootstrap,
+        group="g",
+        retry_topics=RetryTopics(tiers=(0.05,)),
+        dead_letters="dead",
+        time_limit=0.2,
+        concurrency=RECORDS,
+    )
+    attempts: list[int] = []
+
+    @worker.handler("t")
+    async def process(value: bytes, delivery: Delivery) -> None:
+        attempts.append(delivery.attempt)
+        await anyio.sleep_forever()
+
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(worker.serve)
+        await until(lambda: worker.runners[0].counts.dead == RECORDS)
+        worker.stop()
+    assert sorted(attempts) == sorted([1, 2, 3] * 2 * RECORDS)
+    messages = {dict(one.headers)["__dlq.errors.message"] for one in broker.records("dead")}
+    assert messages == {b"2 deliveries ended without a result"}

@@ -175,9 +175,9 @@ async def test_time_limit_of_the_last_delivery_moves_the_record() -> None:
 
     worker = worker_with(hang, time_limit=0.01, dead_letters="dead", retry=Retry(attempts=9))
     with anyio.fail_after(30):
-        trial = await worker.test(SampleRecord(delivery_count=4))
+        trial = await worker.test(SampleRecord(delivery_count=3))
     assert (trial.outcome, trial.is_timed_out) == ("released", True)
-    trial = await worker.test(SampleRecord(delivery_count=5))
+    trial = await worker.test(SampleRecord(delivery_count=4))
     assert (trial.outcome, trial.is_timed_out) == ("dead letter", False), "it isn't even tried"
 
 
