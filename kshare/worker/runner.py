@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 import anyio
-from anyio.abc import TaskGroup, TaskStatus
+from anyio.abc import TaskGroup
 
 from kshare.client.consumer import ShareConsumer, source_of
 from kshare.client.record import lost_spans_of
@@ -100,7 +100,7 @@ class HandlerRunner:
 
     # --- life
 
-    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+    async def run(self, *, on_started: Callable[[], None]) -> None:
         """Run until `stop`, then finish what is in hand. Cancellation releases everything at once."""
         first = self._options.most_at_once + 16
         try:
@@ -109,7 +109,7 @@ class HandlerRunner:
                 self._require_locks_that_last(consumer)
                 async with anyio.create_task_group() as tasks:
                     self._start(tasks)
-                    task_status.started()
+                    on_started()
                     await self._stopping.wait()
                     await self._drain()
                     tasks.cancel_scope.cancel()

@@ -58,6 +58,8 @@ class Serving:
         self.stopping = anyio.Event()
         self.scope = anyio.CancelScope()
         self.is_started = False
+        self._begins_handling = False
+        self._starting: _HandlerTask | None = None
         self.http_port: int | None = None
         self._routes = routes
         self._net = admin_settings(bootstrap_servers, connection)
@@ -73,8 +75,11 @@ class Serving:
         return "" if self.http_port is None else f"; HTTP on port {self.http_port}"
 
     def stop(self) -> None:
-        if self.stopping.is_set() or not self.is_started:
+        """The first time, handlers that run may finish; what is still starting is cancelled."""
+        if self.stopping.is_set() or not self._begins_handling:
             self.scope.cancel()
+        elif self._starting is not None:
+            self._starting.cancel_start()
         self.stopping.set()
 
     async def run(self, task_status: TaskStatus[None]) -> None:
@@ -118,13 +123,20 @@ class Serving:
                         wall_clock=self._wall_clock,
                         observers=self._observers,
                     )
-                    await handlers.start(self._run, runner, name=f"kshare worker: {route.name}")
+                    task = _HandlerTask(runner, self.stopping)
+                    self._starting = task
+                    handlers.start_soon(task.run, name=f"kshare worker: {route.name}")
+                    await task.started.wait()
+                    self._starting = None
                     self.runners.append(runner)
                     self._rank()
                     if self.stopping.is_set():
                         runner.stop()
 
+                self._begins_handling = True
                 for route in routes:
+                    if self.stopping.is_set():
+                        break
                     if route.topics:
                         await start(route)
                     else:
@@ -139,11 +151,6 @@ class Serving:
                 for runner in self.runners:
                     runner.stop()
             tasks.cancel_scope.cancel()
-
-    async def _run(self, runner: HandlerRunner, *, task_status: TaskStatus[None]) -> None:
-        await runner.run(task_status=task_status)
-        if not self.stopping.is_set():
-            raise KshareError(f"handler {runner.route.name} has ended, though nobody has stopped the worker")
 
     def _rank(self) -> None:
         """Tell the runners which of them have a higher priority."""
@@ -207,6 +214,32 @@ class Serving:
 
 def _described(route: Route) -> str:
     return f"{route.name} ({', '.join(route.topics)}; group {route.group})"
+
+
+class _HandlerTask:
+    """Runs a handler. Until it has started, it can be cancelled without cancelling anything that it processes."""
+
+    def __init__(self, runner: HandlerRunner, stopping: anyio.Event) -> None:
+        self.started = anyio.Event()
+        """Set when it runs, and when it was cancelled before."""
+        self._runner = runner
+        self._stopping = stopping
+        self._scope = anyio.CancelScope()
+
+    async def run(self) -> None:
+        try:
+            with self._scope:
+                await self._runner.run(on_started=self.started.set)
+        finally:
+            self.started.set()
+        if not self._stopping.is_set():
+            raise KshareError(
+                f"handler {self._runner.route.name} has ended, though nobody has stopped the worker"
+            )
+
+    def cancel_start(self) -> None:
+        if not self.started.is_set():
+            self._scope.cancel()
 
 
 async def _call(hook: Hook) -> None:

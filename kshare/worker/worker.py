@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
@@ -27,6 +27,7 @@ from kshare.worker.routes import Route
 from kshare.worker.runner import HandlerRunner
 from kshare.worker.serving import Serving
 from kshare.worker.signals import on_stop_signals
+from kshare.worker.threads import CallInLoop, WorkerThreads, caller_in_this_loop
 from kshare.worker.trial import Sample, Trial, route_for, sample_record, try_handler
 from kshare.worker.watching import Watch
 
@@ -79,36 +80,55 @@ class Worker(Handlers):
         self,
         *,
         backend: Literal["asyncio", "trio"] = "asyncio",
+        threads: int = 1,
         on_running: Callable[[], None] | None = None,
     ) -> None:
         """Run the worker in an event loop of its own, until SIGINT or SIGTERM. A second signal ends it at once:
-        handlers are cancelled, and their records released. `on_running` is called when all handlers are running."""
-        loop: list[Callable[[Callable[[], None]], object]] = []
+        handlers are cancelled, and their records released.
+
+        `threads`: for Pythons without a GIL, how many threads run it, each with an event loop and members of its own.
+        Hooks are called in each of them. `on_running` is called when all handlers of the first one are running.
+        """
+        if type(threads) is not int or not 1 <= threads <= 1_000:
+            raise ConfigError(f"threads must be a whole number from 1 to 1,000, not {threads!r:.80}")
+        loop: list[CallInLoop] = []
         received: list[signal.Signals] = []
 
         def on_signal(which: signal.Signals) -> None:
             # It may have interrupted anything, even the logging of a line, so it must not log itself.
             received.append(which)
-            for call_in_loop in loop:
-                call_in_loop(stop)
+            call_in_loop(stop)
+
+        def call_in_loop(function: Callable[[], None]) -> None:
+            for call in loop:
+                with suppress(RuntimeError):  # the loop has ended meanwhile
+                    call(function)
 
         def stop() -> None:
             log.info("%s: stopping", received[-1].name)
             self.stop()
+            others.stop()
+
+        def started() -> None:
+            if on_running is not None:
+                on_running()
+            others.start()
 
         async def main() -> None:
-            loop.append(_caller_from_signals())
+            loop.append(caller_in_this_loop())
             if received:  # before the loop was running
                 return
             try:
-                await self.serve(
-                    task_status=_CallBack(on_running) if on_running else anyio.TASK_STATUS_IGNORED
-                )
+                await self.serve(task_status=_CallBack(started))
             finally:
                 loop.clear()
 
+        others = WorkerThreads(self, threads - 1, backend, on_failure=lambda: call_in_loop(self.stop))
         with on_stop_signals(on_signal):
-            anyio.run(main, backend=backend)
+            try:
+                anyio.run(main, backend=backend)
+            finally:
+                others.end()
 
     async def serve(
         self,
@@ -263,16 +283,3 @@ def _split(options: Mapping[str, Any]) -> tuple[HandlerSettings, dict[str, Any]]
     for name in connection:
         check_name(name)
     return defaults, connection
-
-
-def _caller_from_signals() -> Callable[[Callable[[], None]], object]:
-    """A function that signal handlers can call, to call another one in this event loop."""
-    import sniffio
-
-    if sniffio.current_async_library() == "trio":
-        import trio
-
-        return trio.lowlevel.current_trio_token().run_sync_soon
-    import asyncio
-
-    return asyncio.get_running_loop().call_soon_threadsafe

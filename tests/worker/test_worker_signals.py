@@ -18,7 +18,7 @@ def test_a_signal_before_the_loop_runs_stops_the_worker(
         signal.raise_signal(signal.SIGTERM)
         return lambda act: act()
 
-    monkeypatch.setattr("kshare.worker.worker._caller_from_signals", caller)
+    monkeypatch.setattr("kshare.worker.worker.caller_in_this_loop", caller)
     worker = Worker("127.0.0.1:1", group="g")  # connecting would fail
 
     @worker.handler("orders")

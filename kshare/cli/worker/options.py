@@ -79,6 +79,15 @@ def run_(
             help="Run N processes, and restart those that crash.",
         ),
     ] = None,
+    threads: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=1000,
+            metavar="N",
+            help="Run N threads in each process, on a Python without a GIL.",
+        ),
+    ] = 1,
     reload: Annotated[
         bool, typer.Option("--reload", help="Restart when source files change, for development.")
     ] = False,
@@ -99,7 +108,7 @@ def run_(
 
     return run_worker(
         AppOptions(app, server, properties, config, drain_timeout),
-        RunOptions(backend.value, workers, reload, None if log_level is None else log_level.value),
+        RunOptions(backend.value, workers, threads, reload, None if log_level is None else log_level.value),
         None if place is None else ChildPlace.parse(place),
     )
 

@@ -67,6 +67,7 @@ class ChildPlace:
 class RunOptions:
     backend: Literal["asyncio", "trio"] = "asyncio"
     workers: int | None = None
+    threads: int = 1
     reloads: bool = False
     log_level: str | None = None
 
@@ -108,7 +109,7 @@ def _run(worker: Worker, options: RunOptions, link: SupervisorLink | None) -> No
             link.report(running=True)
 
     try:
-        worker.run(backend=options.backend, on_running=on_running)
+        worker.run(backend=options.backend, threads=options.threads, on_running=on_running)
     except KshareError:
         raise
     except Exception as problem:
@@ -145,6 +146,7 @@ def _supervise(app: AppOptions, options: RunOptions) -> int:
     count = options.workers or 1
     words = [*app.arguments(), "--backend", options.backend]
     words += ["--log-level", options.log_level] if options.log_level else []
+    words += ["--threads", str(options.threads)] if options.threads > 1 else []
     words += ["--reload"] if options.reloads else []
 
     def command(slot: int, descriptor: int) -> list[str]:

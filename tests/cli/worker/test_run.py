@@ -61,7 +61,9 @@ def rest(broker: Broker, count: int) -> list[tuple[str, bool]]:
 
 
 @pytest.mark.parametrize(
-    "options", [(), ("--backend", "trio"), ("--workers", "2")], ids=["asyncio", "trio", "processes"]
+    "options",
+    [(), ("--backend", "trio"), ("--workers", "2"), ("--threads", "2"), ("--workers", "2", "--threads", "2")],
+    ids=["asyncio", "trio", "processes", "threads", "both"],
 )
 def test_sigterm_drains_and_nothing_is_redelivered(
     broker: Broker, tmp_path: Path, options: tuple[str, ...]

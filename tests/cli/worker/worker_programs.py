@@ -22,8 +22,8 @@ from kshare.worker import Worker
 
 worker = Worker(group="shippers")
 
-def say(*words):
-    print(*words, flush=True)
+def say(*words):  # in one piece: several threads may do it
+    os.write(1, (" ".join(map(str, words)) + "\\n").encode())
 """
 """The beginning of an app."""
 

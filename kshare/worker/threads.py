@@ -1,0 +1,111 @@
+"""Runs copies of a worker in further threads, for Pythons without a GIL: each has an event loop and members of its own.
+
+The first copy runs in the main thread, as usual. These follow when it is running, and stop when it stops.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Literal
+
+import anyio
+
+if TYPE_CHECKING:
+    from kshare.worker.worker import Worker
+
+log = logging.getLogger("kshare.worker")
+
+CallInLoop = Callable[[Callable[[], None]], object]
+"""Calls a function in an event loop, from elsewhere."""
+
+
+class WorkerThreads:
+    """`on_failure` is called, in any thread, when one of them ends with an error."""
+
+    def __init__(
+        self,
+        worker: Worker,
+        count: int,
+        backend: Literal["asyncio", "trio"],
+        on_failure: Callable[[], None],
+    ) -> None:
+        self._threads = [_WorkerThread(worker, number + 2, backend, on_failure) for number in range(count)]
+
+    def start(self) -> None:
+        for one in self._threads:
+            one.start()
+
+    def stop(self) -> None:
+        """As `Worker.stop`: the second time, handlers are cancelled."""
+        for one in self._threads:
+            one.stop()
+
+    def end(self) -> None:
+        """Stop them, and wait until all have ended. Raises the first error."""
+        started = [one for one in self._threads if one.ident is not None]
+        for one in started:
+            one.stop_once()
+        for one in started:
+            one.join()
+        for one in started:
+            if one.error is not None:
+                raise one.error
+
+
+class _WorkerThread(threading.Thread):
+    def __init__(
+        self,
+        worker: Worker,
+        number: int,
+        backend: Literal["asyncio", "trio"],
+        on_failure: Callable[[], None],
+    ) -> None:
+        super().__init__(name=f"kshare worker {number}")
+        self.error: BaseException | None = None
+        self._worker = copy.copy(worker)
+        self._worker.http = None  # the first one has it
+        self._backend = backend
+        self._on_failure = on_failure
+        self._call: CallInLoop | None = None
+        self._is_stopped = False
+
+    def run(self) -> None:
+        try:
+            anyio.run(self._serve, backend=self._backend)
+        except BaseException as error:
+            log.error("%s failed: %s", self.name, error)
+            self.error = error
+            self._on_failure()
+
+    async def _serve(self) -> None:
+        self._call = caller_in_this_loop()
+        if not self._is_stopped:
+            await self._worker.serve()
+
+    def stop(self) -> None:
+        self._is_stopped = True
+        if self._call is not None:
+            with suppress(RuntimeError):  # the loop has ended
+                self._call(self._worker.stop)
+
+    def stop_once(self) -> None:
+        """Unless it was stopped already: the second time would cancel its handlers."""
+        if not self._is_stopped:
+            self.stop()
+
+
+def caller_in_this_loop() -> CallInLoop:
+    """A function that other threads, and signal handlers, can call to call another one in this event loop."""
+    import sniffio
+
+    if sniffio.current_async_library() == "trio":
+        import trio
+
+        return trio.lowlevel.current_trio_token().run_sync_soon
+    import asyncio
+
+    return asyncio.get_running_loop().call_soon_threadsafe

@@ -1,0 +1,77 @@
+"""A worker in several threads: all of them process records, and all end together."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import Literal
+
+import anyio
+import pytest
+
+from kshare.errors import ConfigError
+from kshare.testing import Broker
+from kshare.worker import Worker
+
+RECORDS = 200
+
+
+@pytest.fixture
+def broker(kshare_broker: Broker) -> Broker:
+    kshare_broker.create_topic("orders", 4)
+    kshare_broker.set_group_config("g", {"share.auto.offset.reset": "earliest"})
+    for number in range(RECORDS):
+        kshare_broker.produce("orders", [b"%d" % number], partition=number % 4)
+    return kshare_broker
+
+
+@pytest.mark.lengthy
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_all_threads_process_records_and_stop_at_a_signal(
+    broker: Broker, backend: Literal["asyncio", "trio"]
+) -> None:
+    worker = Worker(broker.bootstrap, group="g", concurrency=2)
+    seen: set[str] = set()
+    got: list[int] = []
+    hooks: list[str] = []
+    told: list[bool] = []
+    lock = threading.Lock()
+
+    @worker.handler("orders")
+    async def ship(number: int) -> None:
+        await anyio.sleep(0.005)
+        with lock:
+            seen.add(threading.current_thread().name)
+            got.append(number)
+            if len(seen) == 3 and not told and {*range(RECORDS)} <= {*got}:
+                told.append(True)
+                os.kill(os.getpid(), signal.SIGTERM)
+        if len(seen) < 3:
+            broker.produce("orders", [b"-1"])  # until all have begun
+
+    worker.on_startup(lambda: hooks.append("start"))
+    worker.on_shutdown(lambda: hooks.append("end"))
+    worker.run(backend=backend, threads=3)
+    assert {*range(RECORDS)} <= {*got}
+    assert hooks == ["start"] * 3 + ["end"] * 3
+    assert not [one for one in threading.enumerate() if one.name.startswith("kshare worker")]
+
+
+def test_a_thread_that_fails_ends_the_others(broker: Broker) -> None:
+    worker = Worker(broker.bootstrap, group="g")
+    worker.handler("orders")(lambda number: None)
+
+    @worker.on_startup
+    def begin() -> None:
+        if threading.current_thread() is not threading.main_thread():
+            raise LookupError("no database")
+
+    with pytest.raises(LookupError, match="no database"):
+        worker.run(threads=2)
+
+
+@pytest.mark.parametrize("threads", [0, True, 1.5, "2", 1001])
+def test_invalid_numbers_of_threads_are_refused(threads: int) -> None:
+    with pytest.raises(ConfigError, match="threads must be a whole number from 1 to 1,000"):
+        Worker(group="g").run(threads=threads)
