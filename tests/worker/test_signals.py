@@ -16,6 +16,8 @@ from kshare.testing import Broker
 from kshare.worker import Worker
 from kshare.worker.signals import on_stop_signals
 
+pytestmark = pytest.mark.usefixtures("default_signals")
+
 
 def test_handlers_installed_before_run_too_and_are_installed_again() -> None:
     seen: list[object] = []

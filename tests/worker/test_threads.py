@@ -14,6 +14,8 @@ from kshare.errors import ConfigError
 from kshare.testing import Broker
 from kshare.worker import Worker
 
+pytestmark = pytest.mark.usefixtures("default_signals")
+
 RECORDS = 200
 
 

@@ -9,6 +9,8 @@ import pytest
 
 from kshare.worker import Worker
 
+pytestmark = pytest.mark.usefixtures("default_signals")
+
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_signal_before_the_loop_runs_stops_the_worker(
