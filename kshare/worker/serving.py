@@ -128,6 +128,8 @@ class Serving:
                     handlers.start_soon(task.run, name=f"kshare worker: {route.name}")
                     await task.started.wait()
                     self._starting = None
+                    if not task.has_started:
+                        return  # it was stopped before
                     self.runners.append(runner)
                     self._rank()
                     if self.stopping.is_set():
@@ -220,8 +222,9 @@ class _HandlerTask:
     """Runs a handler. Until it has started, it can be cancelled without cancelling anything that it processes."""
 
     def __init__(self, runner: HandlerRunner, stopping: anyio.Event) -> None:
+        self.has_started = False
         self.started = anyio.Event()
-        """Set when it runs, and when it was cancelled before."""
+        """Set when it runs, and when it has ended before."""
         self._runner = runner
         self._stopping = stopping
         self._scope = anyio.CancelScope()
@@ -229,7 +232,7 @@ class _HandlerTask:
     async def run(self) -> None:
         try:
             with self._scope:
-                await self._runner.run(on_started=self.started.set)
+                await self._runner.run(on_started=self._on_started)
         finally:
             self.started.set()
         if not self._stopping.is_set():
@@ -237,8 +240,12 @@ class _HandlerTask:
                 f"handler {self._runner.route.name} has ended, though nobody has stopped the worker"
             )
 
+    def _on_started(self) -> None:
+        self.has_started = True
+        self.started.set()
+
     def cancel_start(self) -> None:
-        if not self.started.is_set():
+        if not self.has_started:
             self._scope.cancel()
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import anyio
 import pytest
 
 from kshare.errors import ConfigError
 from kshare.testing import Broker
 from kshare.worker import RetryTopics, Worker
+from kshare.worker.runner import HandlerRunner
 from tests.helpers.consuming import DEADLINE_S, until
 
 pytestmark = [pytest.mark.anyio]
@@ -35,6 +38,41 @@ async def test_stop_while_starting_ends_it_at_once(broker: Broker) -> None:
             tasks.start_soon(worker.serve)
             await is_waiting.wait()
             worker.stop()
+
+
+async def test_stop_while_a_handler_starts_lets_the_others_finish(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the group is full."""
+    worker = Worker(broker.bootstrap, group="g")
+    done: list[bytes] = []
+    is_processing, second_starts = anyio.Event(), anyio.Event()
+
+    @worker.handler("orders")
+    async def first(value: bytes) -> None:
+        is_processing.set()
+        await second_starts.wait()
+        await anyio.sleep(0.05)
+        done.append(value)
+
+    worker.handler("others")(lambda value: None)
+    run = HandlerRunner.run
+
+    async def run_first_only(self: HandlerRunner, *, on_started: Callable[[], None]) -> None:
+        if self.route.name != "first":
+            second_starts.set()
+            await anyio.sleep_forever()
+        await run(self, on_started=on_started)
+
+    monkeypatch.setattr(HandlerRunner, "run", run_first_only)
+    broker.produce("orders", [b"1"])
+    with anyio.fail_after(DEADLINE_S):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(worker.serve)
+            await is_processing.wait()
+            await second_starts.wait()
+            worker.stop()
+    assert done == [b"1"]
 
 
 async def test_whoever_waits_for_the_start_goes_on_when_it_is_stopped(broker: Broker) -> None:
