@@ -128,7 +128,7 @@ async def test_records_left_by_a_loop_go_to_waiting_loops(
 @pytest.mark.lengthy
 async def test_records_left_without_a_waiting_loop_are_released_and_not_renewed() -> None:
     cluster = filled(5)
-    cluster.lock_ms = 300
+    cluster.lock_ms = 1500  # the acceptance has to arrive before that, even on a busy machine
     async with cluster.running(), consumer(cluster, "t") as source:
         async for record in source:
             record.accept()
@@ -139,7 +139,7 @@ async def test_records_left_without_a_waiting_loop_are_released_and_not_renewed(
 @pytest.mark.lengthy
 async def test_records_a_loop_has_not_reached_yet_are_renewed() -> None:
     cluster = filled(3)
-    cluster.lock_ms = 300
+    cluster.lock_ms = 1500
     async with cluster.running(), consumer(cluster, "t") as source:
         async for record in source:
             if record.offset == 0:
