@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 
 from kshare.errors import ConfigError
 from kshare.idempotency.answers import ClaimState
+from kshare.idempotency.calls import inside_call
 from kshare.idempotency.guard import Deserialize, Guard, Identify, Serialize, result_as_json
 from kshare.idempotency.store import IdempotencyStore
 from kshare.idempotency.threads import from_plain_function
@@ -76,7 +77,8 @@ def _around_async(function: Callable[..., Any], guard: Guard) -> Callable[..., A
         if answer.state is ClaimState.DONE:
             return guard.stored_result(answer)
         try:
-            result = await function(*arguments, **named)
+            with inside_call(guard.function):
+                result = await function(*arguments, **named)
             await guard.finish(ticket, result)
         except GeneratorExit:  # the coroutine is thrown away, so nothing can be awaited; the claim expires
             raise
@@ -96,7 +98,8 @@ def _around_plain(function: Callable[..., Any], guard: Guard) -> Callable[..., A
         if answer.state is ClaimState.DONE:
             return guard.stored_result(answer)
         try:
-            result = function(*arguments, **named)
+            with inside_call(guard.function):
+                result = function(*arguments, **named)
             from_plain_function(guard.finish, ticket, result)
         except BaseException as error:
             from_plain_function(guard.abandon, ticket, error)

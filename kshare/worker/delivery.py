@@ -14,7 +14,9 @@ import anyio
 
 from kshare.client.record import ShareRecord
 from kshare.errors import ConfigError, KshareError
+from kshare.producer.records import Headers
 from kshare.worker.headers import Header, RetryContext, own_headers
+from kshare.worker.results import Result, checked_result
 
 
 class Decision(StrEnum):
@@ -48,6 +50,7 @@ class Delivery:
         "reason",
         "record",
         "refusals",
+        "results",
         "trace",
     )
 
@@ -82,6 +85,8 @@ class Delivery:
         self.is_cancelled = False
         """Whether the result isn't wanted any more: the lock was lost, or the worker is shutting down. A plain function
         can't be interrupted; a long one should check this."""
+        self.results: list[Result] | None = None
+        """What the handler has published, until it is written."""
         self.trace: object = None
         """What a tracer has attached to it."""
         self._call_in_loop: Callable[[Callable[[], None]], None] | None = None
@@ -141,7 +146,10 @@ class Delivery:
     # --- decisions
 
     def accept(self) -> None:
-        """Accept the record now, though the handler hasn't returned. If it raises afterwards, that's only logged."""
+        """Accept the record now, though the handler hasn't returned. If it raises afterwards, that's only logged.
+
+        If it has published results, the record is accepted when they are written, after the handler has ended.
+        """
         self._settle(self._accept)
 
     def release(self, delay: float | None = None) -> None:
@@ -166,14 +174,45 @@ class Delivery:
         self._decide(Decision.REJECTED)
         self.reason = reason
 
+    def publish(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        headers: Headers = (),
+        partition: int | None = None,
+    ) -> None:
+        """Write a record to a topic when the handler has returned. Only when all in-sync replicas have it, the record
+        of this delivery is accepted.
+
+        Nothing is written if the handler raises, is cancelled, or releases or rejects its record. If writing fails, the
+        handler has failed.
+        """
+        result = checked_result(topic, value, key, headers, partition)
+        self._settle(lambda: self._keep(result))
+
     def renew(self) -> None:
         """Start the acquisition lock again. The worker does this by itself while the handler runs."""
         self._settle(self._renew)
 
     def _accept(self) -> None:
-        if self.decision is None and self.moved_to is None:
+        if self.decision is None and self.moved_to is None and not self.results:
             self.record.accept()
         self._decide(Decision.ACCEPTED)
+
+    def _keep(self, result: Result) -> None:
+        if self.decision is not None:
+            raise KshareError(f"{self!r} is {self.decision} already: publish its results before")
+        if self.results is None:
+            self.results = []
+        self.results.append(result)
+
+    def take_results(self) -> list[Result]:
+        """What is to be written. Until that is done, the record isn't accepted, whatever the handler has decided."""
+        results, self.results = self.results or [], None
+        if results and self.decision is Decision.ACCEPTED:
+            self.decision = None
+        return results
 
     def _renew(self) -> None:
         if self.moved_to is None:
@@ -218,6 +257,20 @@ class Deliveries(list[Delivery]):
         """Reject them when the handler has ended."""
         for one in self._undecided():
             one.reject(reason)
+
+    def publish(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        headers: Headers = (),
+        partition: int | None = None,
+    ) -> None:
+        """Write a result of the whole batch when the handler has returned, before any of its records is accepted."""
+        undecided = self._undecided()
+        if not undecided:
+            raise KshareError("all records of the batch are decided already: publish results before that")
+        undecided[0].publish(topic, value, key, headers, partition)
 
     def _undecided(self) -> list[Delivery]:
         return [one for one in self if one.decision is None]

@@ -11,11 +11,12 @@ from kshare.admin.log_reading import LogReader
 from kshare.admin.routing import Router
 from kshare.admin.topics import create_topic
 from kshare.errors import BrokerError, KshareError
-from kshare.producer.records import NewRecord, Produced
+from kshare.producer.records import NewRecord, PendingSend, Produced
 from kshare.producer.settings import WriterSettings
 from kshare.producer.writer import RecordWriter
 from kshare.protocol.error_codes import ErrorCode
 from kshare.worker.headers import Header, own_bytes
+from kshare.worker.results import Result
 
 WRITE_LIMIT_S = 15.0
 """How long writing a copy may take. After that its record is released instead."""
@@ -40,6 +41,10 @@ class Publisher(Protocol):
         partition: int | None = None,
     ) -> Produced:
         """Returns when the record is confirmed; raises KshareError. Without a partition, the key chooses it."""
+        ...
+
+    async def write(self, results: Sequence[Result]) -> None:
+        """Returns when all are confirmed; raises KshareError if one isn't."""
         ...
 
     async def has_later(self, topic: str, partition: int, offset: int, header: Header) -> bool:
@@ -72,6 +77,23 @@ class Outbound:
                 await self._writer.enqueue(topic, NewRecord(value, key, headers, timestamp), partition)
             )
         raise KshareError(f"writing to {topic} took longer than {2 * WRITE_LIMIT_S:g} s")
+
+    async def write(self, results: Sequence[Result]) -> None:
+        sends: list[PendingSend] = []
+        try:
+            with anyio.move_on_after(2 * WRITE_LIMIT_S):
+                for topic, record, partition in results:
+                    sends.append(await self._writer.enqueue(topic, record, partition))
+                for send in sends:
+                    await send.wait()
+                for send in sends:
+                    send.result()
+                return
+        finally:
+            for send in sends:
+                send.is_seen = True  # the handler's failure says enough
+        topics = ", ".join(sorted({one.topic for one in results}))
+        raise KshareError(f"writing results to {topics} took longer than {2 * WRITE_LIMIT_S:g} s")
 
     async def has_later(self, topic: str, partition: int, offset: int, header: Header) -> bool:
         row = (await self._router.metadata([topic])).topics[0]

@@ -23,7 +23,9 @@ from kshare.worker.log_context import log_fields
 from kshare.worker.moved_runs import MovedRuns
 from kshare.worker.observer import RecordOutcome
 from kshare.worker.options import HandlerOptions
+from kshare.worker.outbound import Publisher
 from kshare.worker.payloads import PayloadError
+from kshare.worker.results import Result
 from kshare.worker.retry import Exponential
 from kshare.worker.routes import OnError
 from kshare.worker.settling import Settling, is_open, without_result
@@ -44,6 +46,7 @@ class Outcomes:
         options: HandlerOptions,
         limits: ShareLimits,
         settling: Settling,
+        publisher: Publisher,
         *,
         has_dead_letters: bool,
         runs: MovedRuns | None,
@@ -59,6 +62,7 @@ class Outcomes:
         self._retry = options.retry
         self._limits = limits
         self._settling = settling
+        self._publisher = publisher
         self._has_dead_letters = has_dead_letters
         self._runs = runs
         self._counts = counts
@@ -111,6 +115,20 @@ class Outcomes:
 
     # --- after the handler
 
+    async def write_results(self, deliveries: Sequence[Delivery]) -> None:
+        """Write what the handler has published. Raises KshareError if that fails: then the handler has failed.
+
+        Results and acknowledgements could be one transaction here, once brokers have that.
+        """
+        results: list[Result] = []
+        for delivery in deliveries:
+            if delivery.decision in (None, Decision.ACCEPTED):
+                taken = delivery.take_results()
+                if is_open(delivery):  # otherwise accepting it will fail
+                    results += taken
+        if results:
+            await self._publisher.write(results)
+
     async def on_returned(self, delivery: Delivery) -> None:
         try:
             match delivery.decision:
@@ -141,8 +159,7 @@ class Outcomes:
         counts = self._report(delivery, error)
         match delivery.decision:
             case Decision.ACCEPTED:
-                self._counts.done += 1
-                self._watch.settled(RecordOutcome.ACCEPTED, delivery)
+                await self._finish_accepted(delivery)
                 return
             case Decision.REJECTED:
                 await self._settling.give_up(delivery, delivery.reason, error)
@@ -166,6 +183,21 @@ class Outcomes:
             )
         else:
             await self._settling.delay(delivery, delay, counts=True, error=error)
+
+    async def _finish_accepted(self, delivery: Delivery) -> None:
+        """The handler has raised after it had accepted the record."""
+        if delivery.results:
+            try:
+                await self.write_results([delivery])
+                delivery.accept()
+            except AcknowledgeError as problem:
+                self._settling.on_lost(delivery, problem)
+                return
+            except KshareError as problem:
+                await self.on_exception(delivery, problem)
+                return
+        self._counts.done += 1
+        self._watch.settled(RecordOutcome.ACCEPTED, delivery)
 
     def _next_delay(self, error: Exception, attempt: int, age: float) -> float | None:
         luck = random.random()

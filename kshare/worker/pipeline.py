@@ -110,6 +110,7 @@ class Pipeline:
             options,
             limits,
             self.settling,
+            publisher,
             has_dead_letters=copies.has_dead_letters,
             runs=runs,
             counts=self.counts,

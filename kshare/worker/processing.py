@@ -60,6 +60,8 @@ class Processing:
                 await self._caller.one(delivery)
                 await unless_cancelled(slot)
                 await until_moved(delivery)
+                if delivery.results:
+                    await self._outcomes.write_results([delivery])
                 await self._outcomes.on_returned(delivery)
         except Exception as error:
             await self.failed(slot, delivery, error)
@@ -79,6 +81,7 @@ class Processing:
             if whole:
                 await self._caller.batch(whole)
                 await unless_cancelled(slot)
+                await self._outcomes.write_results(whole)
             for delivery in whole:
                 await self._outcomes.on_returned(delivery)
         except Exception as error:

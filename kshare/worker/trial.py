@@ -21,6 +21,7 @@ from kshare.worker.delivery import Delivery
 from kshare.worker.group_limits import ShareLimits
 from kshare.worker.headers import DEAD_LETTER, RETRY, Header, read_retry_context
 from kshare.worker.pipeline import Pipeline
+from kshare.worker.results import Result
 from kshare.worker.routes import Route
 from kshare.worker.slots import Slot
 
@@ -88,6 +89,8 @@ class Trial:
     """How many attempts the record has had, as its retry policy counts them."""
     published: list[PublishedRecord]
     """Copies in retry topics, and dead letters."""
+    results: list[PublishedRecord]
+    """What the handler has published. In a batch, each trial has those of all its records."""
 
     @property
     def topic(self) -> str | None:
@@ -234,6 +237,7 @@ class _TrialRun:
             delay=delay,
             attempts=attempts,
             published=published,
+            results=self._publications.results,
         )
 
     def _is_wanted(self, delivery: Delivery) -> bool:
@@ -253,6 +257,7 @@ class _Publications:
 
     def __init__(self) -> None:
         self._published: list[PublishedRecord] = []
+        self.results: list[PublishedRecord] = []
 
     async def publish(
         self,
@@ -266,6 +271,17 @@ class _Publications:
     ) -> Produced:
         self._published.append(PublishedRecord(topic=topic, key=key, value=value, headers=list(headers)))
         return Produced(topic, partition or 0, len(self._published) - 1, timestamp)
+
+    async def write(self, results: Sequence[Result]) -> None:
+        self.results += [
+            PublishedRecord(
+                topic=topic,
+                key=record.key,
+                value=record.value,
+                headers=list(record.headers),
+            )
+            for topic, record, _ in results
+        ]
 
     async def has_later(self, topic: str, partition: int, offset: int, header: Header) -> bool:
         return False

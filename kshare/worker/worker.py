@@ -200,15 +200,19 @@ class Worker(Handlers):
         if self._serving is not None:
             self._serving.stop()
 
-    def pause(self, handler: str, seconds: float) -> None:
-        """Let a handler acquire and start nothing for some time. Its name is that of its function."""
+    def pause(self, name: str, seconds: float) -> None:
+        """Let the handlers of a topic, or the handler with this name, acquire and start nothing for some time.
+
+        What is running goes on. Call it in the thread of the event loop.
+        """
         require_number("seconds", seconds, 0, LONGEST_LEASE_S)
-        for runner in self.runners:
-            if runner.route.name == handler:
-                runner.pause(seconds)
-                return
-        names = ", ".join(runner.route.name for runner in self.runners) or "none: the worker isn't running"
-        raise KshareError(f"there is no handler {handler}; there are: {names}")
+        runners = [one for one in self.runners if name in (one.route.name, *one.route.topics)]
+        for runner in runners:
+            runner.pause(seconds)
+        if not runners:
+            known = "; ".join(f"{one.route.name} ({', '.join(one.route.topics)})" for one in self.runners)
+            hint = f"there are: {known}" if known else "the worker isn't running"
+            raise KshareError(f"there is no topic or handler {name} to pause; {hint}")
 
     def observe(self, observer: WorkerObserver) -> None:
         """Let an observer know what happens, from the next start of the worker on."""

@@ -198,6 +198,6 @@ async def test_worker_without_handlers_does_not_start() -> None:
 
 def test_nothing_can_be_paused_before_the_worker_runs() -> None:
     with pytest.raises(
-        KshareError, match="there is no handler ship; there are: none: the worker isn't running"
+        KshareError, match="there is no topic or handler ship to pause; the worker isn't running"
     ):
         Worker(group="g").pause("ship", 1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 
 import pytest
-from kshare.worker.refusals import Refusals
 
 from kshare.engine.events import Settled
 from kshare.errors import ConnectionLost
@@ -16,6 +15,7 @@ from kshare.summary_log import SummaryLog
 from kshare.testing import run_worker
 from kshare.worker import Worker
 from kshare.worker.counts import Counts
+from kshare.worker.refusals import Refusals
 
 CAUSE = "were processed, but couldn't be acknowledged in time: they may be delivered again"
 

@@ -177,7 +177,8 @@ async def test_patterns_find_new_topics(broker: Broker, monkeypatch: pytest.Monk
         worker.stop()
 
 
-async def test_pausing_a_handler_starts_nothing_for_some_time(broker: Broker) -> None:
+@pytest.mark.parametrize("name", ["process", "a"], ids=["handler", "topic"])
+async def test_pausing_starts_nothing_for_some_time(broker: Broker, name: str) -> None:
     worker = Worker(broker.bootstrap, group="g", concurrency=1)
     seen: list[float] = []
 
@@ -185,12 +186,12 @@ async def test_pausing_a_handler_starts_nothing_for_some_time(broker: Broker) ->
     async def process(value: bytes) -> None:
         seen.append(anyio.current_time())
         if len(seen) == 5:
-            worker.pause("process", 0.5)
+            worker.pause(name, 0.5)
 
     async with anyio.create_task_group() as tasks:
         await tasks.start(worker.serve)
         await until(lambda: settled(worker) == 20)
-        with pytest.raises(Exception, match="no handler other; there are: process"):
+        with pytest.raises(Exception, match=r"no topic or handler other to pause; there are: process \(a\)"):
             worker.pause("other", 1)
         worker.stop()
     gaps = [after - before for before, after in pairwise(seen)]

@@ -260,3 +260,31 @@ async def test_records_that_wait_keep_their_attempts_and_their_time_when_the_wor
         worker.stop()
     assert seen == {number: [1, 2, 3] for number in range(10)}
     await nothing_is_left(queue)
+
+
+async def test_results_are_published_once_for_each_record_that_is_accepted(fresh_queue: FreshQueue) -> None:
+    queue = fresh_queue(partitions=2)
+    results = f"{queue.topic}-results"
+    async with AdminClient(queue.broker.bootstrap) as admin:
+        await admin.create_topic(results, partitions=2)
+    worker = Worker(
+        queue.broker.bootstrap, group=queue.group, retry=Retry(attempts=3, delay=0.05), breaker=None
+    )
+
+    @worker.handler(queue.topic, concurrency=20)
+    async def double(number: int, delivery: Delivery) -> None:
+        delivery.publish(results, b"%d" % (2 * number), key=delivery.key)
+        await anyio.sleep(0.001)
+        if number % 10 == 3 and delivery.attempt < 3:
+            raise ValueError(number)
+        if number % 10 == 4:
+            delivery.reject("not wanted")
+
+    await queue.produce(100)
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(worker.serve)
+        await until_settled(queue, worker, 100)
+        worker.stop()
+    await nothing_is_left(queue)
+    found = await records_in(queue.broker.bootstrap, results)
+    assert Counter(one.value for one in found) == Counter(b"%d" % (2 * n) for n in range(100) if n % 10 != 4)

@@ -1,0 +1,43 @@
+"""Results that handlers publish: written when the handler has returned, and before its record is accepted."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+from kshare.errors import ConfigError, KshareError
+from kshare.idempotency.calls import idempotent_call
+from kshare.producer.records import Headers, NewRecord
+
+
+class Result(NamedTuple):
+    topic: str
+    record: NewRecord
+    partition: int | None
+    """None: the key chooses it."""
+
+
+def checked_result(
+    topic: str, value: bytes | None, key: bytes | None, headers: Headers, partition: int | None
+) -> Result:
+    """Raises ConfigError if it can't be written, and KshareError if it might never be."""
+    if not isinstance(topic, str) or not topic:
+        raise ConfigError(f"topic must be a non-empty string, not {topic!r:.80}")
+    if partition is not None and (type(partition) is not int or partition < 0):
+        raise ConfigError(f"partition must be a whole number, 0 or more, or None, not {partition!r:.80}")
+    record = NewRecord(value, key, tuple(headers), int(time.time() * 1000))
+    record.check()
+    copied = [(name, _copy(content)) for name, content in record.headers]
+    record = record._replace(value=_copy(value), key=_copy(key), headers=copied)
+    once = idempotent_call()
+    if once is not None:
+        raise KshareError(
+            f"{once} is called once for each key, so what it publishes might never be written: "
+            "let it return the result, and publish that in the handler which calls it"
+        )
+    return Result(topic, record, partition)
+
+
+def _copy(content: bytes | None) -> bytes | None:
+    """The caller may change a bytearray before it is written."""
+    return None if content is None else bytes(content)
