@@ -37,7 +37,7 @@ def broker(kshare_broker: Broker) -> Broker:
 
 @pytest.mark.lengthy
 @pytest.mark.parametrize(
-    ("times", "topic", "attempt"), [(1, "t", 1), (2, "t.retry.1s", 2)], ids=["second delivery", "third"]
+    ("times", "topic", "attempt"), [(1, "t", 1), (2, "t.retry.1s", 1)], ids=["second delivery", "third"]
 )
 async def test_a_record_is_moved_before_its_last_delivery(
     broker: Broker, times: int, topic: str, attempt: int
@@ -171,6 +171,6 @@ async def test_records_whose_copies_end_without_a_result_too_become_dead_letters
         await tasks.start(worker.serve)
         await until(lambda: worker.runners[0].counts.dead == RECORDS)
         worker.stop()
-    assert sorted(attempts) == sorted([1, 2, 3] * 2 * RECORDS)
+    assert attempts == [1] * 6 * RECORDS
     messages = {dict(one.headers)["__dlq.errors.message"] for one in broker.records("dead")}
     assert messages == {b"2 deliveries ended without a result"}
