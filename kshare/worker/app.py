@@ -12,13 +12,14 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from kshare.errors import ConfigError
-from kshare.worker.calling import Middleware
+from kshare.worker.calling import BatchMiddleware, Middleware
 from kshare.worker.handlers import inspect_handler
 from kshare.worker.options import HandlerOptions, check_names
 from kshare.worker.routes import OnError, Route
@@ -41,6 +42,7 @@ class Handlers:
         self.defaults: dict[str, Any] = dict(defaults)
         self._parts: list[_Declared | Handlers] = []
         self._middleware: list[Middleware] = []
+        self._batch_middleware: list[BatchMiddleware] = []
         self._startup: list[Hook] = []
         self._shutdown: list[Hook] = []
         self._on_error: list[OnError] = []
@@ -58,10 +60,16 @@ class Handlers:
     def middleware(self, function: Middleware) -> Middleware:
         """Let a function run around each handler: it gets the delivery, and a function that goes on.
 
-        Those that were added first are outermost. Batch handlers have no middleware.
+        Those that were added first are outermost. Batch handlers have `batch_middleware`.
         """
-        _require_function("middleware", function)
+        _require_middleware("middleware", function)
         self._middleware.append(function)
+        return function
+
+    def batch_middleware(self, function: BatchMiddleware) -> BatchMiddleware:
+        """The same for batch handlers: it gets the deliveries of the batch."""
+        _require_middleware("batch_middleware", function)
+        self._batch_middleware.append(function)
         return function
 
     def on_startup(self, function: Hook) -> Hook:
@@ -145,7 +153,7 @@ class _Declared:
         options: dict[str, Any],
         *,
         is_batch: bool,
-        middleware: tuple[Middleware, ...] = (),
+        middleware: tuple[Middleware, ...] | tuple[BatchMiddleware, ...] = (),
         on_error: tuple[OnError, ...] = (),
     ) -> None:
         self.function = function
@@ -163,12 +171,13 @@ class _Declared:
         defaults = dict(handlers.defaults)
         if is_async(self.function):
             defaults.pop("runs_in", None)  # it is for plain functions
+        around: Any = handlers._batch_middleware if self.is_batch else handlers._middleware
         return _Declared(
             self.function,
             self.topics,
             defaults | self.options,
             is_batch=self.is_batch,
-            middleware=(*handlers._middleware, *self.middleware),
+            middleware=(*around, *self.middleware),
             on_error=(*handlers._on_error, *self.on_error),
         )
 
@@ -192,6 +201,22 @@ class _Declared:
 def _require_function(what: str, function: object) -> None:
     if not callable(function):
         raise ConfigError(f"{what} needs a function, not {function!r:.80}")
+
+
+def _require_middleware(what: str, function: Callable[..., Any]) -> None:
+    _require_function(what, function)
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # of a function that isn't written in Python
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        name = getattr(function, "__qualname__", repr(function))
+        first = "the deliveries of the batch" if what == "batch_middleware" else "the delivery"
+        raise ConfigError(
+            f"{what} {name} must take two arguments: {first}, and the function to await to go on"
+        ) from None
 
 
 def routes_of(declared: Iterable[_Declared]) -> list[Route]:

@@ -17,8 +17,11 @@ from kshare.worker.handlers import HandlerCall
 from kshare.worker.thread_places import ThreadPlaces
 from kshare.worker.watching import Watch
 
-Middleware = Callable[[Delivery, Callable[[], Awaitable[None]]], Awaitable[None]]
+GoOn = Callable[[], Awaitable[None]]
+Middleware = Callable[[Delivery, GoOn], Awaitable[None]]
 """Gets a delivery and a function that goes on: to the next middleware, in the end to the handler."""
+BatchMiddleware = Callable[[Deliveries, GoOn], Awaitable[None]]
+"""The same for batch handlers."""
 
 
 class Caller:
@@ -27,13 +30,13 @@ class Caller:
     def __init__(
         self,
         call: HandlerCall,
-        middleware: Sequence[Middleware],
+        middleware: Sequence[Middleware] | Sequence[BatchMiddleware],
         concurrency: int,
         watch: Watch | None = None,
     ) -> None:
         self._call = call
         self._watch = watch or Watch()
-        self._middleware = middleware
+        self._middleware: Sequence[Callable[[Any, GoOn], Awaitable[None]]] = middleware
         self._processes = anyio.CapacityLimiter(concurrency)
         self._threads = ThreadPlaces(getattr(call.function, "__qualname__", repr(call.function)), concurrency)
 
@@ -61,17 +64,26 @@ class Caller:
                 delivery.payload = self._payload(delivery)
             await self._run(call.arguments(delivery.payload, delivery), [delivery])
 
-        following: Callable[[], Coroutine[Any, Any, None]] = handler
-        for middleware in reversed(self._middleware):
-            following = partial(_around, middleware, delivery, following)
         with self._watch.run((delivery,)):
-            await following()
+            await self._through_middleware(delivery, handler)
 
     async def batch(self, deliveries: list[Delivery]) -> None:
         """Call a batch handler, with deliveries whose payload was set by `decode`."""
         whole = Deliveries(deliveries)
-        with self._watch.run(tuple(whole), is_batch=True):
+
+        async def handler() -> None:
             await self._run(self._call.arguments([one.payload for one in whole], whole), whole)
+
+        with self._watch.run(tuple(whole), is_batch=True):
+            await self._through_middleware(whole, handler)
+
+    async def _through_middleware(
+        self, subject: Delivery | Deliveries, handler: Callable[[], Coroutine[Any, Any, None]]
+    ) -> None:
+        following = handler
+        for middleware in reversed(self._middleware):
+            following = partial(_around, middleware, subject, following)
+        await following()
 
     def decode(self, delivery: Delivery) -> None:
         """Raises PayloadError."""
@@ -121,7 +133,9 @@ def _call_plain(function: Callable[..., Any], *arguments: Any) -> None:
 
 
 async def _around(
-    middleware: Middleware, delivery: Delivery, go_on: Callable[[], Coroutine[Any, Any, None]]
+    middleware: Callable[[Any, GoOn], Awaitable[None]],
+    subject: Delivery | Deliveries,
+    go_on: Callable[[], Coroutine[Any, Any, None]],
 ) -> None:
     """Call a middleware. Raises KshareError if the handler hasn't ended when the middleware has."""
     begun: list[Coroutine[Any, Any, None]] = []
@@ -130,7 +144,7 @@ async def _around(
         begun.append(go_on())
         return begun[-1]
 
-    await middleware(delivery, following)
+    await middleware(subject, following)
     for one in begun:
         if inspect.getcoroutinestate(one) != inspect.CORO_CLOSED:
             if inspect.getcoroutinestate(one) == inspect.CORO_CREATED:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 
 from kshare.client.record import ShareRecord
-from kshare.worker.calling import Middleware
+from kshare.worker.calling import BatchMiddleware, Middleware
 from kshare.worker.delivery import Delivery
 from kshare.worker.handlers import HandlerCall
 from kshare.worker.options import HandlerOptions
@@ -24,7 +24,8 @@ class Route:
     is_batch: bool = False
     patterns: tuple[re.Pattern[str], ...] = ()
     """All topics whose whole name matches one of these."""
-    middleware: tuple[Middleware, ...] = ()
+    middleware: tuple[Middleware, ...] | tuple[BatchMiddleware, ...] = ()
+    """For batch handlers, that of batches."""
     on_error: tuple[OnError, ...] = ()
 
     @property

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kshare import ConfigError, KshareError
-from kshare.worker import Delivery, Handlers, Retry, Worker
+from kshare.worker import Deliveries, Delivery, Handlers, Retry, Worker
 
 
 async def ship(value: bytes) -> None: ...
@@ -17,6 +17,8 @@ async def pack(value: bytes) -> None: ...
 def plain(value: bytes) -> None: ...
 async def around(delivery: Delivery, go_on: Callable[[], Awaitable[None]]) -> None: ...
 async def within(delivery: Delivery, go_on: Callable[[], Awaitable[None]]) -> None: ...
+async def within_batch(deliveries: Deliveries, go_on: Callable[[], Awaitable[None]]) -> None: ...
+async def ship_batch(values: list[bytes]) -> None: ...
 def report(delivery: Delivery, error: BaseException) -> None: ...
 
 
@@ -72,6 +74,24 @@ def test_middleware_of_the_outer_part_is_outermost() -> None:
     first, second = worker.routes()
     assert (first.middleware, second.middleware) == ((around, within), (around,))
     assert (first.on_error, second.on_error) == ((report, report), (report,))
+
+
+def test_batch_handlers_have_middleware_of_their_own() -> None:
+    part, worker = Handlers(), Worker(group="g")
+    part.batch_handler("a")(ship_batch)
+    part.batch_middleware(within_batch)
+    worker.middleware(around)
+    worker.include(part)
+    (route,) = worker.routes()
+    assert route.middleware == (within_batch,)
+
+
+@pytest.mark.parametrize("name", ["middleware", "batch_middleware"])
+def test_middleware_takes_two_arguments(name: str) -> None:
+    async def passes(one: object) -> None: ...
+
+    with pytest.raises(ConfigError, match=f"^{name} .*passes must take two arguments: the deliver"):
+        getattr(Worker(group="g"), name)(passes)
 
 
 def test_parts_may_contain_parts() -> None:

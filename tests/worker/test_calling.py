@@ -14,7 +14,7 @@ from kshare import KshareError
 from kshare.client.made_records import made_record
 from kshare.client.record import lease_of
 from kshare.state.lease import ACCEPT, HELD
-from kshare.worker import Delivery
+from kshare.worker import Deliveries, Delivery
 from kshare.worker.calling import Caller, Middleware
 from kshare.worker.handlers import RunsIn, inspect_handler
 from kshare.worker.payloads import PayloadError
@@ -107,6 +107,22 @@ async def test_middleware_may_leave_the_handler_out() -> None:
         raise AssertionError
 
     await caller(ship, skip).one(delivery())
+
+
+async def test_batch_middleware_gets_the_whole_batch() -> None:
+    steps: list[object] = []
+
+    async def around(deliveries: Deliveries, go_on: Callable[[], Awaitable[None]]) -> None:
+        steps.append(len(deliveries))
+        await go_on()
+        steps.append("done")
+
+    async def ship(deliveries: list[Delivery]) -> None:
+        steps.append("handler")
+
+    call = inspect_handler(ship, is_batch=True)
+    await Caller(call, [around], 2).batch([delivery(b"1"), delivery(b"2")])
+    assert steps == [2, "handler", "done"]
 
 
 async def test_batches() -> None:
