@@ -10,9 +10,13 @@ cdef extern from *:
     PySendResult PyIter_Send(object, object, PyObject**) except PYGEN_ERROR
 
 
-cdef inline object first_step(object coroutine, object ended):
+cdef inline object first_step(object coroutine, object ended, list results):
     cdef PyObject* result = NULL
     cdef PySendResult how = PyIter_Send(coroutine, None, &result)
     cdef object yielded = <object> result
     Py_DECREF(yielded)
-    return ended if how == PYGEN_RETURN else yielded
+    if how != PYGEN_RETURN:
+        return yielded
+    if yielded is not None:
+        results.append(yielded)
+    return ended

@@ -10,9 +10,14 @@ from collections.abc import Coroutine
 from typing import Any
 
 
-def first_step(coroutine: Coroutine[Any, Any, Any], ended: object) -> object:
-    """Returns what the coroutine yields when it suspends, or `ended` if it has ended without."""
+def first_step(coroutine: Coroutine[Any, Any, Any], ended: object, results: list[object]) -> object:
+    """Returns what the coroutine yields when it suspends, or `ended` if it has ended without.
+
+    Then its result is added to `results`, unless that is None.
+    """
     try:
         return coroutine.send(None)
-    except StopIteration:
+    except StopIteration as end:
+        if end.value is not None:
+            results.append(end.value)
         return ended

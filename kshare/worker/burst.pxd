@@ -8,7 +8,8 @@ from kshare.client.record cimport BatchIterator, ShareRecord
 
 @cython.final
 cdef class Burst:
-    cdef object _awaitable, _call, _yielded
+    cdef object _awaitable, _call, _check_result, _yielded
+    cdef list _results
     cdef readonly ShareRecord record
     cdef public Py_ssize_t done
 

@@ -1,6 +1,6 @@
 """Processes records with an async handler that takes only the payload, as long as it doesn't suspend.
 
-    burst = Burst(function)
+    burst = Burst(function, check_result)
     match burst.run(records, until_ms):
         case SUSPENDED: await burst.suspended()    and then accept `burst.record`
 
@@ -27,10 +27,15 @@ _ENDED = object()
 
 
 class Burst:
-    __slots__ = ("_awaitable", "_call", "_yielded", "done", "record")
+    __slots__ = ("_awaitable", "_call", "_check_result", "_results", "_yielded", "done", "record")
 
-    def __init__(self, call: Callable[[bytes | None], Awaitable[Any]]) -> None:
+    def __init__(
+        self, call: Callable[[bytes | None], Awaitable[Any]], check_result: Callable[[Any], None]
+    ) -> None:
+        """`check_result` gets what a call has returned, unless that is None, and may raise."""
         self._call = call
+        self._check_result = check_result
+        self._results: list[object] = []
         self.record: ShareRecord | None = None
         """The record of the last call, if that has suspended or raised."""
         self.done = 0
@@ -55,10 +60,12 @@ class Burst:
             if type(awaitable) is not CoroutineType:
                 self._awaitable, self._yielded = awaitable, _ENDED
                 return SUSPENDED
-            yielded = first_step.first_step(awaitable, _ENDED)
+            yielded = first_step.first_step(awaitable, _ENDED, self._results)
             if yielded is not _ENDED:
                 self._awaitable, self._yielded = awaitable, yielded
                 return SUSPENDED
+            if self._results:
+                self._check_result(self._results.pop())
             record.batch._settle(record.offset, ACCEPT)
             self.done += 1
 
@@ -79,7 +86,7 @@ class _Rest:
         self._coroutine = coroutine
         self._yielded = yielded
 
-    def __await__(self) -> Generator[Any, Any, None]:
+    def __await__(self) -> Generator[Any, Any, Any]:
         coroutine, yielded = self._coroutine, self._yielded
         while True:
             try:
@@ -95,5 +102,5 @@ class _Rest:
                 given = sent
             try:
                 yielded = step(given)
-            except StopIteration:
-                return
+            except StopIteration as end:
+                return end.value

@@ -15,6 +15,7 @@ from kshare.errors import KshareError
 from kshare.worker.delivery import Deliveries, Delivery, set_caller
 from kshare.worker.handlers import HandlerCall
 from kshare.worker.thread_places import ThreadPlaces
+from kshare.worker.user_functions import is_async
 from kshare.worker.watching import Watch
 
 GoOn = Callable[[], Awaitable[None]]
@@ -33,12 +34,15 @@ class Caller:
         middleware: Sequence[Middleware] | Sequence[BatchMiddleware],
         concurrency: int,
         watch: Watch | None = None,
+        *,
+        on_no_thread: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_no_thread` is called when a function has to wait, because cancelled ones haven't ended."""
         self._call = call
         self._watch = watch or Watch()
         self._middleware: Sequence[Callable[[Any, GoOn], Awaitable[None]]] = middleware
         self._processes = anyio.CapacityLimiter(concurrency)
-        self._threads = ThreadPlaces(getattr(call.function, "__qualname__", repr(call.function)), concurrency)
+        self._threads = ThreadPlaces(concurrency, on_no_thread)
 
     @property
     def is_plain(self) -> bool:
@@ -54,6 +58,10 @@ class Caller:
         if decode is None:
             return function
         return lambda value: function(decode(value))
+
+    def check_result(self, result: Any) -> None:
+        """Raises KshareError if the handler has only begun."""
+        require_ended(self._call.function, result)
 
     async def one(self, delivery: Delivery) -> None:
         """Call a record handler."""
@@ -97,7 +105,7 @@ class Caller:
     async def _run(self, arguments: tuple[Any, ...], deliveries: list[Delivery]) -> None:
         call = self._call
         if call.runs_in == "loop":
-            await call.function(*arguments)
+            self.check_result(await call.function(*arguments))
         elif call.runs_in == "process":
             await to_process.run_sync(call.function, *arguments, cancellable=True, limiter=self._processes)
         else:
@@ -107,7 +115,7 @@ class Caller:
         self, function: Callable[..., Any], arguments: tuple[Any, ...], deliveries: list[Delivery]
     ) -> None:
         for delivery in deliveries:
-            set_caller(delivery, from_thread.run_sync)
+            set_caller(delivery, _call_in_loop)
         afterwards: Callable[[Callable[[], None]], None] | None = None
         try:
             # A thread can't be interrupted. If this is cancelled, its result doesn't count, and nothing waits for it.
@@ -123,13 +131,22 @@ class Caller:
 
 
 def _call_plain(function: Callable[..., Any], *arguments: Any) -> None:
+    require_ended(function, function(*arguments))
+
+
+def require_ended(function: Callable[..., Any], result: Any) -> None:
     """Raises KshareError if the function has only begun: then it must not be taken for done."""
-    result = function(*arguments)
+    if result is None or not (inspect.isawaitable(result) or inspect.isasyncgen(result)):
+        return
     if inspect.iscoroutine(result):
         result.close()
+    name = getattr(function, "__qualname__", repr(function))
+    if inspect.isasyncgen(result):
         raise KshareError(
-            f"handler {function.__qualname__} returned a coroutine that nobody awaits: declare it with `async def`"
+            f"handler {name} returned an async generator that nobody awaits: iterate over it in the handler"
         )
+    hint = "await it" if is_async(function) else "declare the handler with `async def`, and await it"
+    raise KshareError(f"handler {name} returned a {type(result).__name__} that nobody awaits: {hint}")
 
 
 async def _around(
@@ -153,6 +170,26 @@ async def _around(
             raise KshareError(
                 f"middleware {name} ended before the handler: it must await the function that goes on"
             )
+
+
+def _call_in_loop(act: Callable[[], None]) -> None:
+    """For deliveries whose handler runs in another thread."""
+    problems: list[KshareError] = []
+
+    def call() -> None:
+        try:
+            act()
+        except KshareError as problem:
+            problems.append(problem)
+
+    try:
+        from_thread.run_sync(call)
+    except RuntimeError as error:
+        raise KshareError(
+            "a record can't be settled by a thread that the handler has started: do it in the handler's own thread"
+        ) from error
+    if problems:
+        raise problems[0]
 
 
 def _caller_in_this_thread() -> Callable[[Callable[[], None]], None]:

@@ -41,6 +41,7 @@ class Delivery:
         "delay",
         "group",
         "instead",
+        "instead_at",
         "is_cancelled",
         "is_waiting",
         "moved_to",
@@ -78,6 +79,8 @@ class Delivery:
         """While it is being moved."""
         self.instead: Callable[[Delivery], Awaitable[None]] | None = None
         """What is to be done instead of processing it: write a copy that couldn't be written before."""
+        self.instead_at = 0.0
+        """When that is due."""
         self.refusals = 0
         """How often that has failed."""
         self.is_waiting = False
@@ -159,20 +162,18 @@ class Delivery:
         as an attempt.
         """
         if delay is None:
-            self._decide(Decision.RELEASED)
+            self._settle(lambda: self._decide(Decision.RELEASED))
             return
         if isinstance(delay, bool) or not isinstance(delay, int | float) or not 0 <= delay <= 86_400:
             raise ConfigError(f"delay must be between 0 and 86,400 seconds, not {delay!r}")
-        self._decide(Decision.DELAYED)
-        self.delay = delay
+        self._settle(lambda: self._delay(delay))
 
     def reject(self, reason: str = "rejected by its handler") -> None:
         """Reject the record when the handler has ended: it can never be processed. It becomes a dead letter, if the
         handler has a topic for them."""
         if not isinstance(reason, str):
             raise ConfigError(f"reason must be a string, not {type(reason).__name__}")
-        self._decide(Decision.REJECTED)
-        self.reason = reason
+        self._settle(lambda: self._reject(reason))
 
     def publish(
         self,
@@ -194,6 +195,14 @@ class Delivery:
     def renew(self) -> None:
         """Start the acquisition lock again. The worker does this by itself while the handler runs."""
         self._settle(self._renew)
+
+    def _delay(self, delay: float) -> None:
+        self._decide(Decision.DELAYED)
+        self.delay = delay
+
+    def _reject(self, reason: str) -> None:
+        self._decide(Decision.REJECTED)
+        self.reason = reason
 
     def _accept(self) -> None:
         if self.decision is None and self.moved_to is None and not self.results:

@@ -15,6 +15,7 @@ from anyio.abc import TaskGroup
 
 from kshare.client.consumer import ShareConsumer, source_of
 from kshare.worker.group_limits import ShareLimits
+from kshare.worker.many import for_each
 from kshare.worker.pipeline import Pipeline
 from kshare.worker.slots import Slots
 
@@ -53,11 +54,13 @@ class GivingBack:
         await self._slots_idle(until + self._limits.give_back_s / 4)
         settling = self._pipeline.settling
         waiting = [*self._pipeline.queue.take_all()]
-        async with anyio.create_task_group() as tasks:
-            for delivery, due_at in waiting:
-                if delivery.context is None and delivery.attempt > 1 and settling.tiers is not None:
-                    # Only a copy remembers its attempts.
-                    tasks.start_soon(settling.hand_back, delivery, max(0.0, due_at - self._clock()))
+        # Only a copy remembers its attempts.
+        moved = [
+            (delivery, max(0.0, due_at - self._clock()))
+            for delivery, due_at in waiting
+            if delivery.context is None and delivery.attempt > 1 and settling.tiers is not None
+        ]
+        await for_each(moved, settling.hand_back)
         async with anyio.create_task_group() as tasks:
             for consumer in self._consumers():
                 tasks.start_soon(source_of(consumer).restart_sessions)

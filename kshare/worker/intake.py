@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import anyio
 from anyio.abc import TaskGroup
 
 from kshare.client.consumer import ShareConsumer
 from kshare.engine.signals import Signal
 from kshare.worker.delivery import Delivery
 from kshare.worker.group_limits import ShareLimits
+from kshare.worker.many import for_each
 from kshare.worker.pipeline import Pipeline
 from kshare.worker.routes import Route
 from kshare.worker.slots import Slots
@@ -18,7 +18,6 @@ from kshare.worker.slots import Slots
 _HORIZON_S = 0.25
 """How much work to have ready, in seconds."""
 _MOST_RECORDS = 1_000_000
-_MOVED_AT_ONCE = 500
 
 
 class Intake:
@@ -88,17 +87,7 @@ class Intake:
 
         If a record kills its process soon after each start, others have only that time to get away.
         """
-        for delivery in deliveries[:_MOVED_AT_ONCE]:
-            tasks.start_soon(self._pipeline.outcomes.move_away, delivery)
-        if len(deliveries) > _MOVED_AT_ONCE:
-            tasks.start_soon(self._move_rest, deliveries)
-
-    async def _move_rest(self, deliveries: list[Delivery]) -> None:
-        """All of a huge batch at once would block the event loop for longer than the lock."""
-        for begin in range(_MOVED_AT_ONCE, len(deliveries), _MOVED_AT_ONCE):
-            async with anyio.create_task_group() as tasks:
-                for delivery in deliveries[begin : begin + _MOVED_AT_ONCE]:
-                    tasks.start_soon(self._pipeline.outcomes.move_away, delivery)
+        tasks.start_soon(for_each, [(one,) for one in deliveries], self._pipeline.outcomes.move_away)
 
     def make_room(self) -> None:
         """If more records can't be processed now than there is room for: the consumer waits for that."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from itertools import chain
 from typing import Generic, TypeVar
 
@@ -49,8 +49,13 @@ class KeyLanes(Generic[T]):
         self._waiting -= 1
         return lane.popleft()
 
+    def keep_busy(self, keys: Iterable[Hashable]) -> None:
+        """Items of these keys aren't done yet. This is for after `take_all`, which forgets them."""
+        for key in keys:
+            self._lanes.setdefault(key, deque())
+
     def take_all(self) -> list[T]:
-        """Take out all items that wait."""
+        """Take out all items that wait, and forget which keys are busy."""
         items = [item for lane in self._lanes.values() for item in lane]
         self._lanes.clear()
         self._waiting = 0

@@ -22,7 +22,7 @@ WRITE_LIMIT_S = 15.0
 """How long writing a copy may take. After that its record is released instead."""
 WRITER_SETTINGS = WriterSettings(
     delivery_timeout=WRITE_LIMIT_S,
-    close_timeout=WRITE_LIMIT_S,
+    close_timeout=1.0,  # everything was awaited before, or given up
     compression="lz4",  # a record that was written compressed may be too large otherwise
 )
 _TOPIC_SETTINGS = {"max.message.bytes": str(2 * 1024 * 1024)}
@@ -73,25 +73,22 @@ class Outbound:
     ) -> Produced:
         with anyio.move_on_after(2 * WRITE_LIMIT_S):
             await self.require_topic(topic)
-            return await (
-                await self._writer.enqueue(topic, NewRecord(value, key, headers, timestamp), partition)
-            )
+            send = await self._writer.enqueue(topic, NewRecord(value, key, headers, timestamp), partition)
+            send.is_seen = True  # also if this is cancelled: the writer needn't raise its error again
+            return await send
         raise KshareError(f"writing to {topic} took longer than {2 * WRITE_LIMIT_S:g} s")
 
     async def write(self, results: Sequence[Result]) -> None:
         sends: list[PendingSend] = []
-        try:
-            with anyio.move_on_after(2 * WRITE_LIMIT_S):
-                for topic, record, partition in results:
-                    sends.append(await self._writer.enqueue(topic, record, partition))
-                for send in sends:
-                    await send.wait()
-                for send in sends:
-                    send.result()
-                return
-        finally:
+        with anyio.move_on_after(2 * WRITE_LIMIT_S):
+            for topic, record, partition in results:
+                sends.append(await self._writer.enqueue(topic, record, partition))
+                sends[-1].is_seen = True
             for send in sends:
-                send.is_seen = True  # the handler's failure says enough
+                await send.wait()
+            for send in sends:
+                send.result()
+            return
         topics = ", ".join(sorted({one.topic for one in results}))
         raise KshareError(f"writing results to {topics} took longer than {2 * WRITE_LIMIT_S:g} s")
 

@@ -26,7 +26,7 @@ from kshare.worker.options import HandlerOptions
 from kshare.worker.outbound import Publisher
 from kshare.worker.payloads import PayloadError
 from kshare.worker.results import Result
-from kshare.worker.retry import Exponential
+from kshare.worker.retry import LONGEST_DELAY_S, Exponential
 from kshare.worker.routes import OnError
 from kshare.worker.settling import Settling, is_open, without_result
 from kshare.worker.user_functions import is_failure, message_of
@@ -149,9 +149,10 @@ class Outcomes:
         self._on_success()
 
     async def on_exception(self, delivery: Delivery, error: Exception) -> None:
-        if isinstance(error, InProgress):
+        if isinstance(error, InProgress) and delivery.decision is None:
             # Another member is processing a copy of it: this is neither a failure nor a success.
-            await self._settling.delay(delivery, error.retry_after, counts=False)
+            later = min(max(0.0, error.retry_after), LONGEST_DELAY_S)  # 0 if a store has made it NaN
+            await self._settling.delay(delivery, later, counts=False)
             return
         if not is_open(delivery) and delivery.decision is not Decision.ACCEPTED:
             self._settling.on_lost(delivery, error)

@@ -14,6 +14,7 @@ from kshare.engine.signals import Signal
 from kshare.errors import KshareError
 from kshare.summary_log import SummaryLog
 from kshare.worker.admission import Admission
+from kshare.worker.bounded_writes import BoundedWrites
 from kshare.worker.calling import Caller
 from kshare.worker.copies import Copies
 from kshare.worker.counts import Counts
@@ -62,7 +63,10 @@ class Pipeline:
         fields = {"group": route.group, "handler": route.name}
         self.summary = SummaryLog(log, f"{route.group}, handler {route.name}", fields=fields)
         watch = Watch(observers, route.name, route.group, self.summary)
-        self.caller = Caller(route.call, route.middleware, options.most_at_once, watch)
+        self.writes = BoundedWrites(publisher)
+        self.caller = Caller(
+            route.call, route.middleware, options.most_at_once, watch, on_no_thread=self._on_no_thread
+        )
         max_span = max(1, int(options.max_pinned * limits.window))
         self.queue = WorkQueue(
             deliver=self.deliver,
@@ -77,7 +81,7 @@ class Pipeline:
             route, self.queue, self.counts, watch, limits, clock=clock, on_change=on_admission
         )
         copies = Copies(
-            publisher,
+            self.writes,
             limits,
             handler=route.name,
             dead_letters=options.dead_letters,
@@ -86,7 +90,7 @@ class Pipeline:
             wall_clock=wall_clock,
         )
         runs = (
-            None if options.tiers is None else MovedRuns(publisher, options.tiers, self.summary, wall_clock)
+            None if options.tiers is None else MovedRuns(self.writes, options.tiers, self.summary, wall_clock)
         )
         self.long_runs = (
             LongRuns(runs, self.queue, self.counts, self.summary, max_span)
@@ -110,7 +114,7 @@ class Pipeline:
             options,
             limits,
             self.settling,
-            publisher,
+            self.writes,
             has_dead_letters=copies.has_dead_letters,
             runs=runs,
             counts=self.counts,
@@ -141,6 +145,13 @@ class Pipeline:
 
     def on_unreadable(self, problem: Exception) -> None:
         self.summary.event(logging.ERROR, "records can't be read, and were released", problem)
+
+    def _on_no_thread(self) -> None:
+        cause = (
+            "records wait, because threads still run functions that were cancelled: long functions should end when "
+            "`delivery.is_cancelled` is true"
+        )
+        self.summary.event(logging.ERROR, cause)
 
     def _on_failure(self, delivery: Delivery, error: Exception) -> bool:
         is_attempt = self.admission.on_failure(delivery, error)

@@ -58,14 +58,17 @@ class Processing:
         try:
             if await self._outcomes.may_process(delivery) and self._is_wanted(delivery):
                 await self._caller.one(delivery)
+                slot.is_settling = True
                 await unless_cancelled(slot)
                 await until_moved(delivery)
                 if delivery.results:
                     await self._outcomes.write_results([delivery])
                 await self._outcomes.on_returned(delivery)
         except Exception as error:
+            slot.is_settling = True
             await self.failed(slot, delivery, error)
         except BaseException as error:
+            slot.is_settling = True
             await self.ended(slot, error)
         await self.finish(delivery)
 
@@ -80,14 +83,17 @@ class Processing:
         try:
             if whole:
                 await self._caller.batch(whole)
+                slot.is_settling = True
                 await unless_cancelled(slot)
                 await self._outcomes.write_results(whole)
             for delivery in whole:
                 await self._outcomes.on_returned(delivery)
         except Exception as error:
+            slot.is_settling = True
             for delivery in whole:
                 await self.failed(slot, delivery, error)
         except BaseException as error:
+            slot.is_settling = True
             await self.ended(slot, error)
         for delivery in whole:
             self.leave_lane(delivery)

@@ -31,6 +31,7 @@ from kshare.worker.group_limits import ShareLimits
 from kshare.worker.health import HandlerHealth, Progress, handler_state
 from kshare.worker.intake import Intake
 from kshare.worker.log_context import log_fields
+from kshare.worker.many import for_each
 from kshare.worker.observer import WorkerObserver
 from kshare.worker.options import LONGEST_LEASE_S
 from kshare.worker.outbound import Publisher
@@ -39,7 +40,7 @@ from kshare.worker.refusals import Refusals
 from kshare.worker.retry_group import retry_group
 from kshare.worker.routes import Route
 from kshare.worker.slot_work import SlotWork
-from kshare.worker.slots import Slots
+from kshare.worker.slots import Slot, Slots
 from kshare.worker.work_queue import Item, WorkQueue, record_of
 
 log = logging.getLogger("kshare.worker")
@@ -50,6 +51,10 @@ _MAX_PROBED = 100
 """How many records to probe with at most, while the circuit breaker is open. Then they are tried again in turn."""
 _CANCEL_GRACE_S = 5.0
 """How long cancelled handlers may take to end."""
+_SETTLE_S = 60.0
+"""How long settling a record may take at most, after its handler has ended."""
+_LAST_WRITES_S = 10.0
+"""How long copies may take to be written, after the time for handlers is over."""
 
 
 class HandlerRunner:
@@ -168,6 +173,10 @@ class HandlerRunner:
         """Acquire nothing more, finish what is in hand, and end."""
         self._stopping.set()
 
+    def abandon_writes(self) -> None:
+        """Before it is cancelled: copies that are being written would be finished otherwise."""
+        self._pipeline.writes.end_in(0.0)
+
     def subscribe(self, route: Route) -> None:
         """Replace the topics by those of this route. Its retry topics exist."""
         self.route = route
@@ -277,11 +286,14 @@ class HandlerRunner:
                     await changed.wait()
         self._admission.hold_up()
         self._slots.cancel_all()
+        self._pipeline.writes.end_in(_LAST_WRITES_S)
         with anyio.move_on_after(_CANCEL_GRACE_S):
             while self._slots.busy:  # noqa: ASYNC110  once, at the end
                 await anyio.sleep(0.01)
-        for delivery, due_at in self._queue.take_all():
-            await self._pipeline.settling.hand_back(delivery, max(0.0, due_at - self._clock()))
+        settling = self._pipeline.settling
+        settling.is_ending = True
+        rest = [(delivery, max(0.0, due_at - self._clock())) for delivery, due_at in self._queue.take_all()]
+        await for_each(rest, settling.hand_back)
 
     @property
     def _consumers(self) -> list[ShareConsumer]:
@@ -356,6 +368,8 @@ class HandlerRunner:
         """Settle a record that isn't being processed. It may take long to write its copy."""
         await settle(delivery)
         self._pipeline.processing.leave_lane(delivery)
+        if self._admission.hands_back:
+            self._pipeline.changed.send()  # the next record of its key may be handed back, too
 
     def _quiet_s(self, now: float) -> float:
         """For how long nothing has to be looked after, unless something changes."""
@@ -365,23 +379,29 @@ class HandlerRunner:
         return 1.0 if due is None else min(1.0, max(0.001, due - now))
 
     def _watch_slots(self, now: float) -> None:
-        limit = self._options.time_limit
         for slot in self._slots.all:
             current = slot.current
-            if slot.seen is not current or slot.is_waiting:
-                slot.seen, slot.seen_at = current, now
+            if slot.is_waiting or not slot.is_as_seen:
+                slot.note_as_seen(now)
             elif current is None or slot.is_cancelled:
                 continue
-            elif now - slot.seen_at > limit:
+            elif now - slot.seen_at > (limit := self._limit_of(slot)):
                 self._pipeline.summary.event(
                     logging.WARNING,
-                    f"handlers took longer than time_limit ({limit:g} s), and were cancelled",
+                    f"settling records took longer than {limit:g} s, and was cancelled"
+                    if slot.is_settling
+                    else f"handlers took longer than time_limit ({limit:g} s), and were cancelled",
                     repr(current),
                     log_fields(self._pipeline.delivery_of(slot.item)) if slot.item is not None else None,
                 )
                 slot.cancel()
             elif slot.batch is None and slot.item is not None and _is_lost(slot.item):
                 slot.cancel()
+
+    def _limit_of(self, slot: Slot) -> float:
+        """How long it may go on with what it is doing. Writes end before that, but the user's functions may hang."""
+        limit = self._options.time_limit
+        return max(limit, _SETTLE_S) if slot.is_settling else limit
 
     async def _move_long_runs(self, tasks: TaskGroup) -> None:
         """Move what pins too much, while its handler continues."""

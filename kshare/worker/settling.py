@@ -1,7 +1,7 @@
 """What becomes of records that weren't simply accepted: held, moved, given up, or handed back.
 
-A record whose copy can't be written is released. Before its last delivery, that would archive it: then it is held, and
-writing the copy is tried again until it succeeds.
+A record whose copy can't be written is held, and writing the copy is tried again until it succeeds. If it pins too
+much of the in-flight window, it is released, unless that might archive it.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ from kshare.worker.work_queue import WorkQueue, is_held
 
 _MOST_APART = 2
 """How many times in a row a record is moved because its deliveries ended without a result."""
+_SHORTEST_S = 0.01
+"""The shortest delay that isn't counted as an attempt. Without it, a handler that always asks for no
+delay would be called without end, and nothing else would run."""
 _COPY_AGAIN_S = 1.0
 """When to try to write a copy again that couldn't be written. Then twice as long each time, up to a limit."""
 _COPY_AGAIN_LONGEST_S = 30.0
@@ -61,6 +64,8 @@ class Settling:
         self._clock = clock
         self._wall_clock = wall_clock
         self._watch = watch
+        self.is_ending = False
+        """Whether nothing can be held any more."""
 
     @property
     def tiers(self) -> RetryTopics | None:
@@ -84,6 +89,8 @@ class Settling:
             return
         again = _next_delivery(delivery)
         again.attempt += 1 if counts else 0
+        if not counts:
+            delay = max(delay, _SHORTEST_S)
         self._queue.hold(again, self._clock() + delay)
         self._counts.held += 1
         self._watch.settled(RecordOutcome.HELD, delivery, error)
@@ -156,21 +163,51 @@ class Settling:
 
     def _not_copied(self, delivery: Delivery, act: Callable[[Delivery], Awaitable[None]]) -> None:
         """`act` couldn't write a copy."""
-        if delivery.moved_to is not None or delivery.delivery_count < self._limits.last_delivery:
+        if (
+            self.is_ending
+            and delivery.moved_to is None
+            and delivery.delivery_count >= self._limits.deliveries
+        ):
+            self._archive(delivery)
+        elif self.is_ending or delivery.moved_to is not None:
             self._release(delivery)
-            return
-        again = _next_delivery(delivery)
-        again.instead = act
-        again.refusals = delivery.refusals + 1
-        delay = min(_COPY_AGAIN_LONGEST_S, _COPY_AGAIN_S * 2**delivery.refusals)
-        self._queue.hold(again, self._clock() + delay)
+        else:
+            again = _next_delivery(delivery)
+            again.instead = act
+            again.refusals = delivery.refusals + 1
+            again.instead_at = self._clock() + min(
+                _COPY_AGAIN_LONGEST_S, _COPY_AGAIN_S * 2**delivery.refusals
+            )
+            self._queue.hold(again, again.instead_at)
+
+    def _archive(self, delivery: Delivery) -> None:
+        """Nothing can be done any more: whatever becomes of this delivery, it is the last."""
+        problem = KshareError(
+            "its copy couldn't be written before the worker ended, and this was its last delivery"
+        )
+        self._counts.lost += 1
+        self._watch.settled(RecordOutcome.LOST, delivery, problem)
+        self._summary.records(
+            logging.ERROR,
+            "archived by the broker without a copy, because that couldn't be written before the worker ended",
+            delivery.topic,
+            delivery.partition,
+            1,
+            delivery.offset,
+            delivery.offset,
+            "",
+            log_fields(delivery),
+        )
 
     async def make_way(self, delivery: Delivery) -> None:
         """A held record pins too much of the window, or too many are held."""
         if not is_held(delivery):
             self.on_lost(delivery, KshareError("while it was held for its next attempt"))
         elif delivery.instead is not None:
-            self._queue.put(delivery)
+            if delivery.delivery_count < self._limits.last_delivery:
+                self._release(delivery)
+            else:
+                self._queue.hold(delivery, delivery.instead_at)
         elif self.tiers is not None:
             await self.move(delivery, self.tiers.tiers[0], counts=False)
         else:

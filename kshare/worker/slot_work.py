@@ -72,7 +72,11 @@ class SlotWork:
     async def _records(self, slots: Slots, slot: Slot) -> None:
         """Process records, one after another."""
         queue, admission = self._queue, self._admission
-        burst = Burst(self._pipeline.caller.plain()) if self._is_plain else None
+        burst = (
+            Burst(self._pipeline.caller.plain(), self._pipeline.caller.check_result)
+            if self._is_plain
+            else None
+        )
         until = 0
         while True:
             if slots.has_too_many_awake:
@@ -112,7 +116,7 @@ class SlotWork:
                 record = slot.item = burst.record
                 assert record is not None, "suspended"
                 self._wake_another(slots)
-                await burst.suspended()
+                self._pipeline.caller.check_result(await burst.suspended())
                 await unless_cancelled(slot)
                 record.accept()
                 self._counts.done += 1

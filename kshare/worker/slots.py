@@ -18,7 +18,17 @@ from kshare.worker.work_queue import Item
 class Slot:
     """One task. Records that it is processing are in `item`, or in `batch`."""
 
-    __slots__ = ("batch", "delivery", "is_collecting", "item", "scope", "seen", "seen_at")
+    __slots__ = (
+        "batch",
+        "delivery",
+        "is_collecting",
+        "is_settling",
+        "item",
+        "scope",
+        "seen",
+        "seen_at",
+        "seen_settling",
+    )
 
     def __init__(self) -> None:
         self.item: Item | None = None
@@ -27,10 +37,13 @@ class Slot:
         self.batch: list[Delivery] | None = None
         self.is_collecting = False
         """Whether `batch` is still being collected."""
+        self.is_settling = False
+        """Whether the handler has ended, so that its time doesn't count."""
         self.scope: anyio.CancelScope | None = None
         self.seen: object = None
         """What was seen here when running handlers were last looked after. Noting the time of each record would cost
         too much."""
+        self.seen_settling = False
         self.seen_at = 0.0
 
     @property
@@ -48,8 +61,17 @@ class Slot:
     def is_cancelled(self) -> bool:
         return self.scope is not None and self.scope.cancel_called
 
+    @property
+    def is_as_seen(self) -> bool:
+        """Whether it is still doing what `note_as_seen` saw."""
+        return self.seen is self.current and self.seen_settling is self.is_settling
+
+    def note_as_seen(self, now: float) -> None:
+        self.seen, self.seen_settling, self.seen_at = self.current, self.is_settling, now
+
     def clear(self) -> None:
         self.item = self.delivery = self.batch = None
+        self.is_settling = False
 
     def cancel(self) -> None:
         """Cancel the handler that is running."""

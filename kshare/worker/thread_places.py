@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -13,16 +12,12 @@ from anyio import from_thread, to_thread
 
 from kshare.worker.delivery import Delivery
 
-log = logging.getLogger("kshare.worker")
-
 
 class ThreadPlaces:
-    def __init__(self, handler: str, most: int) -> None:
-        self._handler = handler
-        self._most = most
+    def __init__(self, most: int, on_full: Callable[[], None]) -> None:
+        self._on_full = on_full
         self._free = anyio.Semaphore(most)
         self._no_limit = anyio.CapacityLimiter(math.inf)
-        self._has_told = False
 
     async def run(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], deliveries: Sequence[Delivery]
@@ -43,21 +38,9 @@ class ThreadPlaces:
         try:
             self._free.acquire_nowait()
         except anyio.WouldBlock:
-            self._tell()
+            self._on_full()
             for one in deliveries:
                 one.is_waiting = True
             await self._free.acquire()
             for one in deliveries:
                 one.is_waiting = False
-        else:
-            self._has_told = False
-
-    def _tell(self) -> None:
-        if not self._has_told:
-            self._has_told = True
-            log.error(
-                "handler %s: %d threads still run functions that were cancelled, so other records wait for them. "
-                "Long functions should end when `delivery.is_cancelled` is true",
-                self._handler,
-                self._most,
-            )

@@ -231,11 +231,12 @@ class WorkQueue:
 
     def take_all(self) -> Iterator[tuple[Delivery, float]]:
         """Take out everything, to be handed back: with the time at which it may be processed, or 0."""
-        yield from [*self._held.take_all(), *self._copies.take_all()]
-        for waiting in self._lanes.take_all():
-            self._ready.append(waiting)
-        for delivery in self.take_ready():
-            yield delivery, 0.0
+        held = [*self._held.take_all(), *self._copies.take_all()]
+        self._ready.extend(self._lanes.take_all())
+        for delivery, due_at in [*held, *((one, 0.0) for one in self.take_ready())]:
+            self._keys.pop(delivery.record, None)
+            yield delivery, due_at
+        self._lanes.keep_busy(self._keys.values())  # of those that are being processed
 
 
 def _probes(item: Item) -> int:

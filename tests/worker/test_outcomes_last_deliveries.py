@@ -80,7 +80,7 @@ async def test_records_that_were_moved_together_become_due_one_by_one(broker: Br
 
 @pytest.mark.lengthy
 async def test_all_of_a_huge_batch_is_moved(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kshare.worker.intake._MOVED_AT_ONCE", 4)
+    monkeypatch.setattr("kshare.worker.many._AT_ONCE", 4)
     await deliver(broker, 2)
     worker = Worker(broker.bootstrap, group="g", retry_topics=RetryTopics(tiers=(600.0,)))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -233,3 +235,36 @@ def spoiled() -> ShareBatch:
         data[field : field + 4] = value.to_bytes(4, "big")
     recheck(data)
     return ShareBatch("orders", Lease((bytes(16), 0), 0, 3, 1), list(read_batches(bytes(data))))
+
+
+def test_taking_out_everything_keeps_the_keys_of_what_is_processed() -> None:
+    queue, _, _ = queue_of(lane_of=lambda record: "k")
+    queue.take_in(batch(3))
+    running = queue.next()
+    assert running is not None
+    assert len([*queue.take_all()]) == 2
+    queue.take_in(batch(2, offset=1))
+    assert queue.next() is None, "a record of its key is being processed"
+    record_of(running).accept()
+    assert queue.leave(running)
+    assert queue.next() is not None
+
+
+def test_taking_out_everything_forgets_all_other_keys() -> None:
+    class Key:
+        pass
+
+    keys: list[weakref.ref[Key]] = []
+
+    def lane_of(record: ShareRecord) -> Key:
+        key = Key()
+        keys.append(weakref.ref(key))
+        return key
+
+    queue, _, _ = queue_of(lane_of=lane_of)
+    queue.take_in(batch(3))
+    running = queue.next()
+    assert len([*queue.take_all()]) == 2
+    gc.collect()
+    assert [one() is None for one in keys] == [False, True, True]
+    assert running is not None

@@ -49,7 +49,8 @@ async def test_higher_priority_goes_first(broker: Broker) -> None:
         worker.stop()
     first = order.index("high")
     # One may be in hand when the first of these arrives, and one may start whenever none of these waits at the moment.
-    assert order[first : first + 16].count("low") <= 2, order
+    # Without priorities, it would be half of them.
+    assert order[first : first + 16].count("low") <= 5, order
 
 
 async def test_dead_letters_can_be_kept_by_a_function(broker: Broker) -> None:
@@ -74,11 +75,11 @@ async def test_dead_letters_can_be_kept_by_a_function(broker: Broker) -> None:
         [runner] = worker.runners
         await until(lambda: settled(worker) == 20)
         worker.stop()
-    # The one that couldn't be kept was released. Its second delivery is beyond its only attempt.
+    # The one that couldn't be kept is held, and kept a second later. Its handler isn't called again.
     assert sorted(kept) == sorted(
         [(b"%d" % n, "ValueError in attempt 1") for n in (0, 1, 2, 4)] + [(b"3", "ValueError in attempt 1")]
     )
-    assert (runner.counts.dead, runner.counts.released) == (5, 1)
+    assert (runner.counts.dead, runner.counts.released, runner.counts.failed) == (5, 0, 5)
 
 
 async def test_deliveries_of_a_batch_can_be_decided_together(broker: Broker) -> None:

@@ -1,0 +1,72 @@
+"""Bounds how long copies and results are written once a worker is stopping: it has to end, whatever brokers do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Sequence
+from typing import TypeVar
+
+import anyio
+
+from kshare.errors import KshareError
+from kshare.producer.records import Produced
+from kshare.worker.headers import Header
+from kshare.worker.outbound import Publisher
+from kshare.worker.results import Result
+
+ResultT = TypeVar("ResultT")
+
+
+class BoundedWrites:
+    """`Publisher` that can be told to end."""
+
+    def __init__(self, publisher: Publisher) -> None:
+        self._publisher = publisher
+        self._deadline = math.inf
+        self._scopes: set[anyio.CancelScope] = set()
+        """Of what is being written."""
+
+    def end_in(self, seconds: float) -> None:
+        """What isn't written by then fails, and so does everything later."""
+        self._deadline = min(self._deadline, anyio.current_time() + seconds)
+        for scope in self._scopes:
+            scope.deadline = self._deadline
+
+    async def publish(
+        self,
+        topic: str,
+        *,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header],
+        timestamp: int,
+        partition: int | None = None,
+    ) -> Produced:
+        self._require_time()
+        return await self._within(
+            self._publisher.publish(
+                topic, key=key, value=value, headers=headers, timestamp=timestamp, partition=partition
+            )
+        )
+
+    async def write(self, results: Sequence[Result]) -> None:
+        self._require_time()
+        await self._within(self._publisher.write(results))
+
+    async def has_later(self, topic: str, partition: int, offset: int, header: Header) -> bool:
+        self._require_time()
+        return await self._within(self._publisher.has_later(topic, partition, offset, header))
+
+    def _require_time(self) -> None:
+        """A write that is cancelled at once might be made all the same."""
+        if anyio.current_time() >= self._deadline:
+            raise KshareError("the worker is stopping, and has no time left to write")
+
+    async def _within(self, result: Awaitable[ResultT]) -> ResultT:
+        with anyio.CancelScope(deadline=self._deadline) as scope:
+            self._scopes.add(scope)
+            try:
+                return await result
+            finally:
+                self._scopes.discard(scope)
+        raise KshareError("it wasn't confirmed in time, and the worker is stopping")

@@ -1,0 +1,152 @@
+"""A worker that is stopped ends in bounded time, even if copies of its records can't be written."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import anyio
+import pytest
+
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import ProduceRequest
+from kshare.testing import Broker
+from kshare.worker import Deliveries, Delivery, Retry, RetryTopics, Worker
+from tests.helpers.running_worker import from_the_start, until
+
+pytestmark = [pytest.mark.anyio, pytest.mark.lengthy]
+
+RECORDS = 40
+SOON_S = 12.0
+"""Writing the copies one after another would take many minutes."""
+
+
+@pytest.fixture
+def broker(kshare_broker: Broker) -> Broker:
+    from_the_start(kshare_broker)
+    for topic in ("t", "dead", "t.retry.10m"):
+        kshare_broker.create_topic(topic)
+    return kshare_broker
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kshare.worker.runner._LAST_WRITES_S", 1.0)
+    monkeypatch.setattr("kshare.worker.runner._CANCEL_GRACE_S", 1.0)
+
+
+async def serve_and_stop(
+    worker: Worker, is_ready: Callable[[], bool], within: float, *, stops: int = 1
+) -> None:
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(worker.serve)
+            await until(is_ready)
+            with anyio.CancelScope(shield=True), anyio.fail_after(within):
+                for _ in range(stops):
+                    worker.stop()
+                    await anyio.sleep(0.3)
+                while worker.health().state != "stopped":
+                    await anyio.sleep(0.01)
+
+
+@pytest.mark.parametrize("stops", [1, 2])
+async def test_held_records_whose_copies_cannot_be_written(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, stops: int
+) -> None:
+    monkeypatch.setattr("kshare.worker.runner._CANCEL_GRACE_S", 1.0)
+    if stops == 1:
+        monkeypatch.setattr("kshare.worker.runner._LAST_WRITES_S", 1.0)
+    broker.produce("t", [b"%d" % number for number in range(RECORDS)])
+    worker = Worker(
+        broker.bootstrap,
+        group="g",
+        retry=Retry(delay=60.0),
+        retry_topics=RetryTopics(tiers=(600.0,)),
+        hold_up_to=120.0,
+        breaker=None,
+        drain_timeout=0.5,
+    )
+
+    @worker.handler("t")
+    async def fail(value: bytes) -> None:
+        raise ValueError
+
+    def is_ready() -> bool:
+        if worker.runners[0].queue.held < RECORDS:
+            return False
+        broker.faults.add(ProduceRequest, times=None, error=ErrorCode.NOT_ENOUGH_REPLICAS)
+        return True
+
+    await serve_and_stop(worker, is_ready, SOON_S if stops == 1 else 5.0, stops=stops)
+
+
+async def test_rejected_records_of_a_batch_whose_copies_cannot_be_written(
+    broker: Broker, quick: None
+) -> None:
+    broker.faults.add(ProduceRequest, times=None, error=ErrorCode.NOT_ENOUGH_REPLICAS)
+    broker.produce("t", [b"%d" % number for number in range(RECORDS)])
+    worker = Worker(broker.bootstrap, group="g", dead_letters="dead", drain_timeout=0.5)
+    calls: list[int] = []
+
+    @worker.batch_handler("t", batch_size=RECORDS)
+    async def reject(deliveries: Deliveries) -> None:
+        calls.append(len(deliveries))
+        deliveries.reject_all()
+
+    await serve_and_stop(worker, lambda: bool(calls), SOON_S)
+
+
+async def test_many_held_records_are_moved_at_the_end(broker: Broker) -> None:
+    count = 1500
+    broker.produce("t", [b"%d" % number for number in range(count)])
+    worker = Worker(
+        broker.bootstrap,
+        group="g",
+        retry=Retry(delay=60.0),
+        retry_topics=RetryTopics(tiers=(600.0,)),
+        hold_up_to=120.0,
+        max_pinned=1.0,
+        breaker=None,
+    )
+
+    @worker.handler("t")
+    async def fail(value: bytes) -> None:
+        raise ValueError
+
+    await serve_and_stop(worker, lambda: worker.runners[0].queue.held == count, SOON_S)
+    assert {one.value for one in broker.records("t.retry.10m")} == {b"%d" % n for n in range(count)}
+
+
+async def test_restarts_while_dead_letters_cannot_be_written_use_one_delivery_each(
+    broker: Broker, quick: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And the handler isn't called again as long as the worker runs. What is archived in the end is logged."""
+    broker.faults.add(ProduceRequest, times=None, error=ErrorCode.POLICY_VIOLATION)
+    broker.produce("t", [b"precious"])
+    calls: list[int] = []
+    lost = 0
+    for delivery_count in range(1, 6):
+        worker = Worker(
+            broker.bootstrap, group="g", retry=Retry(attempts=1), dead_letters="dead", drain_timeout=0.1
+        )
+
+        @worker.handler("t")
+        async def fail(value: bytes, delivery: Delivery) -> None:
+            calls.append(delivery.delivery_count)
+            raise ValueError
+
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(worker.serve)
+            [runner] = worker.runners
+            # Tried twice at least
+            await until(lambda runner=runner: runner.queue.held == 1)  # type: ignore[misc]
+            await anyio.sleep(1.2)
+            await until(lambda runner=runner: runner.queue.held == 1)  # type: ignore[misc]
+            assert runner.counts.lost == 0
+            worker.stop()
+        lost = runner.counts.lost
+        assert lost == (delivery_count == 5)
+    assert calls == [1, 2, 3]  # from the fourth delivery on, it is given up without another call
+    [line] = [one for one in caplog.records if "archived by the broker" in one.getMessage()]
+    assert (line.levelno, "t[0] (offset 0)" in line.getMessage()) == (logging.ERROR, True)
