@@ -63,7 +63,9 @@ class Copies:
         assert self.tiers is not None, "checked by the caller"
         topic = self.tiers.topic(delivery.topic, self.tiers.tier_for(delay))
         due_ms = self._now_ms() + round(delay * 1000)
-        context = replace(self._context(delivery, due_ms, counts=counts, error=error), apart=apart)
+        context = self._context(delivery, due_ms, counts=counts, error=error)
+        if apart:
+            context = replace(context, apart=apart, unfinished=delivery.unfinished + 1)
         headers = [*delivery.headers, *context.headers()]
         with anyio.CancelScope(shield=True):
             if not await self._write(topic, delivery, headers):
@@ -129,6 +131,7 @@ class Copies:
             group=delivery.group,
             timestamp=delivery.timestamp,
             attempts=delivery.attempt if counts else delivery.attempt - 1,
+            unfinished=delivery.unfinished,
             due_ms=due_ms,
             error=type(error).__qualname__ if error is not None else "",
         )

@@ -43,6 +43,7 @@ class Delivery:
         "instead",
         "instead_at",
         "is_cancelled",
+        "is_repeated",
         "is_waiting",
         "moved_to",
         "moving",
@@ -53,6 +54,7 @@ class Delivery:
         "refusals",
         "results",
         "trace",
+        "unfinished",
     )
 
     def __init__(
@@ -63,8 +65,12 @@ class Delivery:
         self.context = context
         """What a copy in a retry topic says about the original record; None for the original itself."""
         self.attempt = 1 + (context.attempts if context else 0)
-        """Which attempt this is: 1 for the first. Attempts that have failed count, but not deliveries that ended
-        without a result: nobody knows whether an attempt was made."""
+        """Which attempt this is: 1 for the first. Deliveries that ended without a result aren't attempts, unless there
+        were so many that the record was moved to a retry topic because of that."""
+        self.unfinished = context.unfinished if context else 0
+        """How many attempts before this one ended without a result."""
+        self.is_repeated = False
+        """Whether the worker has called its handler for this delivery before."""
         self.attempts_allowed = attempts_allowed
         self.payload: Any = None
         """The value, as the handler gets it."""
@@ -133,13 +139,18 @@ class Delivery:
 
     @property
     def redelivered(self) -> bool:
-        """Whether an attempt may have been made before."""
-        return self.attempt > 1 or self.delivery_count > 1
+        """Whether its handler may have been called for the record before."""
+        return self.is_repeated or self.context is not None or self.attempt > 1 or self.delivery_count > 1
 
     @property
     def is_last_attempt(self) -> bool:
         """Whether the record won't be retried if this attempt fails."""
-        return self.attempt >= self.attempts_allowed
+        return self.counted_attempt >= self.attempts_allowed
+
+    @property
+    def counted_attempt(self) -> int:
+        """Which attempt this is for the retry policy, which doesn't count those that ended without a result."""
+        return self.attempt - self.unfinished
 
     @property
     def is_settled(self) -> bool:

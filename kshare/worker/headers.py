@@ -29,7 +29,7 @@ class RetryContext:
     timestamp: int
     """Of the original record."""
     attempts: int
-    """How many attempts it has had."""
+    """How many attempts it has had, with those that ended without a result."""
     due_ms: int
     """When it may be tried again, in milliseconds since 1970."""
     error: str = ""
@@ -40,6 +40,8 @@ class RetryContext:
     """That run is over."""
     apart: int = 0
     """How many times in a row it was moved because its deliveries ended without a result."""
+    unfinished: int = 0
+    """How many of its attempts ended without a result. Its retry policy doesn't count them."""
 
     def headers(self) -> list[Header]:
         found = {
@@ -56,6 +58,8 @@ class RetryContext:
             found["run"] = self.run
         if self.apart:
             found["apart"] = self.apart
+        if self.unfinished:
+            found["unfinished"] = self.unfinished
         if self.is_over:
             found["over"] = 1
         return [(RETRY + name, str(value).encode()) for name, value in found.items()]
@@ -80,6 +84,7 @@ def read_retry_context(headers: Iterable[tuple[str, object]]) -> RetryContext | 
             run=found.get("run", ""),
             is_over="over" in found,
             apart=_number(found.get("apart", "0")),
+            unfinished=_number(found.get("unfinished", "0")),
         )
     except (KeyError, ValueError):
         return None

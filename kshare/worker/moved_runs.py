@@ -123,6 +123,7 @@ class MovedRuns:
             group=delivery.group,
             timestamp=delivery.timestamp,
             attempts=delivery.attempt,
+            unfinished=delivery.unfinished + 1,  # it is only used if this one doesn't end
             due_ms=self._now_ms() + round(self.due_s * 1000),
             run=run,
         )

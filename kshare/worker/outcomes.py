@@ -85,8 +85,8 @@ class Outcomes:
             pass
         elif context is not None and not settling.is_due(delivery):
             await settling.write_again(delivery)
-        elif delivery.attempt > self._most_attempts:
-            await settling.give_up(delivery, f"{delivery.attempt - 1} attempts have failed", None)
+        elif delivery.counted_attempt > self._most_attempts:
+            await settling.give_up(delivery, f"{delivery.counted_attempt - 1} attempts have failed", None)
         elif settling.tiers is not None and delivery.delivery_count >= self._limits.last_safe_delivery:
             await settling.move_apart(delivery, settling.tiers)
         elif self._has_dead_letters and delivery.delivery_count >= self._limits.last_delivery:
@@ -175,7 +175,7 @@ class Outcomes:
             await self._settling.give_up(delivery, str(error), error)
             return
         age = max(0.0, self._wall_clock() - delivery.timestamp / 1000)
-        delay = self._next_delay(error, delivery.attempt, age)
+        delay = self._next_delay(error, delivery.counted_attempt, age)
         if not counts:
             await self._settling.delay(delivery, delay or 0.0, counts=False, error=error)
         elif delay is None:

@@ -123,14 +123,14 @@ class Settling:
     async def move_apart(self, delivery: Delivery, tiers: RetryTopics) -> None:
         """Move a record that was often delivered without a result.
 
-        It may have killed its processes, or only have been in hand with one that did. So this isn't counted as an
-        attempt, and such records become due one by one, over some time: otherwise those that are innocent would share
-        the fate of the other one. If the same happens to further copies, that isn't chance any more.
+        It may have killed its processes, or only have been in hand with one that did. So the retry policy doesn't count
+        this, and such records become due one by one, over some time: otherwise those that are innocent would share the
+        fate of the other one. If the same happens to further copies, that isn't chance any more.
         """
         apart = delivery.context.apart if delivery.context is not None else 0
         if apart < _MOST_APART:
             delay = tiers.tiers[0] * random.uniform(0.5, 1.0)
-            await self.move(delivery, delay, counts=False, apart=apart + 1)
+            await self.move(delivery, delay, counts=True, apart=apart + 1)
         else:
             await self.give_up(delivery, without_result(delivery, delivery.delivery_count - 1), None)
 
@@ -277,5 +277,6 @@ def without_result(delivery: Delivery, deliveries: int) -> str:
 def _next_delivery(delivery: Delivery) -> Delivery:
     again = Delivery(delivery.record, delivery.group, delivery.attempts_allowed, delivery.context)
     again.attempt = delivery.attempt
+    again.is_repeated = True
     again.probes = delivery.probes
     return again

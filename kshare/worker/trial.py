@@ -212,15 +212,15 @@ class _TrialRun:
     def trial_of(self, delivery: Delivery, held: dict[ShareRecord, tuple[float, Delivery]]) -> Trial:
         published = self._publications.of(delivery)
         copy = read_retry_context(published[-1].headers) if published else None
-        delay, attempts = None, delivery.attempt
+        delay, attempts = None, delivery.counted_attempt
         match settlement_of(delivery.record):
             case _ if delivery.record in held:
                 outcome = TrialOutcome.HELD
                 delay, following = held[delivery.record]
-                attempts = following.attempt - 1
+                attempts = following.counted_attempt - 1
             case "accept" if copy is not None:
                 outcome = TrialOutcome.MOVED
-                delay, attempts = (copy.due_ms - self._now_ms) / 1000, copy.attempts
+                delay, attempts = (copy.due_ms - self._now_ms) / 1000, copy.attempts - copy.unfinished
             case "accept" if delivery in self._filtered:
                 outcome, attempts = TrialOutcome.FILTERED, attempts - 1
             case "accept":

@@ -37,7 +37,7 @@ def broker(kshare_broker: Broker) -> Broker:
 
 @pytest.mark.lengthy
 @pytest.mark.parametrize(
-    ("times", "topic", "attempt"), [(1, "t", 1), (2, "t.retry.1s", 1)], ids=["second delivery", "third"]
+    ("times", "topic", "attempt"), [(1, "t", 1), (2, "t.retry.1s", 2)], ids=["second delivery", "third"]
 )
 async def test_a_record_is_moved_before_its_last_delivery(
     broker: Broker, times: int, topic: str, attempt: int
@@ -171,6 +171,52 @@ async def test_records_whose_copies_end_without_a_result_too_become_dead_letters
         await tasks.start(worker.serve)
         await until(lambda: worker.runners[0].counts.dead == RECORDS)
         worker.stop()
-    assert attempts == [1] * 6 * RECORDS
+    assert sorted(attempts) == sorted([1, 2, 3] * 2 * RECORDS)
     messages = {dict(one.headers)["__dlq.errors.message"] for one in broker.records("dead")}
     assert messages == {b"2 deliveries ended without a result"}
+
+
+@pytest.mark.lengthy
+async def test_attempts_without_a_result_leave_the_policy_all_of_its_attempts(broker: Broker) -> None:
+    await deliver(broker, 2)
+    worker = Worker(
+        broker.bootstrap,
+        group="g",
+        retry=Retry(attempts=3, delay=0.02),
+        retry_topics=RetryTopics(tiers=(0.05,)),
+        hold_up_to=0.05,
+        dead_letters="dead",
+        breaker=None,
+    )
+    calls: dict[int, list[tuple[int, bool, bool]]] = {}
+
+    @worker.handler("t")
+    async def process(delivery: Delivery) -> None:
+        seen = calls.setdefault(delivery.offset, [])
+        seen.append((delivery.attempt, delivery.is_last_attempt, delivery.redelivered))
+        raise ValueError
+
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(worker.serve)
+        await until(lambda: worker.runners[0].counts.dead == RECORDS)
+        worker.stop()
+    # The first attempt was that of the deliveries without a result.
+    expected = [(2, False, True), (3, False, True), (4, True, True)]
+    assert [calls[offset] for offset in range(RECORDS)] == [expected] * RECORDS
+
+
+async def test_postponed_records_are_redelivered(broker: Broker) -> None:
+    worker = Worker(broker.bootstrap, group="g")
+    calls: list[bool] = []
+
+    @worker.handler("t")
+    async def process(delivery: Delivery) -> None:
+        calls.append(delivery.redelivered)
+        if not delivery.redelivered:
+            delivery.release(delay=0.01)
+
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(worker.serve)
+        await until(lambda: worker.runners[0].counts.done == RECORDS)
+        worker.stop()
+    assert sorted(calls) == [False] * RECORDS + [True] * RECORDS
