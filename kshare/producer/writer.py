@@ -84,7 +84,7 @@ class RecordWriter:
 
     async def enqueue(self, topic: str, record: NewRecord, partition: int | None = None) -> PendingSend:
         """Put a record into the buffer, and wait while that is full. Without a partition, the key chooses it."""
-        record.check()
+        record = record.checked()
         size = record.size
         if size > self._settings.buffer_bytes:
             raise ConfigError(
@@ -220,7 +220,7 @@ class RecordWriter:
                 raise ConfigError(no_partition(topic, partition, len(found.leaders)))
             return partition
         if record.key is not None:
-            return partition_for(bytes(record.key), len(found.leaders))
+            return partition_for(record.key, len(found.leaders))
         return found.partition_without_key(
             self._random, lambda number: self._backlog.has_room(topic, number, record)
         )
