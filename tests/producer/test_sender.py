@@ -179,6 +179,25 @@ async def test_cancelled_send_disturbs_nobody(broker: Broker) -> None:
     assert written(broker) == [b"0", b"1", b"2", b"cancelled", b"later"]
 
 
+async def test_what_is_cancelled_before_it_is_in_the_buffer_is_not_written(broker: Broker) -> None:
+    async with producer(broker, buffer_bytes=1000) as opened:
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await opened.send("orders", b"topic not known", partition=0)
+        await opened.send("orders", b"0", partition=0)
+        broker.faults.add(ProduceRequest, before_ms=300)
+        await opened.enqueue("orders", bytes(900), partition=0)
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await opened.enqueue("orders", bytes(800), partition=0)
+        assert scope.cancelled_caught
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await opened.send("orders", b"buffered", partition=0)
+        assert scope.cancelled_caught
+    assert written(broker) == [b"0", bytes(900), b"buffered"]
+
+
 async def test_cancelled_block_still_writes_what_is_left(broker: Broker) -> None:
     with anyio.CancelScope() as scope:
         async with producer(broker, linger=60) as opened:
