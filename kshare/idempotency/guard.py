@@ -91,7 +91,9 @@ class Guard:
         deadline = anyio.current_time() + self._wait
         pause = FIRST_LOOK_S
         while True:
-            answer = await self._store.claim(ticket.key, ticket.owner, self._in_progress_timeout)
+            answer = self._checked(
+                await self._store.claim(ticket.key, ticket.owner, self._in_progress_timeout)
+            )
             left = deadline - anyio.current_time()
             if answer.state is ClaimState.CLAIMED:
                 await self._purge_sometimes()
@@ -100,6 +102,21 @@ class Guard:
                 return answer
             await anyio.sleep(min(pause, left, answer.expires_in))
             pause = min(2 * pause, LONGEST_LOOK_S)
+
+    def _checked(self, answer: ClaimAnswer) -> ClaimAnswer:
+        """Stores may be users' own. None of their answers may make a worker hold a record forever."""
+        try:
+            if answer.state is not ClaimState.IN_PROGRESS:
+                return answer
+            seconds = max(float(answer.expires_in), 0.0)  # it may have expired meanwhile
+        except (AttributeError, TypeError, ValueError, OverflowError):
+            seconds = float("nan")
+        if not _is_number(seconds):
+            raise StoreFailed(
+                f"{self.function}: {type(self._store).__name__} answered a claim with {answer!r:.200}. It must answer "
+                "with a ClaimAnswer, and if the key is in progress, with expires_in as a finite number of seconds."
+            )
+        return ClaimAnswer(ClaimState.IN_PROGRESS, expires_in=seconds)
 
     async def _purge_sometimes(self) -> None:
         """Stores don't grow without end. That a purge failed is no reason not to run the function."""
