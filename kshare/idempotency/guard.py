@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import anyio
+from anyio.lowlevel import checkpoint_if_cancelled
 
 from kshare.errors import ClaimLost, ConfigError, InProgress, StoreFailed
 from kshare.idempotency.answers import ClaimAnswer, ClaimState
@@ -81,7 +82,9 @@ class Guard:
         except GeneratorExit:
             raise
         except BaseException as error:
-            await self.abandon(ticket, error)
+            if not isinstance(error, StoreFailed) or error.is_open:
+                await self.abandon(ticket, error)
+            await checkpoint_if_cancelled()  # a cancellation that came meanwhile is what callers wait for
             raise
         if answer.state is ClaimState.IN_PROGRESS:
             raise InProgress(self.function, answer.expires_in)
@@ -144,10 +147,17 @@ class Guard:
                 f"({type(error).__name__}), so it can't be stored. Return what JSON can represent, or pass serialize= "
                 "and deserialize=."
             ) from error
+        try:
+            is_stored = await self._finish_in_time(ticket, data)
+        except Exception:
+            await checkpoint_if_cancelled()  # see `claim`
+            raise
+        if not is_stored:
+            raise ClaimLost(self.function, self._in_progress_timeout)
+
+    async def _finish_in_time(self, ticket: Ticket, data: bytes) -> bool:
         with anyio.move_on_after(STORE_DEADLINE_S, shield=True):
-            if not await self._store.finish(ticket.key, ticket.owner, data, self._keep):
-                raise ClaimLost(self.function, self._in_progress_timeout)
-            return
+            return await self._store.finish(ticket.key, ticket.owner, data, self._keep)
         raise StoreFailed(f"{self.function}: its result wasn't stored within {STORE_DEADLINE_S:g} s.")
 
     async def abandon(self, ticket: Ticket, error: BaseException) -> None:
