@@ -196,10 +196,15 @@ class ClaimLost(KshareError):
 
 
 class StoreFailed(KshareError):
-    """A store of idempotency keys failed. It is unknown whether it has stored anything; don't accept the record.
+    """A store of idempotency keys failed. Don't accept the record.
 
     The message leaves out what the database said, which may contain data; the exception is chained.
     """
+
+    def __init__(self, message: str, *, is_open: bool = True) -> None:
+        super().__init__(message)
+        self.is_open = is_open
+        """Whether the store may have done what it was asked to. If not, a claim that failed needn't be removed."""
 
 
 class DeliveryFailed(KshareError):

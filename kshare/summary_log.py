@@ -17,6 +17,8 @@ from threading import Lock
 from types import MappingProxyType
 from typing import NamedTuple
 
+from kshare.log_text import escaped
+
 INTERVAL_S = 10.0
 MAX_KEYS = 1000
 """The maximum number of kinds that are counted separately. Further ones share one sum, so memory stays bounded."""
@@ -200,7 +202,8 @@ class SummaryLog:
     def _log(self, lines: list[LogLine], *, has_traceback: bool = False) -> None:
         for level, text, fields in lines:
             extra = {**self._fields, **fields}
-            self._logger.log(level, "%s%s", self._prefix, text, exc_info=has_traceback, extra=extra)
+            # Causes and details may contain what users and records say.
+            self._logger.log(level, "%s%s", self._prefix, escaped(text), exc_info=has_traceback, extra=extra)
 
 
 def _records_text(key: SummaryKey, one: _Sum) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 
+import pytest
+
 from kshare.summary_log import INTERVAL_S, MAX_KEYS, LogLine, Summaries, SummaryKey, SummaryLog
 
 ORDERS = SummaryKey(logging.WARNING, "lock expired", "orders[0]")
@@ -106,3 +108,9 @@ def test_fields_are_attributes_of_log_records() -> None:
         ("shippers", 0),
         ("shippers", 2),
     ]
+
+
+def test_lines_have_no_control_characters_and_can_be_encoded(caplog: pytest.LogCaptureFixture) -> None:
+    log = SummaryLog(logging.getLogger("test"))
+    log.records(logging.WARNING, "failed with \x1b[31mOdd", "or\nders", 0, 1, detail="\ud800")
+    assert caplog.messages == [r"1 record of or\nders[0]: failed with \x1b[31mOdd: \ud800"]

@@ -1,9 +1,8 @@
 """The log of one partition: batches as producers sent them, with their offsets.
 
-Decides offsets, which batches are valid, where the log starts and how far readers may read. Records aren't decoded
-when they are written or read, except to check keys in compacted topics: only a batch's checksum is verified, and it is
-returned whole. `producers` checks sequence numbers; time is passed in. There are no replicas: what is appended is
-committed.
+Decides offsets, which batches are valid, where the log starts and how far readers may read. Clients' batches are
+decoded when they are written, to refuse what consumers couldn't read; they are stored and returned whole. `producers`
+checks sequence numbers; time is passed in. There are no replicas: what is appended is committed.
 """
 
 from __future__ import annotations
@@ -97,7 +96,7 @@ class LogLimits:
     max_batch_bytes: int = 1_048_588
     uses_append_time: bool = False
     needs_keys: bool = False
-    """True for compacted topics, whose records are decoded to check that."""
+    """True for compacted topics."""
 
 
 class PartitionLog:
@@ -221,7 +220,11 @@ class PartitionLog:
                 raise RequestError(
                     ErrorCode.INVALID_RECORD, "the batch's last offset doesn't match its record count"
                 )
-            if self.limits.needs_keys and any(record.key is None for record in batch):
+            try:
+                keyless = sum(record.key is None for record in batch)
+            except CorruptBatchError as broken:
+                raise RequestError(ErrorCode.INVALID_RECORD, str(broken)) from None
+            if self.limits.needs_keys and keyless:
                 raise RequestError(ErrorCode.INVALID_RECORD, "records of a compacted topic must have keys")
         return batch
 

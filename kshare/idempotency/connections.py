@@ -5,13 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from kshare.errors import StoreFailed
-
-DEADLINE_S = 30.0
-"""How long a thread waits for a connection."""
 
 
 class DBCursor(Protocol):
@@ -55,14 +53,21 @@ class DBPool:
         self._idle: list[DBConnection] = []
 
     @contextlib.contextmanager
-    def borrowed(self) -> Iterator[DBConnection]:
-        """A connection for one call. After an error it is closed, because its state is unknown."""
+    def borrowed(self, deadline: float) -> Iterator[DBConnection]:
+        """A connection for one call. After an error it is closed, because its state is unknown.
+
+        If none is free until the deadline, by the monotonic clock, this raises StoreFailed.
+        """
         if self._process != os.getpid():
             self._inherited += self._idle
             self._start()
         free = self._free
-        if not free.acquire(timeout=DEADLINE_S):
-            raise StoreFailed(f"All {self._limit} connections were busy for {DEADLINE_S:g} s.")
+        if not free.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            raise StoreFailed(
+                "The store has done nothing, because other calls use all its connections "
+                f"({self._limit}): is the database slow, or locked?",
+                is_open=False,
+            )
         try:
             connection = self._idle.pop() if self._idle else self._connect()
             try:

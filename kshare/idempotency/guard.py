@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import anyio
+from anyio.lowlevel import checkpoint_if_cancelled
 
 from kshare.errors import ClaimLost, ConfigError, InProgress, StoreFailed
 from kshare.idempotency.answers import ClaimAnswer, ClaimState
@@ -81,7 +82,9 @@ class Guard:
         except GeneratorExit:
             raise
         except BaseException as error:
-            await self.abandon(ticket, error)
+            if not isinstance(error, StoreFailed) or error.is_open:
+                await self.abandon(ticket, error)
+            await checkpoint_if_cancelled()  # a cancellation that came meanwhile is what callers wait for
             raise
         if answer.state is ClaimState.IN_PROGRESS:
             raise InProgress(self.function, answer.expires_in)
@@ -91,7 +94,9 @@ class Guard:
         deadline = anyio.current_time() + self._wait
         pause = FIRST_LOOK_S
         while True:
-            answer = await self._store.claim(ticket.key, ticket.owner, self._in_progress_timeout)
+            answer = self._checked(
+                await self._store.claim(ticket.key, ticket.owner, self._in_progress_timeout)
+            )
             left = deadline - anyio.current_time()
             if answer.state is ClaimState.CLAIMED:
                 await self._purge_sometimes()
@@ -100,6 +105,21 @@ class Guard:
                 return answer
             await anyio.sleep(min(pause, left, answer.expires_in))
             pause = min(2 * pause, LONGEST_LOOK_S)
+
+    def _checked(self, answer: ClaimAnswer) -> ClaimAnswer:
+        """Stores may be users' own. None of their answers may make a worker hold a record forever."""
+        try:
+            if answer.state is not ClaimState.IN_PROGRESS:
+                return answer
+            seconds = max(float(answer.expires_in), 0.0)  # it may have expired meanwhile
+        except (AttributeError, TypeError, ValueError, OverflowError):
+            seconds = float("nan")
+        if not _is_number(seconds):
+            raise StoreFailed(
+                f"{self.function}: {type(self._store).__name__} answered a claim with {answer!r:.200}. It must answer "
+                "with a ClaimAnswer, and if the key is in progress, with expires_in as a finite number of seconds."
+            )
+        return ClaimAnswer(ClaimState.IN_PROGRESS, expires_in=seconds)
 
     async def _purge_sometimes(self) -> None:
         """Stores don't grow without end. That a purge failed is no reason not to run the function."""
@@ -127,10 +147,17 @@ class Guard:
                 f"({type(error).__name__}), so it can't be stored. Return what JSON can represent, or pass serialize= "
                 "and deserialize=."
             ) from error
+        try:
+            is_stored = await self._finish_in_time(ticket, data)
+        except Exception:
+            await checkpoint_if_cancelled()  # see `claim`
+            raise
+        if not is_stored:
+            raise ClaimLost(self.function, self._in_progress_timeout)
+
+    async def _finish_in_time(self, ticket: Ticket, data: bytes) -> bool:
         with anyio.move_on_after(STORE_DEADLINE_S, shield=True):
-            if not await self._store.finish(ticket.key, ticket.owner, data, self._keep):
-                raise ClaimLost(self.function, self._in_progress_timeout)
-            return
+            return await self._store.finish(ticket.key, ticket.owner, data, self._keep)
         raise StoreFailed(f"{self.function}: its result wasn't stored within {STORE_DEADLINE_S:g} s.")
 
     async def abandon(self, ticket: Ticket, error: BaseException) -> None:

@@ -6,6 +6,7 @@ which Redis runs atomically. Entries expire by Redis's own clock. The rules are 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,8 @@ from kshare.idempotency.threads import in_store_thread
 __all__ = ["RedisStore"]
 
 _DEADLINE_S = 5.0
+_PATIENCE_S = 10.0
+"""How long a call waits for a thread."""
 _RETRIES = 1
 """Connections may have been closed while they weren't used."""
 
@@ -91,8 +94,19 @@ class RedisStore:
         self._client.close()
 
     async def _run(self, script: Callable[..., Any], key: str, *arguments: str | bytes | int) -> Any:
+        deadline = time.monotonic() + _PATIENCE_S
+
+        def execute() -> Any:
+            if time.monotonic() > deadline:
+                raise StoreFailed(
+                    f"RedisStore: nothing was sent within {_PATIENCE_S:g} s, because other calls still wait for Redis: "
+                    "it is slow, or can't be reached.",
+                    is_open=False,
+                )
+            return script(keys=[self._prefix + key], args=arguments)
+
         try:
-            return await in_store_thread(lambda: script(keys=[self._prefix + key], args=arguments))
+            return await in_store_thread(execute)
         except RedisError as error:
             raise StoreFailed(
                 f"RedisStore: Redis failed ({type(error).__name__}). Nothing counts as done; the exception below says "

@@ -9,13 +9,15 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from kshare.errors import StoreFailed
 from kshare.idempotency.answers import CLAIMED, ClaimAnswer, ClaimState
 from kshare.idempotency.connections import DBConnection, DBPool
 from kshare.idempotency.paramstyles import check_paramstyle, render
 from kshare.idempotency.threads import in_store_thread
+
+ResultT = TypeVar("ResultT")
 
 SQL_SCHEMA = (
     "CREATE TABLE IF NOT EXISTS kshare_idempotency (digest CHAR(64) PRIMARY KEY, owner CHAR(32) NOT NULL, "
@@ -50,6 +52,8 @@ class SQLStore:
     """
 
     _connections_limit = 4
+    _patience_s = 30.0
+    """How long a call waits for a thread and a connection."""
 
     def __init__(
         self,
@@ -64,25 +68,31 @@ class SQLStore:
         self._connections = DBPool(connect, self._connections_limit)
 
     async def claim(self, key: str, owner: str, seconds: float) -> ClaimAnswer:
-        return await in_store_thread(self._attempt, _claim, key, owner, seconds)
+        return await self._run(_claim, key, owner, seconds)
 
     async def finish(self, key: str, owner: str, result: bytes, seconds: float) -> bool:
-        return await in_store_thread(self._attempt, _finish, key, owner, result, seconds)
+        return await self._run(_finish, key, owner, result, seconds)
 
     async def abandon(self, key: str, owner: str) -> None:
-        await in_store_thread(self._attempt, _abandon, key, owner)
+        await self._run(_abandon, key, owner)
 
     async def purge(self) -> int:
-        return await in_store_thread(self._attempt, _purge)
+        return await self._run(_purge)
 
     def close(self) -> None:
         """Close the connections that aren't in use."""
         self._connections.close()
 
-    def _attempt(self, action: Callable[..., Any], *arguments: Any) -> Any:
+    async def _run(self, action: Callable[..., ResultT], *arguments: Any) -> ResultT:
+        deadline = time.monotonic() + self._patience_s
+        return await in_store_thread(self._attempt, deadline, action, *arguments)
+
+    def _attempt(self, deadline: float, action: Callable[..., ResultT], *arguments: Any) -> ResultT:
         """Run an action in the database. Raises StoreFailed for whatever the driver raises."""
+        is_open = False
         try:
-            with self._connections.borrowed() as connection:
+            with self._connections.borrowed(deadline) as connection:
+                is_open = True
                 return action(Statements(connection, self._paramstyle, self._clock), *arguments)
         except StoreFailed:
             raise
@@ -90,8 +100,13 @@ class SQLStore:
             verb = action.__name__.removeprefix("_")
             raise StoreFailed(
                 f"{type(self).__name__}: the database can't {verb} ({type(error).__name__}). Nothing counts as done; "
-                "the exception below says why."
+                "the exception below says why.",
+                is_open=is_open and not self._changed_nothing(error),
             ) from error
+
+    def _changed_nothing(self, error: Exception) -> bool:
+        """Whether the error of a statement says that none was executed."""
+        return False
 
 
 class Statements:

@@ -10,8 +10,9 @@ from kshare.idempotency.answers import ClaimAnswer
 class IdempotencyStore(Protocol):
     """Keeps claims and results. Keys are 64 hexadecimal digits, owners 32.
 
-    Each method is atomic, ends within a deadline of its own, and raises if it fails: then nothing counts as done. It
-    may be called on several event loops, and on asyncio as well as trio.
+    Each method is atomic, ends within a deadline of its own, and raises if it fails: then nothing counts as done. If it
+    has certainly changed nothing, it should raise StoreFailed with is_open=False: then it isn't called again to remove
+    a claim. It may be called on several event loops, and on asyncio as well as trio.
     """
 
     async def claim(self, key: str, owner: str, seconds: float) -> ClaimAnswer:

@@ -99,8 +99,10 @@ class Producer:
     ) -> Produced:
         """Write a record, and wait until all in-sync replicas have it.
 
-        The key chooses the partition, as with Java's producers. `timestamp` is in milliseconds, by default now. If this
-        is cancelled, the record is written all the same.
+        The key chooses the partition, as with Java's producers. `timestamp` is in milliseconds, by default now.
+
+        If this is cancelled when the record is in the buffer, the record is written all the same. Before that, while
+        the topic's partitions are looked up or the buffer is full, it isn't. `enqueue` tells you which it is.
         """
         return await (await self.enqueue(topic, value, key, headers, partition, timestamp))
 
@@ -113,7 +115,10 @@ class Producer:
         partition: int | None = None,
         timestamp: int | None = None,
     ) -> PendingSend:
-        """Put a record into the buffer and return at once, or when the buffer has room. Await the result if you want.
+        """Put a record into the buffer and return the handle of its result, which you may await.
+
+        Returns at once, except while the buffer is full, or while the partitions of a topic are looked up that wasn't
+        written to before. If it is cancelled, the record isn't written.
 
         If you don't await it, `flush` or the end of `async with` raises the error of a record that wasn't written.
         """

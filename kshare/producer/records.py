@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import anyio
@@ -14,6 +14,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 _OVERHEAD = 32
 """The most that lengths, offset and timestamp of a record take in a batch."""
 _HEADER_OVERHEAD = 10
+_HEADERS_EXPECTED = 'headers must be pairs of a name and bytes, as in [("trace", b"a1")]'
 
 
 class NewRecord(NamedTuple):
@@ -23,20 +24,18 @@ class NewRecord(NamedTuple):
     timestamp: int = 0
     """Milliseconds since 1970."""
 
-    def check(self) -> None:
-        """Raise ConfigError if a part has the wrong type."""
-        for name, content in (("value", self.value), ("key", self.key)):
-            if content is not None and not isinstance(content, bytes | bytearray | memoryview):
-                raise ConfigError(f"{name} must be bytes or None, not {type(content).__name__}: encode it")
-        for pair in self.headers:
-            if not (isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], str)):
-                raise ConfigError('headers must be pairs of a name and bytes: [("trace", b"a1")]')
-            if any("\ud800" <= letter <= "\udfff" for letter in pair[0]):
-                raise ConfigError(f"header name {pair[0]!a} can't be encoded as UTF-8")
-            if pair[1] is not None and not isinstance(pair[1], bytes | bytearray | memoryview):
-                raise ConfigError(f"header {pair[0]} must be bytes or None, not {type(pair[1]).__name__}")
-        if type(self.timestamp) is not int or not -1 <= self.timestamp < 2**63:
-            raise ConfigError(f"timestamp must be whole milliseconds since 1970, not {self.timestamp!r}")
+    def checked(self) -> NewRecord:
+        """The record with contents that the caller can't change any more. Raises ConfigError if it can't be written.
+
+        Bytes aren't copied. Of a memoryview, all bytes are taken, whatever its items are.
+        """
+        value, key, headers, timestamp = self
+        if type(timestamp) is not int or not -1 <= timestamp < 2**63:
+            raise ConfigError(f"timestamp must be whole milliseconds since 1970, not {timestamp!r:.80}")
+        value, key = _own("value", value), _own("key", key)
+        return NewRecord(
+            value, key, () if type(headers) is tuple and not headers else _pairs(headers), timestamp
+        )
 
     @property
     def size(self) -> int:
@@ -45,6 +44,32 @@ class NewRecord(NamedTuple):
             4 * len(name) + len(content or b"") + _HEADER_OVERHEAD for name, content in self.headers
         )
         return len(self.value or b"") + len(self.key or b"") + headers + _OVERHEAD
+
+
+def _own(name: str, content: object) -> bytes | None:
+    if content is None or type(content) is bytes:
+        return content
+    if not isinstance(content, bytes | bytearray | memoryview):
+        raise ConfigError(f"{name} must be bytes or None, not {type(content).__name__}: encode it")
+    try:
+        return bytes(content)
+    except ValueError as error:
+        raise ConfigError(f"{name} can't be read: {error}") from error
+
+
+def _pairs(headers: object) -> Headers:
+    if not isinstance(headers, Iterable):
+        raise ConfigError(f"{_HEADERS_EXPECTED}, not {type(headers).__name__}")
+    return [_pair(pair) for pair in headers]
+
+
+def _pair(pair: object) -> tuple[str, bytes | None]:
+    if not (isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], str)):
+        raise ConfigError(f"{_HEADERS_EXPECTED}, not of {pair!r:.80}")
+    name, content = pair
+    if any("\ud800" <= letter <= "\udfff" for letter in name):
+        raise ConfigError(f"header name {name!a:.80} can't be encoded as UTF-8")
+    return name, _own(f"header {name:.80}", content)
 
 
 class Produced(NamedTuple):

@@ -1,7 +1,7 @@
 """Writes records: takes them from callers, gives them to `BatchSender`, and runs transactions.
 
-Keeps the buffer bounded: callers wait while it is full. A caller that is cancelled leaves its record in the buffer,
-from where it is written; nothing else is affected.
+Keeps the buffer bounded: callers wait while it is full. If a caller is cancelled before its record is in the buffer,
+the record isn't written; otherwise it is written from there. Other records aren't affected.
 """
 
 from __future__ import annotations
@@ -83,8 +83,11 @@ class RecordWriter:
         return found.partition_in_turn() if key is None else partition_for(key, len(found.leaders))
 
     async def enqueue(self, topic: str, record: NewRecord, partition: int | None = None) -> PendingSend:
-        """Put a record into the buffer, and wait while that is full. Without a partition, the key chooses it."""
-        record.check()
+        """Put a record into the buffer, and wait while that is full. Without a partition, the key chooses it.
+
+        If it is cancelled, the record isn't in the buffer: nothing is awaited afterwards.
+        """
+        record = record.checked()
         size = record.size
         if size > self._settings.buffer_bytes:
             raise ConfigError(
@@ -220,7 +223,7 @@ class RecordWriter:
                 raise ConfigError(no_partition(topic, partition, len(found.leaders)))
             return partition
         if record.key is not None:
-            return partition_for(bytes(record.key), len(found.leaders))
+            return partition_for(record.key, len(found.leaders))
         return found.partition_without_key(
             self._random, lambda number: self._backlog.has_room(topic, number, record)
         )

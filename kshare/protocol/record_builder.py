@@ -185,6 +185,8 @@ def _write_bytes(out: bytearray, content: Buffer | None) -> None:
     if content is None:
         write_number(out, -1)
     else:
+        if isinstance(content, memoryview):
+            content = content.tobytes()  # its length is in items, which may be larger than a byte
         write_number(out, len(content))
         out += content
 

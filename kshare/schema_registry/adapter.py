@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
+import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
@@ -39,6 +40,8 @@ _MOST_KNOWN = 1000
 _NOT_FOUND = 404
 _OUTAGES = ("OSError", "TransportError", "OAuthTokenError")
 """Names of errors, and of their base classes. Confluent's client uses one of two HTTP libraries."""
+_CLIENT = ".schema_registry_client"
+"""How the modules with the sync and the async client are called."""
 
 
 class RegistryUnavailable(KshareError):
@@ -128,4 +131,15 @@ def _is_outage(error: BaseException) -> bool:
         return error.error_code is None or error.error_code // 100 != _NOT_FOUND
     cause = error.__cause__ or error.__context__
     names = {kind.__name__ for kind in type(error).__mro__}
-    return not names.isdisjoint(_OUTAGES) or (cause is not None and _is_outage(cause))
+    if not names.isdisjoint(_OUTAGES) or _is_about_a_response(error):
+        return True
+    return cause is not None and _is_outage(cause)
+
+
+def _is_about_a_response(error: BaseException) -> bool:
+    """Whether Confluent's client couldn't read what came with status 200, such as the login page of a proxy.
+
+    Its errors are the same as for records, for example JSONDecodeError. So we look at where it was raised.
+    """
+    frames = traceback.walk_tb(error.__traceback__)
+    return any(frame.f_globals.get("__name__", "").endswith(_CLIENT) for frame, _ in frames)

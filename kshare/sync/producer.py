@@ -93,7 +93,10 @@ class Producer:
         partition: int | None = None,
         timestamp: int | None = None,
     ) -> Produced:
-        """Write a record, and wait until all in-sync replicas have it."""
+        """Write a record, and wait until all in-sync replicas have it.
+
+        If a signal handler raises meanwhile, as after Ctrl-C, the record may be written or not.
+        """
         return self._run(lambda: self._producer.send(topic, value, key, headers, partition, timestamp))
 
     def enqueue(
@@ -105,7 +108,10 @@ class Producer:
         partition: int | None = None,
         timestamp: int | None = None,
     ) -> PendingSend:
-        """Put a record into the buffer and return at once, or when the buffer has room.
+        """Put a record into the buffer and return the handle of its result.
+
+        Returns at once, except while the buffer is full, or while the partitions of a topic are looked up that wasn't
+        written to before. If a signal handler raises meanwhile, as after Ctrl-C, the record may be written or not.
 
         If you don't ask for the result, `flush` or the end of `with` raises the error of a record that wasn't written.
         """

@@ -25,10 +25,7 @@ def checked_result(
         raise ConfigError(f"topic must be a non-empty string, not {topic!r:.80}")
     if partition is not None and (type(partition) is not int or partition < 0):
         raise ConfigError(f"partition must be a whole number, 0 or more, or None, not {partition!r:.80}")
-    record = NewRecord(value, key, tuple(headers), int(time.time() * 1000))
-    record.check()
-    copied = [(name, _copy(content)) for name, content in record.headers]
-    record = record._replace(value=_copy(value), key=_copy(key), headers=copied)
+    record = NewRecord(value, key, headers, int(time.time() * 1000)).checked()
     once = idempotent_call()
     if once is not None:
         raise KshareError(
@@ -36,8 +33,3 @@ def checked_result(
             "let it return the result, and publish that in the handler which calls it"
         )
     return Result(topic, record, partition)
-
-
-def _copy(content: bytes | None) -> bytes | None:
-    """The caller may change a bytearray before it is written."""
-    return None if content is None else bytes(content)

@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 
 from kshare.errors import ConfigError
+from kshare.log_text import escaped
 
 _MAX_MESSAGE = 200
 
@@ -32,9 +33,9 @@ def message_of(error: BaseException) -> str:
 
 
 def shortened(message: str) -> str:
-    """A user's message on one line, and not too long, for logs."""
+    """A user's message on one line, not too long, and without control characters, for logs."""
     text = " ".join(message.split())
-    return text if len(text) <= _MAX_MESSAGE else f"{text[:_MAX_MESSAGE]}…"
+    return escaped(text) if len(text) <= _MAX_MESSAGE else f"{escaped(text[:_MAX_MESSAGE])}…"
 
 
 def is_async(function: Callable[..., Any]) -> bool:

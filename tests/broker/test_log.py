@@ -8,7 +8,8 @@ from kshare.broker.log import LogLimits, PartitionLog
 from kshare.broker.request_error import RequestError
 from kshare.protocol.compression import Compression
 from kshare.protocol.error_codes import ErrorCode
-from kshare.protocol.record_builder import build_end_marker
+from kshare.protocol.record_builder import assign_append_time, build_end_marker
+from kshare.protocol.record_header import HEADER
 from kshare.protocol.records import ControlType, read_batches
 from tests.broker.batches import batch
 
@@ -78,6 +79,16 @@ def test_invalid_batch_is_refused_and_changes_nothing() -> None:
     with pytest.raises(RequestError, match="MESSAGE_TOO_LARGE"):
         log.append(good, now=0, leader_epoch=0)
     assert log.end_offset == 1
+
+
+def test_records_that_cannot_be_read_are_refused_although_the_checksum_is_right() -> None:
+    log = PartitionLog()
+    broken = bytearray(batch(2))
+    broken[HEADER.size] ^= 2  # the length of the first record
+    assign_append_time(broken, 0)  # computes the checksum
+    with pytest.raises(RequestError, match="INVALID_RECORD"):
+        log.append(broken, now=0, leader_epoch=0)
+    assert log.end_offset == 0
 
 
 def test_append_time_replaces_timestamps() -> None:

@@ -18,7 +18,10 @@ _NAMESPACE = uuid.UUID("6f1f9d0e-1f0b-4f7e-9a56-9d1b7a0b7b11")
 
 
 class SchemaRegistry:
-    """`fails_with` is the HTTP status of all responses to GET while it is set. Those wait for `may_respond`."""
+    """`fails_with` is the HTTP status of all responses to GET while it is set. Those wait for `may_respond`.
+
+    While `page` is set, it is the body of these responses, with status 200, as if a proxy had sent it.
+    """
 
     def __init__(self) -> None:
         self.url = ""
@@ -26,6 +29,7 @@ class SchemaRegistry:
         self.fetched: list[str] = []
         """The paths of schemas that were fetched."""
         self.fails_with = 0
+        self.page = b""
         self.may_respond = threading.Event()
         self.may_respond.set()
         self.waiting = threading.Event()
@@ -39,14 +43,16 @@ class SchemaRegistry:
             def do_GET(self) -> None:
                 registry.waiting.set()
                 registry.may_respond.wait(30)
-                self._respond(*registry.get(self.path.partition("?")[0]))
+                status, body = registry.get(self.path.partition("?")[0])
+                self._respond(
+                    *((200, registry.page) if registry.page else (status, json.dumps(body).encode()))
+                )
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                self._respond(200, registry.register(self.path.split("/")[2], body))
+                self._respond(200, json.dumps(registry.register(self.path.split("/")[2], body)).encode())
 
-            def _respond(self, status: int, body: object) -> None:
-                encoded = json.dumps(body).encode()
+            def _respond(self, status: int, encoded: bytes) -> None:
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(encoded)))
                 self.end_headers()

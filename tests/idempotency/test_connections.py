@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import cast
 
 import pytest
 
 from kshare.errors import StoreFailed
 from kshare.idempotency.connections import DBConnection, DBPool
+
+
+def soon() -> float:
+    return time.monotonic() + 30
 
 
 class FakeConnection:
@@ -36,7 +41,7 @@ def opened() -> Opened:
 def test_a_connection_is_used_again(opened: Opened) -> None:
     connections = DBPool(opened, 2)
     for _ in range(3):
-        with connections.borrowed():
+        with connections.borrowed(soon()):
             pass
     assert len(opened.all) == 1
     connections.close()
@@ -45,29 +50,32 @@ def test_a_connection_is_used_again(opened: Opened) -> None:
 
 def test_a_connection_isnt_used_again_after_an_error(opened: Opened) -> None:
     connections = DBPool(opened, 1)
-    with pytest.raises(KeyError), connections.borrowed():
+    with pytest.raises(KeyError), connections.borrowed(soon()):
         raise KeyError
-    with connections.borrowed():
+    with connections.borrowed(soon()):
         pass
     assert [one.is_closed for one in opened.all] == [True, False]
 
 
-def test_waiting_for_a_connection_has_a_deadline(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kshare.idempotency.connections.DEADLINE_S", 0.001)
+def test_waiting_for_a_connection_has_a_deadline(opened: Opened) -> None:
     connections = DBPool(opened, 1)
-    with connections.borrowed(), pytest.raises(StoreFailed, match=r"All 1 connections were busy"):
-        connections.borrowed().__enter__()
+    with (
+        connections.borrowed(soon()),
+        pytest.raises(StoreFailed, match=r"use all its connections \(1\)") as caught,
+    ):
+        connections.borrowed(time.monotonic() - 5).__enter__()
+    assert not caught.value.is_open
 
 
 def test_a_forked_process_opens_its_own_and_leaves_its_parents_open(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connections = DBPool(opened, 1)
-    with connections.borrowed():
+    with connections.borrowed(soon()):
         pass
     monkeypatch.setattr(os, "getpid", lambda: -1)
     for _ in range(2):
-        with connections.borrowed():
+        with connections.borrowed(soon()):
             pass
     connections.close()
     assert [one.is_closed for one in opened.all] == [False, True]

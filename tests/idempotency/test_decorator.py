@@ -13,7 +13,7 @@ import anyio.to_thread
 import pytest
 
 from kshare.errors import ClaimLost, ConfigError, InProgress, StoreFailed
-from kshare.idempotency import ClaimAnswer, MemoryStore, idempotent
+from kshare.idempotency import ClaimAnswer, ClaimState, MemoryStore, idempotent
 from kshare.idempotency.keys import store_key
 from tests.idempotency.harnesses import Clock, Harness, harness
 
@@ -52,6 +52,56 @@ class Failing(MemoryStore):
         if (method, afterwards) == (self.method, self.afterwards):
             self.method = ""
             raise StoreFailed("the disk is full")
+
+
+class Answering(MemoryStore):
+    """A user's own store, with this answer to the first claim."""
+
+    def __init__(self, answer: Any) -> None:
+        super().__init__()
+        self.answers = [answer]
+
+    async def claim(self, key: str, owner: str, seconds: float) -> ClaimAnswer:
+        return self.answers.pop() if self.answers else await super().claim(key, owner, seconds)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *(
+            ClaimAnswer(ClaimState.IN_PROGRESS, expires_in=seconds)
+            for seconds in (float("inf"), float("nan"), float("-nan"), 1e300)
+        ),
+        ClaimAnswer(ClaimState.IN_PROGRESS, expires_in=None),  # type: ignore[arg-type]
+        None,
+        "claimed",
+    ],
+)
+async def test_an_answer_of_a_store_that_makes_no_sense_is_an_error(answer: Any) -> None:
+    @idempotent(Answering(answer), wait=60)
+    async def charge(record: Any) -> int:
+        return 1
+
+    with pytest.raises(StoreFailed, match=r"charge: Answering answered a claim with .*ClaimAnswer"):
+        await charge(record())
+    assert await charge(record()) == 1
+
+
+async def test_a_claim_that_has_expired_meanwhile_is_tried_again() -> None:
+    gone = ClaimAnswer(ClaimState.IN_PROGRESS, expires_in=-0.001)
+
+    @idempotent(Answering(gone), wait=60)
+    async def charge(record: Any) -> int:
+        return 1
+
+    @idempotent(Answering(gone))
+    async def charge_at_once(record: Any) -> int:
+        return 1
+
+    assert await charge(record()) == 1
+    with pytest.raises(InProgress) as caught:
+        await charge_at_once(record())
+    assert caught.value.retry_after == 0
 
 
 async def test_a_redelivery_returns_the_stored_result(every_store: Harness) -> None:

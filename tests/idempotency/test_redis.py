@@ -69,3 +69,12 @@ async def test_a_server_that_cant_be_reached_is_explained_without_its_password()
         await store.claim(KEY, ANNE, 60)
     assert "secret" not in f"{caught.value} {caught.value.__cause__} {store!r}"
     store.close()
+
+
+async def test_nothing_is_sent_by_calls_that_waited_long_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kshare.idempotency.redis._PATIENCE_S", -1.0)
+    store = RedisStore("redis://127.0.0.1:1/0")
+    with pytest.raises(StoreFailed, match=r"RedisStore: nothing was sent") as caught:
+        await store.claim(KEY, ANNE, 60)
+    assert not caught.value.is_open
+    store.close()

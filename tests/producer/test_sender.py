@@ -122,6 +122,7 @@ async def test_unknown_topic_and_partition(broker: Broker) -> None:
         ({"value": "text"}, "value must be bytes or None, not str"),
         ({"value": b"", "key": 7}, "key must be bytes or None, not int"),
         ({"value": b"", "headers": {"a": b"b"}}, "headers must be pairs"),
+        ({"value": b"", "headers": 5}, "headers must be pairs"),
         ({"value": b"", "headers": [("a", "b")]}, "header a must be bytes"),
         ({"value": b"", "timestamp": 1.5}, "timestamp must be whole milliseconds"),
         ({"value": b"", "timestamp": 2**63}, "timestamp must be whole milliseconds"),
@@ -136,6 +137,22 @@ async def test_invalid_records_are_refused_at_once(
     async with producer(broker, buffer_bytes=1000) as opened:
         with pytest.raises(ConfigError, match=problem):
             await opened.send("orders", **record)
+
+
+async def test_buffers_are_written_as_they_were_when_they_were_enqueued(broker: Broker) -> None:
+    """Also if their items aren't single bytes: that would make the whole batch unreadable."""
+    changed = bytearray(b"before")
+    numbers = memoryview(b"x" * 40).cast("I")
+    async with producer(broker, linger=60) as opened:
+        await opened.enqueue("orders", b"neighbour", partition=0)
+        await opened.enqueue("orders", changed, partition=0)  # type: ignore[arg-type]
+        changed[:] = b"after "
+        headers = iter([("a", memoryview(b"xyzw")[::2])])
+        await opened.enqueue("orders", numbers, numbers[::2], headers, partition=0)  # type: ignore[arg-type]
+        await opened.flush()
+    first, second, third = broker.records("orders")
+    assert (first.value, second.value) == (b"neighbour", b"before")
+    assert (third.value, third.key, list(third.headers)) == (b"x" * 40, b"x" * 20, [("a", b"xz")])
 
 
 async def test_full_buffer_delays_and_then_refuses(broker: Broker) -> None:
@@ -160,6 +177,25 @@ async def test_cancelled_send_disturbs_nobody(broker: Broker) -> None:
         assert [(await send).offset for send in others] == [0, 1, 2]
         assert later.offset == 4
     assert written(broker) == [b"0", b"1", b"2", b"cancelled", b"later"]
+
+
+async def test_what_is_cancelled_before_it_is_in_the_buffer_is_not_written(broker: Broker) -> None:
+    async with producer(broker, buffer_bytes=1000) as opened:
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await opened.send("orders", b"topic not known", partition=0)
+        await opened.send("orders", b"0", partition=0)
+        broker.faults.add(ProduceRequest, before_ms=300)
+        await opened.enqueue("orders", bytes(900), partition=0)
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await opened.enqueue("orders", bytes(800), partition=0)
+        assert scope.cancelled_caught
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await opened.send("orders", b"buffered", partition=0)
+        assert scope.cancelled_caught
+    assert written(broker) == [b"0", bytes(900), b"buffered"]
 
 
 async def test_cancelled_block_still_writes_what_is_left(broker: Broker) -> None:

@@ -49,6 +49,14 @@ def test_size_is_known_before_building() -> None:
     assert builder.size == len(builder.build())
 
 
+@pytest.mark.parametrize("view", [memoryview(b"abcd").cast("I"), memoryview(b"a-b-c-d-")[::2]])
+def test_the_length_of_a_view_is_in_bytes(view: memoryview) -> None:
+    views, plain = BatchBuilder(), BatchBuilder()
+    views.append(view, key=view, headers=[("name", view)], timestamp=5)
+    plain.append(b"abcd", key=b"abcd", headers=[("name", b"abcd")], timestamp=5)
+    assert views.build() == plain.build()
+
+
 def test_offsets_must_ascend() -> None:
     builder = BatchBuilder(base_offset=10)
     with pytest.raises(EncodeError, match="offset: 9 is not after"):

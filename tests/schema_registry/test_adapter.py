@@ -157,6 +157,33 @@ async def test_a_registry_that_does_not_respond_is_not_the_fault_of_the_record(
     assert await read(data, context) == ORDER
 
 
+@pytest.mark.parametrize("page", [b"<html>log in</html>", b"[]", b"7"])
+@pytest.mark.parametrize("is_in_header", [True, False])
+async def test_nor_is_a_response_that_is_no_schema(
+    registry: SchemaRegistry, page: bytes, is_in_header: bool
+) -> None:
+    """As of a proxy that wants users to log in: a consumer mustn't reject all records meanwhile."""
+    data, context = written(registry, is_in_header=is_in_header)
+    read = from_registry(AvroDeserializer(client(registry)))
+    registry.page = page
+    with pytest.raises(RegistryUnavailable):
+        await read(data, context)
+    registry.page = b""
+    assert await read(data, context) == ORDER
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_nor_is_it_for_async_deserializers(registry: SchemaRegistry, anyio_backend: str) -> None:
+    data, context = written(registry)
+    async with AsyncSchemaRegistryClient({"url": registry.url, "max.retries": 0}) as source:
+        read = from_registry(await AsyncAvroDeserializer(source))
+        registry.page = b"<html>log in</html>"
+        with pytest.raises(RegistryUnavailable):
+            await read(data, context)
+        registry.page = b""
+        assert await read(data, context) == ORDER
+
+
 async def test_nor_is_one_that_cannot_be_reached(free_tcp_port: int) -> None:
     unreachable = SchemaRegistryClient({"url": f"http://127.0.0.1:{free_tcp_port}", "max.retries": 0})
     read = from_registry(AvroDeserializer(unreachable))
@@ -173,6 +200,19 @@ async def test_bytes_that_name_no_schema_are_the_fault_of_the_record(
     with pytest.raises(Exception) as caught:
         await read(data, DeserializerContext("orders", "value"))
     assert not isinstance(caught.value, RegistryUnavailable)
+
+
+async def test_a_payload_that_does_not_match_its_schema_is_the_fault_of_the_record(
+    registry: SchemaRegistry,
+) -> None:
+    context = SerializationContext("orders", MessageField.VALUE, [])
+    data = JSONSerializer(JSON, client(registry))({"n": 7}, context)
+    assert data is not None
+    read = from_registry(JSONDeserializer(None, schema_registry_client=client(registry)))
+    for _ in range(2):
+        with pytest.raises(json.JSONDecodeError):
+            await read(data[:-1], DeserializerContext("orders", "value"))
+    assert await read(data, DeserializerContext("orders", "value")) == {"n": 7}
 
 
 def test_what_is_no_deserializer_is_refused() -> None:
