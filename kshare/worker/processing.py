@@ -122,11 +122,11 @@ class Processing:
 
     async def ended(self, slot: Slot, error: BaseException) -> None:
         """The handler raised what isn't an Exception. Raises it again if it is for us: we were cancelled, or Ctrl-C."""
-        if slot.is_cancelled or anyio.current_effective_deadline() == float("-inf"):
+        if slot.is_cancelled or is_worker_cancelled():
             raise error
         if isinstance(error, asyncio.CancelledError):
             # Nobody has cancelled the slot: the handler has awaited a cancelled task, or cancelled its own.
-            _forget_cancellation()
+            forget_cancellation()
             for delivery in self._deliveries_of(slot):
                 await self._outcomes.on_cancelled(delivery)
         elif is_failure(error):
@@ -164,11 +164,16 @@ class Processing:
 
 async def unless_cancelled(slot: Slot) -> None:
     """A handler that was cancelled may return all the same: its record isn't accepted."""
-    if slot.is_cancelled or anyio.current_effective_deadline() == float("-inf"):
+    if slot.is_cancelled or is_worker_cancelled():
         await checkpoint()
 
 
-def _forget_cancellation() -> None:
+def is_worker_cancelled() -> bool:
+    """Whether everything around the slot is cancelled, or the scope that this is called in."""
+    return anyio.current_effective_deadline() == float("-inf")
+
+
+def forget_cancellation() -> None:
     """Let asyncio's task go on as if nobody had called its `cancel`. Otherwise anyio ends all tasks around it."""
     try:
         task = asyncio.current_task()
