@@ -98,6 +98,7 @@ class Worker(Handlers):
             # It may have interrupted anything, even the logging of a line, so it must not log itself.
             received.append(which)
             call_in_loop(stop)
+            others.stop()  # not in the loop, which may have ended before those of the other threads
 
         def call_in_loop(function: Callable[[], None]) -> None:
             for call in loop:
@@ -107,7 +108,6 @@ class Worker(Handlers):
         def stop() -> None:
             log.info("%s: stopping", received[-1].name)
             self.stop()
-            others.stop()
 
         def started() -> None:
             if on_running is not None:
