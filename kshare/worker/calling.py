@@ -9,12 +9,14 @@ from functools import partial
 from typing import Any
 
 import anyio
-from anyio import from_thread, to_process
+from anyio import from_thread
 
 from kshare.errors import KshareError
 from kshare.worker.delivery import Deliveries, Delivery, set_caller
 from kshare.worker.handlers import HandlerCall
+from kshare.worker.process_calls import call_in_process
 from kshare.worker.thread_places import ThreadPlaces
+from kshare.worker.user_functions import call_plain
 from kshare.worker.watching import Watch
 
 GoOn = Callable[[], Awaitable[None]]
@@ -99,9 +101,9 @@ class Caller:
         if call.runs_in == "loop":
             await call.function(*arguments)
         elif call.runs_in == "process":
-            await to_process.run_sync(call.function, *arguments, cancellable=True, limiter=self._processes)
+            await call_in_process(call.function, arguments, self._processes)
         else:
-            await self._run_in_thread(partial(_call_plain, call.function), arguments, deliveries)
+            await self._run_in_thread(partial(call_plain, call.function), arguments, deliveries)
 
     async def _run_in_thread(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], deliveries: list[Delivery]
@@ -120,16 +122,6 @@ class Caller:
         finally:
             for delivery in deliveries:
                 set_caller(delivery, afterwards)
-
-
-def _call_plain(function: Callable[..., Any], *arguments: Any) -> None:
-    """Raises KshareError if the function has only begun: then it must not be taken for done."""
-    result = function(*arguments)
-    if inspect.iscoroutine(result):
-        result.close()
-        raise KshareError(
-            f"handler {function.__qualname__} returned a coroutine that nobody awaits: declare it with `async def`"
-        )
 
 
 async def _around(

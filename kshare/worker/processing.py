@@ -20,7 +20,7 @@ from kshare.worker.observer import RecordOutcome
 from kshare.worker.outcomes import Outcomes
 from kshare.worker.routes import Route
 from kshare.worker.slots import Slot
-from kshare.worker.user_functions import HandlerExit, is_failure
+from kshare.worker.user_functions import as_failure, is_failure
 from kshare.worker.watching import Watch
 from kshare.worker.work_queue import Item, WorkQueue
 
@@ -130,8 +130,7 @@ class Processing:
             for delivery in self._deliveries_of(slot):
                 await self._outcomes.on_cancelled(delivery)
         elif is_failure(error):
-            failure = HandlerExit(f"the handler raised {type(error).__qualname__}")
-            failure.__cause__ = error
+            failure = as_failure(error)
             for delivery in self._deliveries_of(slot):
                 await self.failed(slot, delivery, failure)
         else:

@@ -1,4 +1,4 @@
-"""Users' functions: whether they are async, and which of their exceptions are failures. Pure."""
+"""Users' functions: whether they are async, how plain ones are called, and which exceptions are failures."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ from typing import Any
 
 import anyio
 
-from kshare.errors import ConfigError
+from kshare.errors import ConfigError, KshareError
 
 _MAX_MESSAGE = 200
 
 
 class HandlerExit(Exception):
     """A handler raised SystemExit, or another exception that isn't meant for a single record."""
+
+
+def as_failure(error: BaseException) -> HandlerExit:
+    failure = HandlerExit(f"the handler raised {type(error).__qualname__}")
+    failure.__cause__ = error
+    return failure
 
 
 def is_failure(error: BaseException) -> bool:
@@ -42,6 +48,25 @@ def is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(
         getattr(target, "__call__", None)  # noqa: B004  the method of an object
     )
+
+
+def call_plain(function: Callable[..., Any], *arguments: Any) -> None:
+    """Call a plain handler, in another thread or process. Whatever it raises is its failure: Ctrl-C, cancellations and
+    the end of the program aren't announced there.
+
+    Raises KshareError if the function has only begun: then it must not be taken for done.
+    """
+    try:
+        result = function(*arguments)
+    except Exception:
+        raise
+    except BaseException as error:
+        raise as_failure(error) from error
+    if inspect.iscoroutine(result):
+        result.close()
+        raise KshareError(
+            f"handler {function.__qualname__} returned a coroutine that nobody awaits: declare it with `async def`"
+        )
 
 
 def require_plain(what: str, function: Callable[..., Any]) -> None:
