@@ -9,13 +9,14 @@ from functools import partial
 from typing import Any
 
 import anyio
-from anyio import from_thread, to_process
+from anyio import from_thread
 
 from kshare.errors import KshareError
 from kshare.worker.delivery import Deliveries, Delivery, set_caller
 from kshare.worker.handlers import HandlerCall
+from kshare.worker.process_calls import call_in_process
 from kshare.worker.thread_places import ThreadPlaces
-from kshare.worker.user_functions import is_async
+from kshare.worker.user_functions import call_plain, require_ended
 from kshare.worker.watching import Watch
 
 GoOn = Callable[[], Awaitable[None]]
@@ -107,9 +108,9 @@ class Caller:
         if call.runs_in == "loop":
             self.check_result(await call.function(*arguments))
         elif call.runs_in == "process":
-            await to_process.run_sync(call.function, *arguments, cancellable=True, limiter=self._processes)
+            await call_in_process(call.function, arguments, self._processes)
         else:
-            await self._run_in_thread(partial(_call_plain, call.function), arguments, deliveries)
+            await self._run_in_thread(partial(call_plain, call.function), arguments, deliveries)
 
     async def _run_in_thread(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], deliveries: list[Delivery]
@@ -128,25 +129,6 @@ class Caller:
         finally:
             for delivery in deliveries:
                 set_caller(delivery, afterwards)
-
-
-def _call_plain(function: Callable[..., Any], *arguments: Any) -> None:
-    require_ended(function, function(*arguments))
-
-
-def require_ended(function: Callable[..., Any], result: Any) -> None:
-    """Raises KshareError if the function has only begun: then it must not be taken for done."""
-    if result is None or not (inspect.isawaitable(result) or inspect.isasyncgen(result)):
-        return
-    if inspect.iscoroutine(result):
-        result.close()
-    name = getattr(function, "__qualname__", repr(function))
-    if inspect.isasyncgen(result):
-        raise KshareError(
-            f"handler {name} returned an async generator that nobody awaits: iterate over it in the handler"
-        )
-    hint = "await it" if is_async(function) else "declare the handler with `async def`, and await it"
-    raise KshareError(f"handler {name} returned a {type(result).__name__} that nobody awaits: {hint}")
 
 
 async def _around(

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 VARIABLE_PREFIX = "KSHARE_WORKER_"
 _DEFAULTS, _HANDLERS = "defaults", "handlers"
 _OF_WORKER = (*CONNECTION_OPTIONS, "group", "drain_timeout", "http")
+_MAY_BE_NONE = (*CONNECTION_OPTIONS, "http")
 _OF_HANDLERS = tuple(HandlerOptions.__dataclass_fields__)
 _ANY_SERVER = "localhost:9092"
 """For checking connection options before the servers are known."""
@@ -80,8 +81,10 @@ def override_connection(worker: Worker, options: Mapping[str, Any]) -> None:
             "drain_timeout", present.pop("drain_timeout"), 0, LONGEST_LEASE_S
         )
     if "http" in present:
-        parse_listen_address(present["http"])
-        worker.http = present.pop("http")
+        http = present.pop("http")
+        if http is not None:
+            parse_listen_address(http)
+        worker.http = http
     servers = present.pop("bootstrap_servers", None)
     admin_settings(servers or _ANY_SERVER, present)
     worker.bootstrap_servers, worker.connection = servers, present
@@ -144,7 +147,7 @@ def _read_toml(path: Path) -> _Layer:
             if "group" in defaults:
                 raise ConfigError("group belongs into [worker]")
         options = {
-            name: to_option(name, value, None) if name in CONNECTION_OPTIONS else value
+            name: to_option(name, value, None) if name in _MAY_BE_NONE else value
             for name, value in _flat(others)
         }
         return _Layer(
@@ -198,7 +201,7 @@ def _read_environment(environ: Mapping[str, str]) -> _Layer:
         place = layer.worker if name in _OF_WORKER else layer.defaults
         with _in(variable):
             place[name] = parse_text(name, text)
-            if name in CONNECTION_OPTIONS:
+            if name in _MAY_BE_NONE:
                 place[name] = to_option(name, place[name], None)
     return layer
 

@@ -26,7 +26,7 @@ HINTS: dict[str, Any] = {
     **get_type_hints(HandlerOptions),
     "bootstrap_servers": str,
     "drain_timeout": float,
-    "http": str,
+    "http": str | None,
 }
 """The type of each option."""
 
@@ -45,7 +45,10 @@ _CALLABLE = get_origin(Callable[[], None])
 def parse_text(option: str, text: str) -> Any:
     """The value of an environment variable, as a TOML file would give it. Raises ConfigError."""
     kinds = _alternatives(HINTS[option])
-    if not text and NoneType in kinds:
+    is_http_off = (
+        option == "http" and text.lower() == "false"
+    )  # other texts may be "false", such as passwords
+    if is_http_off or (not text and NoneType in kinds):
         return False
     if any(is_dataclass(kind) for kind in kinds):
         try:

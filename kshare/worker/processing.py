@@ -20,7 +20,7 @@ from kshare.worker.observer import RecordOutcome
 from kshare.worker.outcomes import Outcomes
 from kshare.worker.routes import Route
 from kshare.worker.slots import Slot
-from kshare.worker.user_functions import HandlerExit, is_failure
+from kshare.worker.user_functions import as_failure, is_failure
 from kshare.worker.watching import Watch
 from kshare.worker.work_queue import Item, WorkQueue
 
@@ -128,16 +128,15 @@ class Processing:
 
     async def ended(self, slot: Slot, error: BaseException) -> None:
         """The handler raised what isn't an Exception. Raises it again if it is for us: we were cancelled, or Ctrl-C."""
-        if slot.is_cancelled or anyio.current_effective_deadline() == float("-inf"):
+        if slot.is_cancelled or is_worker_cancelled():
             raise error
         if isinstance(error, asyncio.CancelledError):
             # Nobody has cancelled the slot: the handler has awaited a cancelled task, or cancelled its own.
-            _forget_cancellation()
+            forget_cancellation()
             for delivery in self._deliveries_of(slot):
                 await self._outcomes.on_cancelled(delivery)
         elif is_failure(error):
-            failure = HandlerExit(f"the handler raised {type(error).__qualname__}")
-            failure.__cause__ = error
+            failure = as_failure(error)
             for delivery in self._deliveries_of(slot):
                 await self.failed(slot, delivery, failure)
         else:
@@ -170,11 +169,16 @@ class Processing:
 
 async def unless_cancelled(slot: Slot) -> None:
     """A handler that was cancelled may return all the same: its record isn't accepted."""
-    if slot.is_cancelled or anyio.current_effective_deadline() == float("-inf"):
+    if slot.is_cancelled or is_worker_cancelled():
         await checkpoint()
 
 
-def _forget_cancellation() -> None:
+def is_worker_cancelled() -> bool:
+    """Whether everything around the slot is cancelled, or the scope that this is called in."""
+    return anyio.current_effective_deadline() == float("-inf")
+
+
+def forget_cancellation() -> None:
     """Let asyncio's task go on as if nobody had called its `cancel`. Otherwise anyio ends all tasks around it."""
     try:
         task = asyncio.current_task()

@@ -6,6 +6,7 @@ through `processing`.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 import anyio
@@ -17,7 +18,7 @@ from kshare.engine.signals import Signal
 from kshare.worker.burst import EMPTY, SUSPENDED, Burst
 from kshare.worker.delivery import Delivery
 from kshare.worker.pipeline import Pipeline
-from kshare.worker.processing import unless_cancelled
+from kshare.worker.processing import forget_cancellation, is_worker_cancelled, unless_cancelled
 from kshare.worker.routes import Route
 from kshare.worker.slots import Slot, Slots
 
@@ -61,8 +62,14 @@ class SlotWork:
 
     async def run(self, slots: Slots, slot: Slot) -> None:
         while True:
-            with anyio.CancelScope() as slot.scope:
-                await self._work(slots, slot)
+            try:
+                with anyio.CancelScope() as slot.scope:
+                    await self._work(slots, slot)
+            except asyncio.CancelledError:
+                if is_worker_cancelled():
+                    raise
+                # A handler has let its task be cancelled later, when it had returned: the slot goes on.
+                forget_cancellation()
             await self._processing.cancelled(slot)
             slot.clear()
             self._admission.on_end()

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kshare.worker")
 
+_LOOK_S = 0.5
+
 CallInLoop = Callable[[Callable[[], None]], object]
 """Calls a function in an event loop, from elsewhere."""
 
@@ -50,7 +52,8 @@ class WorkerThreads:
         for one in started:
             one.stop_once()
         for one in started:
-            one.join()
+            while one.is_alive():
+                one.join(_LOOK_S)  # not for ever: on Windows, signal handlers run only in between
         for one in started:
             if one.error is not None:
                 raise one.error
@@ -71,7 +74,7 @@ class _WorkerThread(threading.Thread):
         self._backend = backend
         self._on_failure = on_failure
         self._call: CallInLoop | None = None
-        self._is_stopped = False
+        self._is_told_to_stop = False  # Thread has a private `_is_stopped` itself
 
     def run(self) -> None:
         try:
@@ -83,18 +86,18 @@ class _WorkerThread(threading.Thread):
 
     async def _serve(self) -> None:
         self._call = caller_in_this_loop()
-        if not self._is_stopped:
+        if not self._is_told_to_stop:
             await self._worker.serve()
 
     def stop(self) -> None:
-        self._is_stopped = True
+        self._is_told_to_stop = True
         if self._call is not None:
             with suppress(RuntimeError):  # the loop has ended
                 self._call(self._worker.stop)
 
     def stop_once(self) -> None:
         """Unless it was stopped already: the second time would cancel its handlers."""
-        if not self._is_stopped:
+        if not self._is_told_to_stop:
             self.stop()
 
 

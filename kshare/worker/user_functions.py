@@ -1,4 +1,4 @@
-"""Users' functions: whether they are async, and which of their exceptions are failures. Pure."""
+"""Users' functions: whether they are async, how plain ones are called, and which exceptions are failures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 
-from kshare.errors import ConfigError
+from kshare.errors import ConfigError, KshareError
 from kshare.log_text import escaped
 
 _MAX_MESSAGE = 200
@@ -17,6 +17,12 @@ _MAX_MESSAGE = 200
 
 class HandlerExit(Exception):
     """A handler raised SystemExit, or another exception that isn't meant for a single record."""
+
+
+def as_failure(error: BaseException) -> HandlerExit:
+    failure = HandlerExit(f"the handler raised {type(error).__qualname__}")
+    failure.__cause__ = error
+    return failure
 
 
 def is_failure(error: BaseException) -> bool:
@@ -43,6 +49,35 @@ def is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(
         getattr(target, "__call__", None)  # noqa: B004  the method of an object
     )
+
+
+def call_plain(function: Callable[..., Any], *arguments: Any) -> None:
+    """Call a plain handler, in another thread or process. Whatever it raises is its failure: Ctrl-C, cancellations and
+    the end of the program aren't announced there.
+
+    Raises KshareError if the function has only begun: then it must not be taken for done.
+    """
+    try:
+        result = function(*arguments)
+    except Exception:
+        raise
+    except BaseException as error:
+        raise as_failure(error) from error
+    require_ended(function, result)
+
+
+def require_ended(function: Callable[..., Any], result: Any) -> None:
+    """Raises KshareError if the function has only begun: then it must not be taken for done."""
+    if result is None or not (inspect.isawaitable(result) or inspect.isasyncgen(result)):
+        return
+    if inspect.iscoroutine(result):
+        result.close()
+    name = getattr(function, "__qualname__", repr(function))
+    if inspect.isasyncgen(result):
+        hint = "iterate over it in the handler"
+        raise KshareError(f"handler {name} returned an async generator that nobody awaits: {hint}")
+    hint = "await it" if is_async(function) else "declare the handler with `async def`, and await it"
+    raise KshareError(f"handler {name} returned a {type(result).__name__} that nobody awaits: {hint}")
 
 
 def require_plain(what: str, function: Callable[..., Any]) -> None:

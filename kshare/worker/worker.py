@@ -67,6 +67,8 @@ class Worker(Handlers):
         self._observers: list[WorkerObserver] = []
         self.overrides: dict[str, dict[str, Any]] = {}
         """Options of handlers from a file, by handler. They take precedence over those in code."""
+        self.stops_per_signal: Callable[[], int] = lambda: 1
+        """Asked about each signal that `run` receives: how often to call `stop`. A supervisor may know better."""
         self._serving: Serving | None = None
 
     def configure(self, file: str | Path | None = None, environ: Mapping[str, str] | None = None) -> None:
@@ -96,8 +98,10 @@ class Worker(Handlers):
 
         def on_signal(which: signal.Signals) -> None:
             # It may have interrupted anything, even the logging of a line, so it must not log itself.
-            received.append(which)
-            call_in_loop(stop)
+            for _ in range(self.stops_per_signal()):
+                received.append(which)
+                call_in_loop(stop)
+                others.stop()  # not in the loop, which may have ended before those of the other threads
 
         def call_in_loop(function: Callable[[], None]) -> None:
             for call in loop:
@@ -107,7 +111,6 @@ class Worker(Handlers):
         def stop() -> None:
             log.info("%s: stopping", received[-1].name)
             self.stop()
-            others.stop()
 
         def started() -> None:
             if on_running is not None:

@@ -73,6 +73,14 @@ def test_environment_goes_before_the_file_and_the_file_before_code(file: Path) -
     assert (found.concurrency, found.time_limit, found.group) == (20, 90, "shippers")
 
 
+def test_http_is_switched_off(file: Path) -> None:
+    on = '[worker]\nhttp = "127.0.0.1:8080"'
+    assert configured(file, "[worker]\nhttp = false", http="127.0.0.1:8080").http is None
+    for text in ("false", ""):
+        assert configured(file, on, {"KSHARE_WORKER_HTTP": text}).http is None
+    assert "http must be an address" in refused(file, "[worker]\nhttp = true")
+
+
 def test_an_option_of_a_handler_goes_before_defaults(file: Path) -> None:
     worker = configured(
         file,

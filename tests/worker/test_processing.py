@@ -58,14 +58,25 @@ def test_made_up_cancellations_release_the_record_only(
         assert (counts.cancelled, counts.failed, counts.done) == (1, 0, 6)
 
 
-@pytest.mark.parametrize("runs_in", ["loop", "thread"])
-def test_system_exit_is_the_failure_of_one_record(runs_in: str) -> None:
+@pytest.mark.parametrize(
+    ("runs_in", "error"),
+    [
+        ("loop", SystemExit),
+        ("thread", SystemExit),
+        ("thread", KeyboardInterrupt),  # never Ctrl-C, which is announced in the main thread
+        ("thread", GeneratorExit),
+        ("thread", asyncio.CancelledError),
+    ],
+)
+def test_exceptions_that_end_programs_are_the_failure_of_one_record(
+    runs_in: str, error: type[BaseException]
+) -> None:
     worker = Worker(group="g", retry=Retry(attempts=2, delay=1), dead_letters="dead")
     got: list[str] = []
 
     def plain(value: str) -> None:
         if value == "bad":
-            raise SystemExit(3)
+            raise error
         got.append(value)
 
     async def in_loop(value: str) -> None:

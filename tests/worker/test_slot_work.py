@@ -1,9 +1,15 @@
-"""Batches are collected for as long as `batch_wait` says, whatever else holds them up."""
+"""Batches are collected for as long as `batch_wait` says, whatever else holds them up; and slots live on."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
 from kshare.testing import run_worker
-from kshare.worker import Worker
+from kshare.worker import Delivery, Worker
 
 
 def test_a_rate_limit_does_not_make_batches_wait_longer() -> None:
@@ -51,3 +57,45 @@ def test_a_batch_that_becomes_full_is_processed_at_once() -> None:
         for first in range(0, 60, 5):
             running.produce("orders", *(b"%d" % number for number in range(first, first + 5)))
         running.wait_until(lambda: [len(one) for one in batches] == [20, 20, 20])
+
+
+@pytest.mark.parametrize("takes", ["payload", "delivery", "batch"])
+def test_a_task_that_is_cancelled_after_its_handler_has_returned_goes_on(takes: str) -> None:
+    """A handler may have armed a watchdog for its task, and not have disarmed it."""
+    worker = Worker(group="g", concurrency=1)
+    got: list[int] = []
+    watchdogs: list[Callable[[], object]] = []
+
+    def ship(number: int) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        watchdogs.append(partial(asyncio.get_running_loop().call_soon_threadsafe, task.cancel))
+        got.append(number)
+
+    if takes == "payload":
+
+        @worker.handler("orders")
+        async def ship_payload(number: int) -> None:
+            ship(number)
+
+    elif takes == "delivery":
+
+        @worker.handler("orders")
+        async def ship_delivery(number: int, delivery: Delivery) -> None:
+            ship(number)
+
+    else:
+
+        @worker.batch_handler("orders", batch_size=1)
+        async def ship_batch(numbers: list[int]) -> None:
+            ship(numbers[0])
+
+    with run_worker(worker) as running:
+        for number in range(3):
+            running.produce("orders", b"%d" % number)
+            running.wait_until(lambda until=number + 1: len(got) == until)  # type: ignore[misc]
+            running.wait_until_settled()
+            watchdogs[-1]()
+        [counts] = running.counts.values()
+        assert (counts.cancelled, counts.failed, counts.done) == (0, 0, 3)
+    assert got == [0, 1, 2]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from typing import Literal
 
 import anyio
@@ -13,10 +14,12 @@ import pytest
 from kshare.errors import ConfigError
 from kshare.testing import Broker
 from kshare.worker import Worker
+from kshare.worker.health import WorkerState
 
 pytestmark = pytest.mark.usefixtures("default_signals")
 
 RECORDS = 200
+DEADLINE_S = 60.0
 
 
 @pytest.fixture
@@ -58,6 +61,44 @@ def test_all_threads_process_records_and_stop_at_a_signal(
     assert {*range(RECORDS)} <= {*got}
     assert hooks == ["start"] * 3 + ["end"] * 3
     assert not [one for one in threading.enumerate() if one.name.startswith("kshare worker")]
+
+
+@pytest.mark.lengthy
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_the_second_signal_reaches_threads_when_the_main_thread_has_finished(
+    broker: Broker, backend: Literal["asyncio", "trio"]
+) -> None:
+    worker = Worker(broker.bootstrap, group="g", concurrency=1, drain_timeout=3600)
+    begun = threading.Event()
+    cancelled: list[bool] = []
+
+    @worker.handler("orders")
+    async def ship(number: int) -> None:
+        if threading.current_thread() is threading.main_thread():
+            await anyio.sleep(0.005)
+            if not begun.is_set():
+                broker.produce("orders", [b"-1"])  # until the other one has begun
+            return
+        begun.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            cancelled.append(True)
+
+    def stop_twice() -> None:
+        assert begun.wait(DEADLINE_S)
+        os.kill(os.getpid(), signal.SIGTERM)
+        until = time.monotonic() + DEADLINE_S
+        while worker.health().state is not WorkerState.STOPPED:  # that of the main thread
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    stopper = threading.Thread(target=stop_twice)
+    stopper.start()
+    worker.run(backend=backend, threads=2)
+    stopper.join()
+    assert cancelled == [True]
 
 
 def test_a_thread_that_fails_ends_the_others(broker: Broker) -> None:

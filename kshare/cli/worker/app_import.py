@@ -10,6 +10,7 @@ import sysconfig
 import traceback
 from pathlib import Path
 from types import ModuleType
+from typing import TypeGuard
 
 import kshare
 from kshare.cli.terminal.failure import Failure
@@ -26,7 +27,7 @@ def import_worker(place: str) -> Worker:
         raise Failure(f"{place}: write a module, not a file: {'.'.join(parts)}{colon}{name}")
     module = _import(module_name)
     if not colon:
-        name = next((one for one in _USUAL_NAMES if hasattr(module, one)), "")
+        name = next((one for one in _USUAL_NAMES if _has(module, one)), "")
         if not name:
             raise Failure(
                 f"{module_name} has no worker or app: write {module_name}:NAME{_workers_in(module)}"
@@ -37,7 +38,9 @@ def import_worker(place: str) -> Worker:
             found = getattr(found, part)
         except AttributeError:
             raise Failure(f"{module_name} has no {name or 'empty name'}{_workers_in(module)}") from None
-    if not isinstance(found, Worker):
+        except Exception as error:
+            raise Failure(f"reading {part} of {place} failed: {describe_error(error)}") from error
+    if not _is_worker(found):
         kind = type(found).__name__
         raise Failure(f"{module_name}:{name} is a {kind}, not a Worker{_workers_in(module)}")
     return found
@@ -62,12 +65,30 @@ def _import(name: str) -> ModuleType:
         if not name or name.startswith("."):
             raise Failure(f"{name!r} isn't the name of a module: write it as in shop.orders:worker") from None
         raise Failure(f"importing {name} failed: {describe_error(error)}") from error
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise Failure(f"importing {name} failed: {describe_error(error)}") from error
 
 
+def _has(module: ModuleType, name: str) -> bool:
+    """Whether the module has it, even if reading it fails."""
+    try:
+        getattr(module, name)
+    except AttributeError:
+        return False
+    except Exception:
+        return True
+    return True
+
+
+def _is_worker(value: object) -> TypeGuard[Worker]:
+    """Unlike isinstance, this doesn't ask the value, which may raise: proxies of web frameworks do."""
+    return issubclass(type(value), Worker)
+
+
 def _workers_in(module: ModuleType) -> str:
-    names = sorted(name for name, value in vars(module).items() if isinstance(value, Worker))
+    names = sorted(name for name, value in vars(module).items() if _is_worker(value))
     return f"; its workers are {', '.join(names)}" if names else ""
 
 

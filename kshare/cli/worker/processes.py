@@ -1,14 +1,16 @@
-"""Runs worker processes, as `supervision` decides: starts them, passes signals on, and waits for their end.
+"""Runs worker processes, as `supervision` decides: starts them, tells them to stop, and waits for their end.
 
-Each process has a process group of its own, so that Ctrl-C in a terminal reaches it only through the supervisor, once.
-It has one end of a socket pair: it notices that the supervisor is gone when the other end is closed.
+Each process has one end of a socket pair, over which it is told to stop. Signals would say less: Ctrl-C and systemd may
+send them to all processes, so that a process couldn't tell whether one is the supervisor's. A process notices that the
+supervisor is gone when the other end is closed.
+
+Each process has a process group of its own, so that it can put up with Ctrl-C while Python starts.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import os
 import selectors
 import signal
 import socket
@@ -21,7 +23,7 @@ from types import FrameType
 from typing import Any
 
 from kshare.cli.worker.source_files import SourceFiles
-from kshare.cli.worker.supervision import Kill, Say, Send, Start, Supervision, WorkerAction
+from kshare.cli.worker.supervision import Kill, Say, Start, Stop, Supervision, WorkerAction
 from kshare.worker.signals import STOP_SIGNALS
 
 log = logging.getLogger("kshare.worker")
@@ -165,10 +167,11 @@ class Processes:
             match action:
                 case Start(slot):
                     self._start(slot)
-                case Send(slot, number):
-                    self._send(slot, number)
+                case Stop(slot, number, at_once):
+                    self._tell(slot, stop=number, at_once=at_once)
                 case Kill(slot):
-                    self._send(slot, signal.SIGKILL)
+                    if slot in self._children:
+                        self._children[slot].process.kill()
                 case Say(text, is_problem):
                     log.log(logging.ERROR if is_problem else logging.INFO, "%s", text)
 
@@ -181,8 +184,8 @@ class Processes:
         self._selector.register(ours, selectors.EVENT_READ, slot)
         self._children[slot] = _Child(process, ours)
 
-    def _send(self, slot: int, number: int) -> None:
+    def _tell(self, slot: int, **message: Any) -> None:
         child = self._children.get(slot)
         if child is not None:
-            with suppress(ProcessLookupError):
-                os.kill(child.process.pid, number)
+            with suppress(OSError):  # it has ended meanwhile
+                child.link.sendall(f"{json.dumps(message)}\n".encode())

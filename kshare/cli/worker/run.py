@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 import threading
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,7 +27,7 @@ from kshare.cli.worker.checks.app_facts import members_of
 from kshare.cli.worker.checks.groups import MOST_MEMBERS, too_many
 from kshare.cli.worker.processes import Processes
 from kshare.cli.worker.supervision import Supervision
-from kshare.cli.worker.supervisor_link import SupervisorLink
+from kshare.cli.worker.supervisor_link import SupervisorLink, ignore_signals, leave_signals_to_supervisor
 from kshare.errors import AuthenticationFailed, ConfigError, KshareError, NotAuthorized, Unsupported
 from kshare.net.addresses import format_address
 from kshare.net.pool import Pool
@@ -85,9 +86,11 @@ def run_worker(app: AppOptions, options: RunOptions, place: ChildPlace | None) -
 
 
 def _run_child(app: AppOptions, options: RunOptions, place: ChildPlace) -> int:
+    leave_signals_to_supervisor()
     link = SupervisorLink(place.descriptor, reloads=options.reloads)
     try:
         worker = link.worker = app.load()
+        worker.stops_per_signal = link.stops_per_signal
         worker.http = _own_address(worker.http, place)
         _set_up_logs(options.log_level, f"[{place.number}] " if place.count > 1 else "")
         link.report(drain_timeout=worker.drain_timeout)
@@ -99,6 +102,8 @@ def _run_child(app: AppOptions, options: RunOptions, place: ChildPlace) -> int:
             link.report(is_hopeless=True)
         link.report_files(files_of(problem) | possible_files(app.place))
         raise
+    finally:
+        ignore_signals()
     return 0
 
 
@@ -109,7 +114,8 @@ def _run(worker: Worker, options: RunOptions, link: SupervisorLink | None) -> No
             link.report(running=True)
 
     try:
-        worker.run(backend=options.backend, threads=options.threads, on_running=on_running)
+        with nullcontext() if link is None else link.serving():
+            worker.run(backend=options.backend, threads=options.threads, on_running=on_running)
     except KshareError:
         raise
     except Exception as problem:

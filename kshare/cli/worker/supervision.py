@@ -32,9 +32,14 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Send:
+class Stop:
+    """Tell a process to stop. If it isn't running yet, it ends at once."""
+
     slot: int
     signal: int
+    """The one that we have received. The process raises it, so that signal handlers of the user run."""
+    at_once: bool = False
+    """Let it cancel its handlers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,7 @@ class Say:
     is_problem: bool = False
 
 
-WorkerAction = Start | Send | Kill | Say
+WorkerAction = Start | Stop | Kill | Say
 
 
 class _Phase(Enum):
@@ -88,16 +93,12 @@ class Supervision:
     reloads: bool = False
     has_failed: bool = False
     """Whether a process couldn't run, was killed, or crashed while it was stopping."""
+    is_stopping: bool = False
     _has_run: bool = False
-    _stop_signal: int | None = None
     _processes: list[_Process] = field(init=False)
 
     def __post_init__(self) -> None:
         self._processes = [_Process() for _ in range(self.count)]
-
-    @property
-    def is_stopping(self) -> bool:
-        return self._stop_signal is not None
 
     @property
     def is_over(self) -> bool:
@@ -115,8 +116,8 @@ class Supervision:
         if self._processes[slot].phase is _Phase.STARTING:
             self._processes[slot].phase = _Phase.RUNNING
             self._has_run = True
-        if self._stop_signal is not None:
-            return [Send(slot, self._stop_signal)]
+        if self.is_stopping:
+            return []
         new = [number for number, one in enumerate(self._processes) if one.phase is _Phase.NEW]
         return [action for number in new for action in self._start(number, now)]
 
@@ -158,11 +159,8 @@ class Supervision:
         return [Say(said, is_problem=True)]
 
     def on_signal(self, number: int, now: float) -> list[WorkerAction]:
-        """Stop all processes. A second signal lets them cancel their handlers.
-
-        While Python starts, it may swallow signals. So a process gets its first one when it is running.
-        """
-        is_repeated, self._stop_signal = self.is_stopping, number
+        """Stop all processes. A second signal lets them cancel their handlers."""
+        is_repeated, self.is_stopping = self.is_stopping, True
         actions: list[WorkerAction] = []
         for slot, one in enumerate(self._processes):
             if not one.is_alive:
@@ -170,10 +168,10 @@ class Supervision:
                 continue
             patience = STOP_GRACE_S if is_repeated else one.drain_timeout + STOP_GRACE_S
             one.due = now + patience if one.due is None else min(one.due, now + patience)
-            if one.phase is _Phase.RUNNING:
-                actions.append(Send(slot, number))
-            elif is_repeated:
+            if is_repeated and one.phase is _Phase.STARTING:
                 actions.append(Kill(slot))
+            else:
+                actions.append(Stop(slot, number, at_once=is_repeated))
         return actions
 
     def on_change(self, now: float) -> list[WorkerAction]:
@@ -187,7 +185,7 @@ class Supervision:
             elif one.is_alive and not one.is_reloading:
                 one.is_reloading, one.due = True, now + one.drain_timeout + STOP_GRACE_S
                 is_running = one.phase is _Phase.RUNNING
-                actions.append(Send(slot, signal.SIGTERM) if is_running else Kill(slot))
+                actions.append(Stop(slot, signal.SIGTERM) if is_running else Kill(slot))
         return actions
 
     def on_time(self, now: float) -> list[WorkerAction]:
@@ -200,6 +198,7 @@ class Supervision:
             if one.phase is _Phase.PAUSED:
                 actions += self._start(slot, now)
             else:
+                self.has_failed |= self.is_stopping
                 actions += [
                     Say(f"{self._name(slot)} doesn't stop: it is killed", is_problem=True),
                     Kill(slot),

@@ -97,6 +97,10 @@ def test_a_module_without_the_usual_names(write: Write) -> None:
         ("from json import nothing", "ImportError: cannot import name 'nothing' from 'json'"),
         ("x = (", "importing shop failed: shop.py, line 1: '(' was never closed"),
         ("raise SystemExit(3)", "importing shop ended the program with 3: guard what shouldn't run with"),
+        (
+            "class Odd(BaseException): ...\nraise Odd('x')",
+            "importing shop failed: Odd: x (shop.py, line 2, in <module>",
+        ),
         ("raise KeyError", "importing shop failed: KeyError (shop.py, line 1, in <module>: raise KeyError)"),
     ],
 )
@@ -106,6 +110,25 @@ def test_errors_while_importing_show_the_line_of_the_user(write: Write, text: st
         import_worker("shop")
     assert reason in str(caught.value)
     assert str(path) in files_of(caught.value)
+
+
+@pytest.mark.parametrize(("place", "part"), [("shop:parts.jobs", "jobs"), ("shop", "worker")])
+def test_a_worker_that_cannot_be_read_shows_the_line_of_the_user(write: Write, place: str, part: str) -> None:
+    text = "class Parts:\n    @property\n    def jobs(self): return 1 // 0\nparts = Parts()\n"
+    write("shop.py", f"{text}def __getattr__(name): return parts.jobs\n")
+    with pytest.raises(Failure) as caught:
+        import_worker(place)
+    reason = f"reading {part} of {place} failed: ZeroDivisionError: integer division or modulo by zero (shop.py, line 3"
+    assert reason in str(caught.value)
+
+
+def test_values_that_cannot_be_asked_for_their_class_are_no_workers(write: Write) -> None:
+    """Such as proxies of web frameworks, outside of a request."""
+    text = "class Proxy:\n    @property\n    def __class__(self): return 1 // 0\nrequest = Proxy()\n"
+    write("shop.py", text + SHOP.format("worker", "worker"))
+    assert isinstance(import_worker("shop"), Worker)
+    with pytest.raises(Failure, match="shop:request is a Proxy, not a Worker; its workers are worker"):
+        import_worker("shop:request")
 
 
 def test_an_error_outside_of_the_users_code_has_no_line() -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import re
 import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -87,8 +90,9 @@ def test_ctrl_c_in_a_terminal_reaches_each_process_once(
     """If it reached them twice, they would cancel their handlers."""
     app(tmp_path, SLOW)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    broker.produce("orders", [b"1"])
     with Terminal("worker", "shop", "--workers", "2") as terminal:
+        terminal.until("[2] kshare.worker: running")
+        broker.produce("orders", [b"1"])
         terminal.until("begin 1")
         terminal.type("\x03")
         assert terminal.end() == 0, terminal.text
@@ -191,6 +195,93 @@ async def ship(value: str):
         assert program.end(signal.SIGTERM) == 0, program.output
     assert "cancelled" in program.output
     assert rest(broker, 1) == [("1", True)]
+
+
+STUCK = """
+say("pid", os.getpid())
+
+@worker.handler("orders")
+async def ship(value: str):
+    say("begin", value)
+    try:
+        while not Path("may_end").exists():
+            await anyio.sleep(0.01)
+        say("shipped", value)
+    except BaseException:
+        say("cancelled", value)
+        raise
+"""
+
+
+@pytest.mark.parametrize("is_repeated", [False, True], ids=["once", "again"])
+def test_a_signal_to_the_whole_control_group_counts_once(
+    broker: Broker, tmp_path: Path, is_repeated: bool
+) -> None:
+    """systemd sends SIGTERM to all processes of a service."""
+    app(tmp_path, STUCK)
+    with WorkerProgram(tmp_path, "shop", "--workers", "2", "--drain-timeout", "3600") as program:
+        program.until("running: ship")
+        program.until("running: ship")
+        broker.produce("orders", [b"1"])
+        program.until("begin 1")
+        processes = [*map(int, re.findall(r"pid (\d+)", program.output)), program.process.pid]
+
+        def signal_all() -> None:
+            for process in processes:
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGTERM)
+
+        signal_all()
+        program.until("SIGTERM: stopping")
+        if is_repeated:  # the supervisor may take two for one, unless some time passes between them
+            with repeating(signal_all):
+                program.until("cancelled 1")
+            assert program.end() == 0, program.output
+        else:
+            for process in processes[:-1]:
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGTERM)
+            (tmp_path / "may_end").touch()
+            assert program.end() == 0, program.output
+    assert ("cancelled 1" in program.output, "shipped 1" in program.output) == (is_repeated, not is_repeated)
+
+
+@contextmanager
+def repeating(act: Callable[[], object]) -> Iterator[None]:
+    is_over = threading.Event()
+
+    def repeat() -> None:
+        while not is_over.wait(0.2):
+            act()
+
+    thread = threading.Thread(target=repeat)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+HANGING_HOOK = """
+@worker.on_startup
+async def connect():
+    say("hangs")
+    await anyio.sleep(3600)
+"""
+
+
+@pytest.mark.parametrize("option", ["--workers=2", "--reload"])
+@pytest.mark.parametrize(
+    "text", [HANGING_HOOK, "say('hangs')\ntime.sleep(3600)\n"], ids=["startup hook", "import"]
+)
+def test_a_signal_ends_processes_that_are_still_starting(
+    broker: Broker, tmp_path: Path, option: str, text: str
+) -> None:
+    app(tmp_path, SLOW + text)
+    with WorkerProgram(tmp_path, "shop", option, "--drain-timeout", "3600") as program:
+        program.until("hangs")
+        assert program.end(signal.SIGTERM) == 0, program.output
 
 
 def test_a_configuration_that_cannot_work_is_reported_once(broker: Broker, tmp_path: Path) -> None:

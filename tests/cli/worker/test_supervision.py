@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from kshare.cli.worker.supervision import STOP_GRACE_S, Kill, Say, Send, Start, Supervision, WorkerAction
+from kshare.cli.worker.supervision import STOP_GRACE_S, Kill, Say, Start, Stop, Supervision, WorkerAction
 
 
 def acts(actions: list[WorkerAction]) -> list[WorkerAction]:
@@ -88,9 +88,9 @@ def test_a_process_that_stops_itself_is_not_started_again() -> None:
 
 def test_each_signal_is_passed_on_once_and_drained_processes_end_well() -> None:
     supervision = running(2)
-    assert supervision.on_signal(signal.SIGTERM, 1) == [Send(0, signal.SIGTERM), Send(1, signal.SIGTERM)]
+    assert supervision.on_signal(signal.SIGTERM, 1) == [Stop(0, signal.SIGTERM), Stop(1, signal.SIGTERM)]
     assert acts(supervision.on_exit(0, 0, 2)) == []
-    assert supervision.on_signal(signal.SIGINT, 3) == [Send(1, signal.SIGINT)]
+    assert supervision.on_signal(signal.SIGINT, 3) == [Stop(1, signal.SIGINT, at_once=True)]
     supervision.on_exit(1, 0, 4)
     assert (supervision.is_over, supervision.has_failed) == (True, False)
 
@@ -113,13 +113,23 @@ def test_a_second_signal_shortens_the_wait() -> None:
     assert supervision.next_due == 2 + STOP_GRACE_S
 
 
-def test_a_process_that_is_starting_gets_the_signal_when_it_is_running() -> None:
+def test_a_process_that_is_starting_is_told_at_once_and_only_then() -> None:
     supervision = Supervision(2)
     supervision.begin(0)
-    assert supervision.on_signal(signal.SIGTERM, 1) == []
-    assert supervision.on_running(0, 1.5) == [Send(0, signal.SIGTERM)]
+    assert supervision.on_signal(signal.SIGTERM, 1) == [Stop(0, signal.SIGTERM)]
+    assert supervision.on_running(0, 1.5) == []
     assert supervision.on_exit(0, 0, 2) == []
     assert (supervision.is_over, supervision.has_failed) == (True, False)
+
+
+def test_a_process_that_does_not_start_and_has_to_be_killed_has_failed() -> None:
+    supervision = Supervision(1)
+    supervision.begin(0)
+    supervision.on_drain_timeout(0, 10)
+    supervision.on_signal(signal.SIGTERM, 1)
+    assert acts(supervision.on_time(1 + 10 + STOP_GRACE_S)) == [Kill(0)]
+    supervision.on_exit(0, -signal.SIGKILL, 32)
+    assert (supervision.is_over, supervision.has_failed) == (True, True)
 
 
 def test_a_process_that_is_starting_is_killed_at_the_second_signal() -> None:
@@ -147,7 +157,7 @@ def test_a_process_that_waits_for_its_restart_ends_with_the_signal() -> None:
 
 def test_a_change_restarts_what_is_running() -> None:
     supervision = running(1, reloads=True)
-    assert supervision.on_change(1) == [Send(0, signal.SIGTERM)]
+    assert supervision.on_change(1) == [Stop(0, signal.SIGTERM)]
     assert supervision.on_change(1.5) == []
     assert supervision.on_exit(0, 0, 2) == [Start(0)]
     assert supervision.next_due is None
@@ -172,7 +182,7 @@ def test_a_process_that_does_not_stop_for_a_reload_is_killed_and_started_again()
 def test_a_signal_during_a_reload_ends_it() -> None:
     supervision = running(1, reloads=True)
     supervision.on_change(1)
-    supervision.on_signal(signal.SIGINT, 2)
+    assert supervision.on_signal(signal.SIGINT, 2) == [Stop(0, signal.SIGINT)]
     assert supervision.on_change(2) == []
     supervision.on_exit(0, 0, 3)
     assert supervision.is_over
