@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Optional
+from datetime import date, datetime
+from decimal import Decimal
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Literal, Optional
+from uuid import UUID
 
 import msgspec
 import pydantic
@@ -15,7 +20,7 @@ from kshare import ConfigError
 from kshare.worker.payloads import PayloadError, decoder_for
 
 if TYPE_CHECKING:
-    from decimal import Decimal
+    from fractions import Fraction
 
 
 @dataclass
@@ -51,7 +56,7 @@ class Computed:
 
 @dataclass
 class Unresolved:
-    price: Decimal
+    price: Fraction
 
 
 class Struct(msgspec.Struct):
@@ -168,12 +173,67 @@ def test_unknown_types_are_refused(annotation: Any) -> None:
 def test_dataclass_whose_annotations_are_unknown_is_refused_when_the_handler_is_declared() -> None:
     """Otherwise each of its records would become a dead letter."""
     with pytest.raises(
-        ConfigError, match="handler ship: the annotations of Unresolved can't be evaluated: name 'Decimal'"
+        ConfigError, match="handler ship: the annotations of Unresolved can't be evaluated: name 'Fraction'"
     ):
         decoder_for(Unresolved, "ship")
 
 
-def test_fields_of_other_types_stay_what_json_makes_of_them() -> None:
-    made = dataclasses.make_dataclass("Made", [("when", object), ("kind", "int | str")])
-    found = decode(made, b'{"when": "2026-01-01", "kind": "x"}')
-    assert (found.when, found.kind) == ("2026-01-01", "x")
+class Color(Enum):
+    RED = "red"
+
+
+FIELDS = [
+    (object, b"[1]", [1]),
+    (int | str, b'"x"', "x"),
+    (int | str | None, b"null", None),
+    (datetime, b'"2026-01-01T10:00:00+01:00"', datetime.fromisoformat("2026-01-01T10:00:00+01:00")),
+    (date, b'"2026-01-01"', date(2026, 1, 1)),
+    (Decimal, b"0.1", Decimal("0.1")),
+    (Decimal | None, b'"12.50"', Decimal("12.50")),
+    (UUID, b'"6f1f9d0e-1f0b-4f7e-9a56-9d1b7a0b7b11"', UUID("6f1f9d0e-1f0b-4f7e-9a56-9d1b7a0b7b11")),
+    (Color, b'"red"', Color.RED),
+    (Literal["a", 1], b"1", 1),
+    (set[int], b"[1, 1, 2]", {1, 2}),
+    (tuple[int, str], b'[1, "x"]', (1, "x")),
+    (tuple[int, ...], b"[1, 2, 3]", (1, 2, 3)),
+    (tuple, b'[1, "x"]', (1, "x")),
+    (Item | dict, b'{"name": "x"}', Item("x")),
+    (list[datetime], b'["2026-01-01"]', [datetime(2026, 1, 1)]),
+]
+
+
+@pytest.mark.parametrize(("annotation", "text", "expected"), FIELDS)
+def test_fields_of_dataclasses(annotation: Any, text: bytes, expected: object) -> None:
+    made = dataclasses.make_dataclass("Made", [("field", annotation)])
+    found = decode(made, b'{"field": %s}' % text)
+    assert found.field == expected
+    assert type(found.field) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "text"),
+    [
+        (datetime, b"1767225600"),
+        (datetime, b'"yesterday"'),
+        (Decimal, b'"much"'),
+        (Decimal, b"true"),
+        (UUID, b"7"),
+        (Color, b'"blue"'),
+        (Literal["a", 1], b"true"),
+        (set[int], b'["x"]'),
+        (tuple[int, int], b"[1, 2, 3]"),
+        (tuple[int, int], b'[1, "x"]'),
+        (int | str, b"1.5"),
+    ],
+)
+def test_fields_of_dataclasses_that_do_not_fit(annotation: Any, text: bytes) -> None:
+    made = dataclasses.make_dataclass("Made", [("field", annotation)])
+    with pytest.raises(PayloadError, match="the value isn't Made"):
+        decode(made, b'{"field": %s}' % text)
+
+
+@pytest.mark.parametrize("annotation", [bytes, complex, list[complex], Callable[[], int]])
+def test_fields_that_json_cannot_contain_are_refused(annotation: Any) -> None:
+    made = dataclasses.make_dataclass("Made", [("field", annotation)])
+    with pytest.raises(ConfigError, match="handler ship: JSON can't be converted to"):
+        decoder_for(made, "ship")
