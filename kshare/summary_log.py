@@ -212,8 +212,10 @@ def _records_text(key: SummaryKey, one: _Sum) -> str:
         offsets = (
             f" (offset {one.first})" if one.first == one.last else f" (offsets {one.first} to {one.last})"
         )
-    noun = "record" if one.count == 1 else "records"
     detail = f": {one.detail}" if one.detail else ""
+    if one.count > 1 and offsets and one.first == one.last:
+        return f"1 record of {key.place}{offsets}, {one.count:,} times: {key.cause}{detail}"
+    noun = "record" if one.count == 1 else "records"
     return f"{one.count:,} {noun} of {key.place}{offsets}: {key.cause}{detail}"
 
 

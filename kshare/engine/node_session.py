@@ -258,7 +258,7 @@ class NodeSession:
             self._on_moved(list(self.session.wanted), [], [])
             return None
         self._process(sent, answer)
-        if sent.request.share_session_epoch == FINAL_EPOCH:
+        if self._is_restarting and sent.request.share_session_epoch == FINAL_EPOCH:
             self._lose("it was restarted", None)
         self._failures.on_answer(answer, now)
         if self._failures.is_failing or self._closing or not self._planner.broker_has_more:

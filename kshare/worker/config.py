@@ -28,14 +28,20 @@ from kshare.worker.app import named, with_options
 from kshare.worker.config_values import is_function, parse_text, to_option
 from kshare.worker.http_endpoint import parse_listen_address
 from kshare.worker.option_checks import require_number
-from kshare.worker.options import LONGEST_LEASE_S, HandlerOptions, check_name, check_names
+from kshare.worker.options import (
+    LONGEST_LEASE_S,
+    WORKER_OPTIONS,
+    HandlerOptions,
+    check_connection_names,
+    check_names,
+)
 
 if TYPE_CHECKING:
     from kshare.worker.worker import Worker
 
 VARIABLE_PREFIX = "KSHARE_WORKER_"
 _DEFAULTS, _HANDLERS = "defaults", "handlers"
-_OF_WORKER = (*CONNECTION_OPTIONS, "group", "drain_timeout", "http")
+_OF_WORKER = (*CONNECTION_OPTIONS, "group", *WORKER_OPTIONS)
 _MAY_BE_NONE = (*CONNECTION_OPTIONS, "http")
 _OF_HANDLERS = tuple(HandlerOptions.__dataclass_fields__)
 _ANY_SERVER = "localhost:9092"
@@ -93,7 +99,8 @@ def override_connection(worker: Worker, options: Mapping[str, Any]) -> None:
 def _in_our_names(options: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in options.items():
-        check_name(name)
+        if name not in _OF_HANDLERS and name not in _OF_WORKER:
+            check_connection_names([name])
         if name in _OF_HANDLERS and name not in _OF_WORKER:
             raise ConfigError(f"{name} is an option of handlers: write it into [worker.{_DEFAULTS}]")
         for option, translated in parse_option(name, value, options, _OF_WORKER, CONSUMER_OPTIONS).items():
@@ -138,7 +145,9 @@ def _read_toml(path: Path) -> _Layer:
         raise ConfigError(f"{path} is not valid TOML: {_where(problem)}") from None
     with _in(str(path)):
         if not isinstance(whole.get("worker"), dict):
-            raise ConfigError("there is no table [worker]: its options are expected there")
+            close = get_close_matches("worker", whole, 1)
+            hint = f"did you mean that by [{close[0]}]?" if close else "its options are expected there"
+            raise ConfigError(f"there is no table [worker]: {hint}")
         table: dict[str, Any] = whole["worker"]
         defaults, handlers = _table(table, _DEFAULTS), _table(table, _HANDLERS)
         others = {name: value for name, value in table.items() if name not in (_DEFAULTS, _HANDLERS)}

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import Literal
 
+from kshare.admin.config import OPTIONS as CONNECTION_OPTIONS
+from kshare.client.config import OPTIONS as CONSUMER_OPTIONS
+from kshare.client.kafka_names import KAFKA_NAMES, dotted
 from kshare.client.record import ShareRecord
 from kshare.errors import ConfigError
 from kshare.worker.adaptive import Adaptive
@@ -149,6 +152,8 @@ _NOT_FOR_SHARE_GROUPS = {
 }
 
 
+WORKER_OPTIONS = ("drain_timeout", "http")
+"""Options of workers that are neither those of handlers nor those of connections."""
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
@@ -168,3 +173,14 @@ def check_name(name: str) -> None:
     reason = _NOT_FOR_SHARE_GROUPS.get(name.replace(".", "_").removesuffix("_ms"))
     if reason:
         raise ConfigError(f"{name} has no meaning here: {reason}")
+
+
+def check_connection_names(options: Iterable[str]) -> None:
+    """Raises ConfigError for names that aren't options of connections, in our names or in Kafka's."""
+    ours = [*(one.name for one in fields(HandlerOptions)), *WORKER_OPTIONS, *CONNECTION_OPTIONS]
+    for name in options:
+        check_name(name)
+        if name not in CONNECTION_OPTIONS and name not in CONSUMER_OPTIONS and dotted(name) is None:
+            close = get_close_matches(name, ours, 1) or get_close_matches(name, KAFKA_NAMES, 1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise ConfigError(f"there is no option {name!r}{hint}")

@@ -234,7 +234,8 @@ class Outcomes:
             except BaseException as problem:
                 if not is_failure(problem):
                     raise
-                self._summary.event(logging.ERROR, "on_error failed", type(problem).__qualname__)
+                what = f"{type(problem).__qualname__}: {message_of(problem)}"
+                self._summary.event(logging.ERROR, "on_error failed", what)
                 log.debug("on_error failed", exc_info=True)
         return isinstance(error, PayloadError) or self._on_failure(delivery, error)
 

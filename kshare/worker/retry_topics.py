@@ -19,7 +19,8 @@ class RetryTopics:
     """Which retry topics a handler has."""
 
     tiers: tuple[float, ...] = (60.0, 600.0, 3600.0)
-    """Their delays in seconds. A record goes to the first tier that is long enough, and still becomes due on time."""
+    """Their delays in seconds. A record goes to the shortest one that isn't shorter than its own delay,
+    after which it is tried all the same."""
     name: str = "{topic}.retry.{delay}"
     """How the topics are named. The delay is written as in 10s, 5m or 1h."""
 

@@ -16,7 +16,7 @@ from kshare.errors import AcknowledgeError, KshareError
 from kshare.summary_log import SummaryLog
 from kshare.worker.copies import Copies
 from kshare.worker.counts import Counts
-from kshare.worker.delivery import Delivery
+from kshare.worker.delivery import Decision, Delivery
 from kshare.worker.group_limits import ShareLimits
 from kshare.worker.log_context import log_fields
 from kshare.worker.observer import RecordOutcome
@@ -145,19 +145,27 @@ class Settling:
 
     def _log_given_up(self, delivery: Delivery, message: str) -> None:
         kept = self._options.dead_letters
-        self._summary.records(
-            logging.WARNING,
+        cause = (
             "rejected"
             if kept is None
             else f"dead letters in {kept}"
             if isinstance(kept, str)
-            else "dead letters",
+            else "dead letters"
+        )
+        detail = shortened(message)
+        if delivery.decision is not Decision.REJECTED:
+            # A line for each reason of ours. Those of users may all differ.
+            cause, detail = f"{cause}: {detail}", ""
+        offset = delivery.offset
+        self._summary.records(
+            logging.WARNING,
+            cause,
             delivery.topic,
             delivery.partition,
             1,
-            delivery.offset,
-            delivery.offset,
-            shortened(message),
+            offset,
+            offset,
+            detail,
             log_fields(delivery),
         )
 

@@ -103,7 +103,13 @@ Sample = SampleRecord | bytes | str | None
 
 
 def sample_record(sample: Sample) -> SampleRecord:
-    return sample if isinstance(sample, SampleRecord) else SampleRecord(value=sample)
+    made = sample if isinstance(sample, SampleRecord) else SampleRecord(value=sample)
+    for name, content in (("value", made.value), ("key", made.key)):
+        if not (
+            content is None or isinstance(content, bytes) or (name == "value" and isinstance(content, str))
+        ):
+            raise ConfigError(f"{name} must be bytes or None, not {type(content).__name__}: encode it")
+    return made
 
 
 def route_for(routes: Sequence[Route], sample: SampleRecord, name: str | None, *, is_batch: bool) -> Route:

@@ -22,7 +22,7 @@ from kshare.worker.health_pages import HealthPages
 from kshare.worker.http_endpoint import http_endpoint, parse_listen_address
 from kshare.worker.observer import WorkerObserver
 from kshare.worker.option_checks import require_number
-from kshare.worker.options import LONGEST_LEASE_S, HandlerOptions, check_name
+from kshare.worker.options import LONGEST_LEASE_S, HandlerOptions, check_connection_names
 from kshare.worker.routes import Route
 from kshare.worker.runner import HandlerRunner
 from kshare.worker.serving import Serving
@@ -287,6 +287,5 @@ def _split(options: Mapping[str, Any]) -> tuple[HandlerSettings, dict[str, Any]]
     names = HandlerOptions.__dataclass_fields__
     defaults: Any = {name: value for name, value in options.items() if name in names}
     connection = {name: value for name, value in options.items() if name not in names}
-    for name in connection:
-        check_name(name)
+    check_connection_names(connection)
     return defaults, connection

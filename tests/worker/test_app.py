@@ -221,3 +221,17 @@ def test_nothing_can_be_paused_before_the_worker_runs() -> None:
         KshareError, match="there is no topic or handler ship to pause; the worker isn't running"
     ):
         Worker(group="g").pause("ship", 1)
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("dead_leters", "there is no option 'dead_leters'; did you mean dead_letters?"),
+        ("grup", "there is no option 'grup'; did you mean group?"),
+        ("drain_timout", "there is no option 'drain_timout'; did you mean drain_timeout?"),
+        ("sasl_mechanisme", "there is no option 'sasl_mechanisme'; did you mean sasl_mechanism?"),
+    ],
+)
+def test_unknown_options_are_refused_where_the_worker_is_declared(option: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        Worker("localhost:9092", **{option: "x"})  # type: ignore[arg-type]

@@ -42,7 +42,9 @@ def show_topics(cluster: Cluster, group: str | None, is_json: bool) -> None:
         ]
         show(screen, heads, rows, ["PARTITIONS", "LETTERS", "REDRIVEN"])
     else:
-        screen.line(("no dead-letter topics", ""))
+        screen.line(("no dead-letter topics are marked as such", ""))
+        hint = "before Kafka 4.4, topics can't be marked: kshare dlq show TOPIC shows the dead letters of one"
+        screen.line((hint, "dim"))
     screen.done()
 
 

@@ -138,7 +138,8 @@ def _end_with_threads() -> None:
     """Functions that were cancelled may still run in anyio's threads. Python would wait for them at its end."""
     left = [one for one in threading.enumerate() if one.name.startswith("AnyIO worker") and not one.daemon]
     if left:
-        log.warning("%d functions are still running in threads: they end with this process", len(left))
+        what = "1 function is" if len(left) == 1 else f"{len(left)} functions are"
+        log.warning("%s still running in threads, and will be ended with this process", what)
         logging.shutdown()
         sys.stdout.flush()
         sys.stderr.flush()
