@@ -246,6 +246,5 @@ class RecordWriter:
             raise KshareError("the producer isn't open: use it with `async with`")
         if self._settings.transactional_id is not None and not (self._is_in_transaction or is_beginning):
             raise KshareError(
-                "a producer with a transactional id writes in transactions: "
-                "use `async with producer.transaction():`"
+                "a producer with a transactional id writes in transactions: call it within `producer.transaction()`"
             )

@@ -35,6 +35,9 @@ class HeldBack(Generic[T]):
     def __len__(self) -> int:
         return len(self._held)
 
+    def __iter__(self) -> Iterator[T]:
+        return (item for _, _, item in self._held.values())
+
     def saw(self, where: TopicPartition, last_offset: int) -> None:
         """Records up to this offset were acquired: the window reaches that far at least."""
         if last_offset > self._newest.get(where, -1):

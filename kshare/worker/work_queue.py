@@ -52,6 +52,7 @@ class WorkQueue:
         """The lanes that records are in. The user's function isn't asked twice: it might answer differently."""
         self._batches: deque[tuple[BatchIterator, Lease]] = deque()
         self._ready: deque[Item] = deque()
+        self._may_hold_unwritten = False
 
     @property
     def has_ready(self) -> bool:
@@ -88,14 +89,21 @@ class WorkQueue:
         return min(dues, default=None)
 
     def has_waiting(self, before: float) -> bool:
-        """Whether anything waits for its turn, or for its key, whose lock expires before that time."""
+        """Whether anything waits for its turn, for its key, or for a copy that couldn't be written, whose lock expires
+        before that time."""
         for records, lease in self._batches:
             if lease.deadline < before and (record := self._read(records)) is not None:
                 self._ready.append(record)  # only reading shows whether anything is left
         return any(
             lease_of(record_of(item).batch).deadline < before and is_held(item)
-            for item in chain(self._ready, self._lanes)
+            for item in chain(self._ready, self._lanes, self._unwritten())
         )
+
+    def _unwritten(self) -> list[Delivery]:
+        """Held records whose copies couldn't be written."""
+        found = [one for one in self._held if one.instead is not None] if self._may_hold_unwritten else []
+        self._may_hold_unwritten = bool(found)
+        return found
 
     def take_in(self, batch: ShareBatch) -> None:
         """Records that were just acquired."""
@@ -189,6 +197,7 @@ class WorkQueue:
 
     def hold(self, delivery: Delivery, due_at: float) -> None:
         record = delivery.record
+        self._may_hold_unwritten |= delivery.instead is not None
         self._held.add((record.topic, record.partition), record.offset, due_at, delivery)
 
     def hold_copy(self, delivery: Delivery, due_at: float) -> None:

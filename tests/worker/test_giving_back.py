@@ -112,3 +112,34 @@ def test_what_waits_while_the_handler_is_paused_is_given_back() -> None:
         running.advance(22 * LOCK_S)
         running.wait_until_settled()
     assert deliveries == [1, 1]
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_records_whose_dead_letters_cannot_be_kept_are_given_back(backend: Backend) -> None:
+    """Far longer than all of their deliveries would last."""
+    kept: list[bytes | None] = []
+    deliveries = set()
+    is_down = [True]
+
+    async def keep(delivery: Delivery, reason: str) -> None:
+        deliveries.add(delivery.delivery_count)
+        if is_down:
+            raise OSError("disk full")
+        kept.append(delivery.value)
+
+    worker = Worker(group="g", retry=Retry(attempts=1), dead_letters=keep, breaker=None)
+
+    @worker.handler("orders")
+    async def ship(value: bytes) -> None:
+        raise ValueError
+
+    with run_worker(worker, backend=backend, release="4.1") as running:
+        running.produce("orders", b"bad")
+        for _ in range(20):
+            running.advance(LOCK_S)
+        assert running.counts["ship"].lost == 0
+        is_down.clear()
+        running.advance(2 * LOCK_S)
+        running.wait_until(lambda: kept == [b"bad"])
+        running.wait_until_settled()
+    assert deliveries == {1}
