@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 import anyio
@@ -18,17 +18,18 @@ ResultT = TypeVar("ResultT")
 
 
 class BoundedWrites:
-    """`Publisher` that can be told to end."""
+    """`Publisher` that can be told to end. `clock` is the event loop's."""
 
-    def __init__(self, publisher: Publisher) -> None:
+    def __init__(self, publisher: Publisher, clock: Callable[[], float]) -> None:
         self._publisher = publisher
+        self._clock = clock
         self._deadline = math.inf
         self._scopes: set[anyio.CancelScope] = set()
         """Of what is being written."""
 
     def end_in(self, seconds: float) -> None:
-        """What isn't written by then fails, and so does everything later."""
-        self._deadline = min(self._deadline, anyio.current_time() + seconds)
+        """What isn't written by then fails, and so does everything later. May be called in a callback of the loop."""
+        self._deadline = min(self._deadline, self._clock() + seconds)
         for scope in self._scopes:
             scope.deadline = self._deadline
 
@@ -59,7 +60,7 @@ class BoundedWrites:
 
     def _require_time(self) -> None:
         """A write that is cancelled at once might be made all the same."""
-        if anyio.current_time() >= self._deadline:
+        if self._clock() >= self._deadline:
             raise KshareError("the worker is stopping, and has no time left to write")
 
     async def _within(self, result: Awaitable[ResultT]) -> ResultT:

@@ -63,7 +63,7 @@ class Pipeline:
         fields = {"group": route.group, "handler": route.name}
         self.summary = SummaryLog(log, f"{route.group}, handler {route.name}", fields=fields)
         watch = Watch(observers, route.name, route.group, self.summary)
-        self.writes = BoundedWrites(publisher)
+        self.writes = BoundedWrites(publisher, clock)
         self.caller = Caller(
             route.call, route.middleware, options.most_at_once, watch, on_no_thread=self._on_no_thread
         )

@@ -17,6 +17,9 @@ pytestmark = [pytest.mark.kafka]
 
 RELEASE = "4.3.1"
 
+TRIES = 3
+"""A node of a busy real cluster may not know a topic yet: then a script is repeated. A real difference fails each time."""
+
 
 @pytest.fixture(scope="module")
 def real() -> Iterator[tuple[str, int]]:
@@ -35,6 +38,9 @@ def embedded() -> Iterator[tuple[str, int]]:
 def test_the_wrong_nodes_of_both_clusters_answer_alike(
     name: str, real: tuple[str, int], embedded: tuple[str, int]
 ) -> None:
-    with ThreadPoolExecutor(2) as pool:
-        expected, found = pool.map(lambda address: tell(SCRIPTS[name], address), (real, embedded))
+    for _ in range(TRIES):
+        with ThreadPoolExecutor(2) as pool:
+            expected, found = pool.map(lambda address: tell(SCRIPTS[name], address), (real, embedded))
+        if found == expected:
+            break
     assert found == expected

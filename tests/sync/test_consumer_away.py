@@ -230,6 +230,7 @@ async def test_a_program_ends_whether_it_closes_its_consumer_or_not(end: str) ->
 @pytest.mark.lengthy
 def test_loops_that_take_turns_accept_what_each_has_finished(broker: Broker) -> None:
     """Two iterators of one consumer, in one thread: the records of a batch go to both."""
+    broker.set_group_config("g", {"share.record.lock.duration.ms": "15000"})  # on a busy machine, too
     broker.create_topic("t")
     broker.produce("t", [b"%d" % number for number in range(400)])
     with consume(broker) as consumer:
@@ -243,6 +244,7 @@ def test_loops_that_take_turns_accept_what_each_has_finished(broker: Broker) -> 
 
 @pytest.mark.lengthy
 def test_loop_inside_a_loop_accepts_what_both_have_finished(broker: Broker) -> None:
+    broker.set_group_config("g", {"share.record.lock.duration.ms": "15000"})  # on a busy machine, too
     broker.create_topic("t")
     values = [b"%d" % number for number in range(400)]
     broker.produce("t", values)
@@ -416,6 +418,7 @@ def members(broker: Broker) -> int:
 
 
 def test_rest_that_a_loop_over_batches_finishes_leaves_the_record_in_hand_alone(broker: Broker) -> None:
+    broker.set_group_config("g", {"share.record.lock.duration.ms": "15000"})  # on a busy machine, too
     broker.create_topic("t")
     values = [b"%d" % number for number in range(30)]
     broker.produce("t", values)

@@ -80,7 +80,11 @@ def leaders(talk: Talk) -> None:
         one = Sharer(talk, group, topic, f"one-{number}")
         talk.send_to(one.via, (broker.host, broker.port))
         answer = talk.quietly(one.fetch_request(0), one.via)
-        [[partition]] = [each.partitions for each in answer.responses]
+        partitions = [partition for each in answer.responses for partition in each.partitions]
+        if not partitions:  # this node doesn't know the topic yet
+            talk.note("leader", None)
+            return
+        [partition] = partitions
         one.epoch = 1
         _note_leader(talk, partition, leader)
         talk.note("end points", [node.node_id == leader for node in answer.node_endpoints])
