@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.kafka]
 RELEASE = "4.3.1"
 
 TRIES = 3
-"""A node of a busy real cluster may not know a topic yet: then a script is repeated. A real difference fails each time."""
+"""A node of a busy real cluster may not know a topic yet: then a script is repeated. A real difference always fails."""
 
 
 @pytest.fixture(scope="module")
