@@ -8,13 +8,12 @@ Left out, because they differ intentionally:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from kshare.protocol.error_codes import ErrorCode
 from tests.integration.conftest import AS_IN_KAFKA, EmbeddedCluster
-from tests.integration.conversation.script_book import SCRIPTS, tell
+from tests.integration.conversation.script_book import SCRIPTS, tell_both
 from tests.integration.conversation.talk import Entry, codes
 from tools.kafka.cluster import Cluster
 from tools.kafka.jars import install
@@ -49,9 +48,6 @@ Tested elsewhere: wrong leaders and coordinators (test_share_nodes), missing per
 tested, because no request provokes them: COORDINATOR_LOAD_IN_PROGRESS and COORDINATOR_NOT_AVAILABLE only last a moment,
 and KAFKA_STORAGE_ERROR and CORRUPT_MESSAGE need a broken disk. The embedded broker returns them for injected faults.
 """
-TRIES = 3
-"""A busy real broker may need two steps for what it usually does in one, such as learning of a topic: then a script is
-repeated. A real difference fails every time."""
 SMALL = {"group.share.max.size": "3", "group.share.max.share.sessions": "8"}
 
 
@@ -78,11 +74,7 @@ def told() -> list[Entry]:
 def test_both_brokers_answer_alike(
     name: str, real: tuple[str, int], embedded: tuple[str, int], told: list[Entry]
 ) -> None:
-    for _ in range(TRIES):
-        with ThreadPoolExecutor(2) as pool:
-            expected, found = pool.map(lambda address: tell(SCRIPTS[name], address), (real, embedded))
-        if found == expected:
-            break
+    expected, found = tell_both(SCRIPTS[name], real, embedded)
     assert found == expected
     told += expected
 

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from tests.integration.conftest import EmbeddedCluster
 from tests.integration.conversation.node_scripts import SCRIPTS
-from tests.integration.conversation.script_book import tell
+from tests.integration.conversation.script_book import tell_both
 from tools.kafka.cluster import Cluster
 from tools.kafka.jars import install
 
 pytestmark = [pytest.mark.kafka]
 
 RELEASE = "4.3.1"
-
-TRIES = 3
-"""A node of a busy real cluster may not know a topic yet: then a script is repeated. A real difference always fails."""
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +34,5 @@ def embedded() -> Iterator[tuple[str, int]]:
 def test_the_wrong_nodes_of_both_clusters_answer_alike(
     name: str, real: tuple[str, int], embedded: tuple[str, int]
 ) -> None:
-    for _ in range(TRIES):
-        with ThreadPoolExecutor(2) as pool:
-            expected, found = pool.map(lambda address: tell(SCRIPTS[name], address), (real, embedded))
-        if found == expected:
-            break
+    expected, found = tell_both(SCRIPTS[name], real, embedded)
     assert found == expected
