@@ -1,7 +1,7 @@
 """Records of many batches as columns in Arrow's memory layout, without a Python object per record.
 
 Decides how the buffers grow. `record` checks the records: its walk fills one `Record` again and again. Doesn't import
-Arrow: it returns plain buffers, which `kshare.spark.arrow` wraps.
+Arrow: it returns plain buffers, which `kshare.spark.executor.arrow` wraps.
 
 Compiled through `record_columns.pxd`; uncompiled it works the same but isn't faster.
 """

@@ -9,20 +9,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kshare.spark.batch_lease import BatchLease, LeaseLostError, lease
-    from kshare.spark.lease_token import LeaseEnded
-    from kshare.spark.reader import DataLoss
-    from kshare.spark.settling import settle
+    from kshare.spark.driver.settling import settle
+    from kshare.spark.executor.reader import DataLoss
+    from kshare.spark.leases.batch_lease import BatchLease, LeaseLostError, lease
+    from kshare.spark.leases.lease_token import LeaseEnded
 
 __all__ = ["BatchLease", "DataLoss", "LeaseEnded", "LeaseLostError", "lease", "settle"]
 
 _LATE = {
-    "DataLoss": "kshare.spark.reader",
-    "BatchLease": "kshare.spark.batch_lease",
-    "LeaseEnded": "kshare.spark.lease_token",
-    "LeaseLostError": "kshare.spark.batch_lease",
-    "lease": "kshare.spark.batch_lease",
-    "settle": "kshare.spark.settling",
+    "DataLoss": "kshare.spark.executor.reader",
+    "BatchLease": "kshare.spark.leases.batch_lease",
+    "LeaseEnded": "kshare.spark.leases.lease_token",
+    "LeaseLostError": "kshare.spark.leases.batch_lease",
+    "lease": "kshare.spark.leases.batch_lease",
+    "settle": "kshare.spark.driver.settling",
 }
 
 

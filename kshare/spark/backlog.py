@@ -29,10 +29,10 @@ from kshare.admin.results import TopicPartition
 from kshare.admin.routing import Router
 from kshare.admin.share_states import share_states
 from kshare.errors import KshareError
-from kshare.spark.connections import connections
+from kshare.spark.executor.connections import connections
+from kshare.spark.executor.reader import read_arrow
 from kshare.spark.options import ReadOptions
 from kshare.spark.ranges import RecordRange
-from kshare.spark.reader import read_arrow
 from kshare.spark.splitting import split
 from kshare.state.share_records import (
     UNINITIALIZED_START_OFFSET,

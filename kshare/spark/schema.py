@@ -1,6 +1,6 @@
 """The columns, with Spark's names and types: those of its Kafka source, and `deliveryCount`.
 
-`kshare.spark.arrow` creates them in the same order.
+`kshare.spark.executor.arrow` creates them in the same order.
 """
 
 from __future__ import annotations

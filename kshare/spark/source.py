@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
-    from kshare.spark.runner import Runner
+    from kshare.spark.driver.runner import Runner
 else:
     try:
         from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
@@ -64,7 +64,7 @@ class KshareDataSource(DataSource):
     def schema(self) -> StructType:
         given = dict(self.options)
         if (token := lease_token(given)) is not None:
-            from kshare.spark.lease_token import lease_options
+            from kshare.spark.leases.lease_token import lease_options
 
             return _schema(lease_options(token, given))
         return _schema(ReadOptions.parse(given, is_streaming=True))
@@ -73,7 +73,7 @@ class KshareDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         given = dict(self.options)
         if (token := lease_token(given)) is not None:
-            from kshare.spark.lease_token import lease_reader
+            from kshare.spark.leases.lease_token import lease_reader
 
             leased = lease_reader(token, given)
             _check_schema(leased.options, schema)
@@ -131,7 +131,7 @@ class ShareStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Runs in an executor, perhaps several times. Neither acquires nor acknowledges."""
-        from kshare.spark.reader import read_arrow
+        from kshare.spark.executor.reader import read_arrow
 
         assert isinstance(partition, RangePartition)
         return iter(read_arrow(self._options, partition.ranges))
@@ -166,14 +166,14 @@ class ShareStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _refuse_single_batches(self) -> None:
         if not self._is_trigger_known:
-            from kshare.spark.trigger_detection import refuse_single_batches
+            from kshare.spark.driver.trigger_detection import refuse_single_batches
 
             refuse_single_batches()
             self._is_trigger_known = True
 
     def _running(self) -> Runner:
         if self._runner is None:
-            from kshare.spark.runner import Runner
+            from kshare.spark.driver.runner import Runner
 
             self._runner = Runner(self._options)
         return self._runner

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from kshare.spark.custody import Custody, Decisions, Verdict
-from kshare.spark.offset_sets import PartitionRange
+from kshare.spark.driver.custody import Custody, Decisions, Verdict
+from kshare.spark.driver.offset_sets import PartitionRange
+from kshare.spark.driver.verdict_log import VerdictLog
 from kshare.spark.options import Settle
 from kshare.spark.ranges import RecordRange, Token
-from kshare.spark.verdict_log import VerdictLog
 from kshare.state.lease import TopicIdPartition
 
 PARTITIONS: tuple[TopicIdPartition, ...] = ((b"\1" * 16, 0), (b"\1" * 16, 1))

@@ -16,7 +16,7 @@ from kshare.protocol.messages import (
     ShareGroupHeartbeatRequest,
 )
 from kshare.spark.backlog import BacklogReader
-from kshare.spark.connections import close_connections
+from kshare.spark.executor.connections import close_connections
 from kshare.spark.options import ReadOptions
 from kshare.sync import ShareConsumer
 from kshare.testing import Broker

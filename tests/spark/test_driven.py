@@ -12,9 +12,9 @@ from typing import cast
 import pytest
 
 from kshare.errors import ConnectionLost, KshareError
-from kshare.spark import range_member
+from kshare.spark.driver import range_member
+from kshare.spark.driver.settling import _ask, _runner_of, row_ranges, socket_folder
 from kshare.spark.ranges import Token
-from kshare.spark.settling import _ask, _runner_of, row_ranges, socket_folder
 from kshare.spark.splitting import RangePartition
 from kshare.sync import ShareConsumer
 from kshare.testing import Broker

@@ -9,9 +9,9 @@ import pytest
 
 from kshare.engine.reporter import Reporter
 from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
-from kshare.spark.custody import Custody
-from kshare.spark.offset_sets import PartitionRange
-from kshare.spark.range_holdings import RangeHoldings
+from kshare.spark.driver.custody import Custody
+from kshare.spark.driver.offset_sets import PartitionRange
+from kshare.spark.driver.range_holdings import RangeHoldings
 from kshare.spark.ranges import Token
 from kshare.spark.source import ShareStreamReader
 from kshare.state.acks import PartitionAcks

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from kshare.errors import KshareError
-from kshare.spark import range_member
-from kshare.spark.settling import _ask, _runner_of, row_ranges
+from kshare.spark.driver import range_member
+from kshare.spark.driver.settling import _ask, _runner_of, row_ranges
 from kshare.testing import Broker
 from tests.spark.driven import Crash, DrivenQuery, OlderDrivenQuery
 

@@ -18,7 +18,7 @@ from kafka.record.memory_records import MemoryRecords as KafkaPythonRecords
 
 from kshare.protocol.compression import Compression
 from kshare.protocol.record_builder import BatchBuilder
-from kshare.spark.arrow import record_batch
+from kshare.spark.executor.arrow import record_batch
 from tests.helpers.uncompiled import decoder
 from tools.benches.measure import Case, Comparison, Suite, Timed, units_of
 

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from kshare.spark import lease
 from kshare.spark.backlog import BacklogReader
-from kshare.spark.connections import close_connections
-from kshare.spark.lease_token import lease_reader
+from kshare.spark.executor.connections import close_connections
+from kshare.spark.leases.lease_token import lease_reader
 from kshare.spark.options import ReadOptions
 from tests.integration.behaviour.compacting import COMPACTED, LEFT, compacted
 from tests.integration.behaviour.conftest import FreshQueue

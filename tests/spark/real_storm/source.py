@@ -22,8 +22,8 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from kshare.spark.custody import Decisions
-from kshare.spark.offset_sets import PartitionRange
+from kshare.spark.driver.custody import Decisions
+from kshare.spark.driver.offset_sets import PartitionRange
 from kshare.spark.options import ReadOptions
 from kshare.spark.source import KshareDataSource, ShareStreamReader
 from kshare.spark.splitting import RangePartition
@@ -34,7 +34,7 @@ from tests.spark.real_storm.fates import Fate, Ledger, Step, Victim
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kshare.spark.runner import Runner
+    from kshare.spark.driver.runner import Runner
 
 TASK_FAULTS = 0.08
 """The share of tasks that fail in their first attempt."""

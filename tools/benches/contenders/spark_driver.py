@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import time
 
+from kshare.spark.driver.runner import Runner
 from kshare.spark.options import ReadOptions
 from kshare.spark.ranges import Token
-from kshare.spark.runner import Runner
 from tools.benches.contenders.arguments import arguments, end_of_input, say
 
 

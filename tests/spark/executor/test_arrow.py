@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from kshare.protocol.record_builder import BatchBuilder
-from kshare.spark.arrow import record_batch
+from kshare.spark.executor.arrow import record_batch
 from tests.helpers.uncompiled import IMPLEMENTATIONS, decoder
 
 

@@ -34,7 +34,7 @@ from kshare.client.record import ShareBatch, lease_of, spans_of
 from kshare.engine.events import Event, Settled
 from kshare.engine.events import LeaseLost as LostEvent
 from kshare.errors import ConfigError, KshareError
-from kshare.spark.lease_token import LeaseEnded, LeaseToken
+from kshare.spark.leases.lease_token import LeaseEnded, LeaseToken
 from kshare.spark.options import LARGEST_BATCH, ReadOptions
 from kshare.spark.ranges import RecordRange
 from kshare.state.lease import ACCEPT

@@ -11,10 +11,11 @@ from pyspark.sql import SparkSession
 
 from kshare.errors import ConfigError
 from kshare.protocol.messages import ShareAcknowledgeRequest
-from kshare.spark import BatchLease, LeaseEnded, LeaseLostError, batch_lease, lease
+from kshare.spark import BatchLease, LeaseEnded, LeaseLostError, lease
 from kshare.spark.backlog import BacklogReader
-from kshare.spark.connections import close_connections
-from kshare.spark.lease_token import lease_options, lease_reader
+from kshare.spark.executor.connections import close_connections
+from kshare.spark.leases import batch_lease
+from kshare.spark.leases.lease_token import lease_options, lease_reader
 from kshare.spark.options import ReadOptions
 from kshare.testing import Broker
 

@@ -12,8 +12,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from kshare.spark.custody import Verdict, Verdicts
-from kshare.spark.offset_sets import PartitionRange
+from kshare.spark.driver.custody import Verdict, Verdicts
+from kshare.spark.driver.offset_sets import PartitionRange
 
 
 class VerdictLog:

@@ -11,7 +11,7 @@ from kshare.admin.log_reading import FetchedBatches
 from kshare.errors import CorruptBatchError
 from kshare.protocol import record_header
 from kshare.protocol.record_builder import BatchBuilder
-from kshare.spark.cursor import Cursor
+from kshare.spark.executor.cursor import Cursor
 
 LOG = [(0, 4), (5, 9), (10, 14), (20, 24), (25, 29)]
 """The first and last offsets of batches. Compaction has removed 15 to 19."""

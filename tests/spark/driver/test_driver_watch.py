@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kshare.spark.driver_watch import DriverWatch
+from kshare.spark.driver.driver_watch import DriverWatch
 
 
 @pytest.mark.parametrize("named", [".", "streaming_job"])

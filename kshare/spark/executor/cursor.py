@@ -25,7 +25,7 @@ from itertools import takewhile
 from kshare.admin.log_reading import FetchedBatches
 from kshare.errors import CorruptBatchError
 from kshare.protocol.records import Batch
-from kshare.spark.arrow import Counted
+from kshare.spark.executor.arrow import Counted
 
 _SMALLEST, _FIRST, _LARGEST = 64 << 10, 1 << 20, 8 << 20
 _BATCH_OVERHEAD = 1.2

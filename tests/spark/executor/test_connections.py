@@ -10,7 +10,7 @@ import pytest
 
 from kshare.admin.log_offsets import EARLIEST, log_offsets
 from kshare.net.settings import NetSettings
-from kshare.spark.connections import Connections, close_connections, connections
+from kshare.spark.executor.connections import Connections, close_connections, connections
 from kshare.testing import Broker
 
 

@@ -17,8 +17,8 @@ from kshare.engine.lease_book import LeaseBook
 from kshare.engine.reporter import Reporter
 from kshare.protocol.frames import MAX_FRAME
 from kshare.protocol.messages.share_fetch_response import PartitionData
-from kshare.spark.custody import Custody, Decisions
-from kshare.spark.offset_sets import PartitionRange
+from kshare.spark.driver.custody import Custody, Decisions
+from kshare.spark.driver.offset_sets import PartitionRange
 from kshare.state.lease import ACCEPT, HELD, REJECT, RELEASE, RENEW, SENT, Lease, TopicIdPartition
 from kshare.state.lease_timers import LeaseTimers
 from kshare.state.session import AckRange

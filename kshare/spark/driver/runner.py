@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 from anyio.from_thread import start_blocking_portal
 
 from kshare.errors import KshareError
+from kshare.spark.driver.range_member import RangeMember
 from kshare.spark.options import ReadOptions
-from kshare.spark.range_member import RangeMember
 from kshare.spark.ranges import RecordRange, Token
 
 T = TypeVar("T")

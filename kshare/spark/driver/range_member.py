@@ -24,16 +24,16 @@ from kshare.engine.reporter import Reporter
 from kshare.engine.signals import Signal
 from kshare.errors import KshareError
 from kshare.installation import warn_if_slow
-from kshare.spark.counters import QueryCounters
-from kshare.spark.custody import Custody, Verdict
-from kshare.spark.driver_watch import DriverWatch
-from kshare.spark.lock_fit import LockFit
-from kshare.spark.offset_sets import PartitionRange
+from kshare.spark.driver.counters import QueryCounters
+from kshare.spark.driver.custody import Custody, Verdict
+from kshare.spark.driver.driver_watch import DriverWatch
+from kshare.spark.driver.lock_fit import LockFit
+from kshare.spark.driver.offset_sets import PartitionRange
+from kshare.spark.driver.range_holdings import RangeHoldings
+from kshare.spark.driver.settling import RowRanges, serve_settlements, socket_folder
+from kshare.spark.driver.verdict_log import VerdictLog
 from kshare.spark.options import ReadOptions
-from kshare.spark.range_holdings import RangeHoldings
 from kshare.spark.ranges import RecordRange, Token
-from kshare.spark.settling import RowRanges, serve_settlements, socket_folder
-from kshare.spark.verdict_log import VerdictLog
 
 log = logging.getLogger("kshare.spark")
 

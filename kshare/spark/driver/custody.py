@@ -40,7 +40,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 from uuid import UUID
 
-from kshare.spark.offset_sets import OffsetSet, PartitionRange
+from kshare.spark.driver.offset_sets import OffsetSet, PartitionRange
 from kshare.spark.options import Settle
 from kshare.spark.ranges import RecordRange, Token, TokenError
 from kshare.state.lease import TopicIdPartition

@@ -21,10 +21,10 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from kshare.admin.groups import describe_share_group
 from kshare.errors import BrokerError, ConfigError, KshareError
 from kshare.protocol.error_codes import ErrorCode
-from kshare.spark.connections import connections
+from kshare.spark.executor.connections import connections
+from kshare.spark.executor.reader import read_arrow
 from kshare.spark.options import ReadOptions
 from kshare.spark.ranges import RecordRange, Token, TokenError
-from kshare.spark.reader import read_arrow
 from kshare.spark.splitting import RangePartition, split
 
 

@@ -14,10 +14,10 @@ from kshare.broker.faults import corrupt_records
 from kshare.errors import KshareError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ApiVersionsRequest, FetchRequest
-from kshare.spark.connections import close_connections
+from kshare.spark.executor.connections import close_connections
+from kshare.spark.executor.reader import DataLoss, read_arrow
 from kshare.spark.options import ReadOptions
 from kshare.spark.ranges import RecordRange
-from kshare.spark.reader import DataLoss, read_arrow
 from kshare.testing import Broker
 
 

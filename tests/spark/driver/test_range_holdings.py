@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from kshare.engine.reporter import Reporter
 from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
-from kshare.spark.custody import Custody, Decisions
-from kshare.spark.offset_sets import PartitionRange
-from kshare.spark.range_holdings import RangeHoldings
+from kshare.spark.driver.custody import Custody, Decisions
+from kshare.spark.driver.offset_sets import PartitionRange
+from kshare.spark.driver.range_holdings import RangeHoldings
 from kshare.spark.ranges import Token
 from kshare.state.acks import PartitionAcks
 from kshare.state.lease_timers import LeaseTimers

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from kshare.engine.reporter import Reporter
-from kshare.spark.custody import Custody, Verdict
-from kshare.spark.offset_sets import PartitionRange
+from kshare.spark.driver.custody import Custody, Verdict
+from kshare.spark.driver.offset_sets import PartitionRange
+from kshare.spark.driver.range_holdings import RangeHoldings
 from kshare.spark.options import Settle
-from kshare.spark.range_holdings import RangeHoldings
 from kshare.spark.ranges import RecordRange, Token, TokenError
 from kshare.state.lease_timers import LeaseTimers
 from tests.fakes.spark_model import PARTITIONS, Record, World

@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kshare.errors import ConfigError
-from kshare.spark import trigger_detection
-from kshare.spark.trigger_detection import refuse_single_batches, single_batches_in
+from kshare.spark.driver import trigger_detection
+from kshare.spark.driver.trigger_detection import refuse_single_batches, single_batches_in
 
 ENGINE = "\tat org.apache.spark.sql.execution"
 WAITING = f"{ENGINE}.python.streaming.PythonStreamingSourceRunner.latestOffset(Source.scala:159)\n"

@@ -24,9 +24,9 @@ from kshare.admin.log_reading import FetchedBatches
 from kshare.errors import BrokerError, KshareError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.records import Batch
-from kshare.spark.arrow import Counted, RowBuilder
-from kshare.spark.connections import Connections, connections
-from kshare.spark.cursor import Cursor
+from kshare.spark.executor.arrow import Counted, RowBuilder
+from kshare.spark.executor.connections import Connections, connections
+from kshare.spark.executor.cursor import Cursor
 from kshare.spark.options import ReadOptions
 from kshare.spark.ranges import RecordRange, by_partition
 

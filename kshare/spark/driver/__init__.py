@@ -1,0 +1,1 @@
+"""The query's runner on the driver: acquires offset ranges, and decides who answers for them."""

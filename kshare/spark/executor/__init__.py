@@ -1,0 +1,1 @@
+"""Reading offset ranges into Arrow, in executors."""

@@ -1,0 +1,1 @@
+"""Consuming in batch: records held for the duration of a `with` block."""
