@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, Literal
 
 from kshare.client.config import ConsumerConfig
 from kshare.errors import ConfigError
 from kshare.net.settings import NetSettings
+from kshare.spark.journal.settings import TOPIC_PREFIX, JournalSettings
 
-Settle = Literal["sink", "checkpoint"]
+Settle = Literal["sink", "checkpoint", "journal"]
 
 KAFKA = "kafka."
 LARGEST_BATCH = 10_000_000
@@ -31,7 +33,9 @@ class ReadOptions:
     """Whether to add the column `deliveryCount`."""
     fail_on_data_loss: bool = True
     settle: Settle = "sink"
-    """What owns the records while a micro-batch runs: the group (sink) or Spark's checkpoint."""
+    """What owns the records while a micro-batch runs: the group (sink), Spark's checkpoint, or the query's journal."""
+    journal: JournalSettings | None = None
+    """With settle=journal."""
     settle_rows: bool = False
     """Whether `kshare.spark.settle` may reject or release single rows."""
     max_records: int = 1_000_000
@@ -63,11 +67,18 @@ class ReadOptions:
                 kafkas[name.removeprefix(KAFKA)] = value
             else:
                 _take(name, original, value, values, is_streaming)
-        if values.get("settle_rows") and values.get("settle") == "checkpoint":
+        settle = values.get("settle", "sink")
+        if values.get("settle_rows") and settle != "sink":
             raise ConfigError(
-                "settleRows needs settle=sink: with checkpoint, all rows are accepted before your code gets them"
+                f"settleRows needs settle=sink: with {settle}, all rows are accepted before your code gets them"
             )
-        return cls(consumer=_consumer(kafkas, values), **values)
+        journal = _journal(values)
+        consumer = _consumer(kafkas, values)
+        if settle == "journal":
+            values["journal"] = JournalSettings(**{"topic": TOPIC_PREFIX + consumer.group, **journal})
+        elif journal:
+            raise ConfigError(f"{_JOURNAL[next(iter(journal))]} needs settle=journal")
+        return cls(consumer=consumer, **values)
 
 
 def lease_token(given: Mapping[str, str]) -> str | None:
@@ -118,15 +129,33 @@ def _milliseconds(value: str) -> float:
     return int(value) / 1000
 
 
+def _bytes(value: str) -> int:
+    if not value.strip().isdecimal() or int(value) < 1:
+        raise ConfigError(f"must be a number of bytes, at least 1, not {value!r}")
+    return int(value)
+
+
+def _folder(value: str) -> Path:
+    path = Path(_text(value))
+    if not path.is_absolute() or "://" in value:
+        raise ConfigError(
+            f"must be an absolute path on the driver's machine, not {value!r}: for anything else, leave it out, and "
+            "the journal is in a Kafka topic"
+        )
+    return path
+
+
 def _settle(value: str) -> Settle:
     match value.strip().lower():
         case "sink":
             return "sink"
         case "checkpoint":
             return "checkpoint"
+        case "journal":
+            return "journal"
     raise ConfigError(
-        f"must be sink (accepted when the micro-batch is complete) or checkpoint (accepted when Spark has it "
-        f"in its offset log), not {value!r}"
+        "must be sink (accepted when the micro-batch is complete), checkpoint (accepted when Spark has it in its "
+        f"offset log) or journal (accepted when the query's journal has it), not {value!r}"
     )
 
 
@@ -146,11 +175,20 @@ _ALL = (
     _Known("failOnDataLoss", "fail_on_data_loss", _flag),
     _Known("minPartitions", "min_partitions", _count),
     _Known("settle", "settle", _settle, "stream"),
+    _Known("journalTopic", "journal_topic", _text, "stream"),
+    _Known("journalFolder", "journal_folder", _folder, "stream"),
+    _Known("journalMaxRecords", "journal_max_records", _count, "stream"),
+    _Known("journalMaxBytes", "journal_max_bytes", _bytes, "stream"),
+    _Known("journalMaxAgeMs", "journal_max_age", _milliseconds, "stream"),
     _Known("settleRows", "settle_rows", _flag, "stream"),
     _Known("maxRecordsPerTrigger", "max_records", _count, "stream"),
     _Known("maxOffsetsPerTrigger", "max_records", _count, "stream"),
     _Known("maxWaitMs", "max_wait", _milliseconds, "stream"),
 )
+_OF_JOURNAL = "journal_"
+_JOURNAL = {
+    one.field.removeprefix(_OF_JOURNAL): one.spelled for one in _ALL if one.field.startswith(_OF_JOURNAL)
+}
 _KNOWN = {one.spelled.lower(): one for one in _ALL}
 _OF_ROWS = {"includeheaders", "deliverycount", "failondataloss", "minpartitions"}
 """Options that may be combined with a lease."""
@@ -206,6 +244,14 @@ def _take(name: str, original: str, value: str, values: dict[str, Any], is_strea
         values[option.field] = option.turn(value)
     except ConfigError as error:
         raise ConfigError(f"{option.spelled} {error}") from None
+
+
+def _journal(values: dict[str, Any]) -> dict[str, Any]:
+    """Take the options of the journal out of `values`."""
+    found = {name: values.pop(_OF_JOURNAL + name) for name in _JOURNAL if _OF_JOURNAL + name in values}
+    if "topic" in found and "folder" in found:
+        raise ConfigError("journalTopic and journalFolder exclude each other: a journal is in one place")
+    return found
 
 
 def _consumer(kafkas: dict[str, Any], values: dict[str, Any]) -> ConsumerConfig:

@@ -7,6 +7,7 @@ Only the token survives a crash, so it holds everything that a later process mus
     owed       ranges of completed micro-batches whose acceptance no broker has confirmed yet
     group      the query's share group: the offsets are meaningless in another one
     member     the query's member id: after a crash, a new process takes the old one's place in the group
+    journal    the query's journal, and how far its records are in tokens (only with `settle=journal`)
     is_settled_by_row   the user may have settled some of `acquired` otherwise, which the token can't know
 
 It is compact: topics are named once, and ranges are plain numbers.
@@ -25,6 +26,8 @@ from uuid import UUID
 from kshare.errors import KshareError
 
 VERSION = 1
+_WITH_JOURNAL = 2
+"""The version of tokens with a journal. Earlier releases of kshare must not ignore it."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -54,6 +57,18 @@ class TokenError(KshareError, ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class JournalPosition:
+    """What a token says about the query's journal."""
+
+    journal: str
+    """The journal's id."""
+    place: str
+    """Where it is: see `JournalStore.place`."""
+    taken: int
+    """Records before this position of the journal are in this token, or in an earlier one."""
+
+
+@dataclass(frozen=True, slots=True)
 class Token:
     """What Spark calls an offset of this source."""
 
@@ -64,6 +79,13 @@ class Token:
     member: str = ""
     group: str = ""
     """Empty in tokens of versions that didn't store it."""
+    journal: JournalPosition | None = None
+    """Where the next token continues, for a query with a journal."""
+
+    @property
+    def is_journaled(self) -> bool:
+        """Whether `acquired` came from the journal, and was accepted before. The first token that knows it didn't."""
+        return self.journal is not None and self.journal.taken > 0
 
     def follows(self, start: Token) -> bool:
         """Whether this was planned by a process that knew `start`, so that they have no records in common."""
@@ -73,16 +95,18 @@ class Token:
         """What Spark stores. Equal tokens have equal text, since Spark compares the text."""
         names = {one.topic_id: one.topic for one in (*self.acquired, *self.owed)}
         value: dict[str, Any] = {
-            "kshare": VERSION,
+            "kshare": VERSION if self.journal is None else _WITH_JOURNAL,
             "batch": self.batch,
             "group": self.group,
             "member": self.member,
             "topics": {topic_id: names[topic_id] for topic_id in sorted(names)},
-            "acquired": _pack(self.acquired),
-            "owed": _pack(self.owed),
+            "acquired": pack_ranges(self.acquired),
+            "owed": pack_ranges(self.owed),
         }
         if self.is_settled_by_row:
             value["rows"] = True
+        if self.journal is not None:
+            value["journal"] = {name: getattr(self.journal, name) for name in ("journal", "place", "taken")}
         return value
 
     @classmethod
@@ -93,10 +117,11 @@ class Token:
                 f"the checkpoint contains an offset of another source ({str(value)[:80]}): "
                 "give this query a checkpointLocation of its own"
             )
-        if value["kshare"] != VERSION:
+        if value["kshare"] not in (VERSION, _WITH_JOURNAL):
             raise TokenError(
                 f"the checkpoint was written by another version of kshare (offset format "
-                f"{value['kshare']!r}, this version reads {VERSION}): finish the query with that version first"
+                f"{value['kshare']!r}, this version reads {VERSION} and {_WITH_JOURNAL}): finish the query with "
+                "that version first"
             )
         topics = value.get("topics", {})
         batch = value.get("batch")
@@ -106,13 +131,20 @@ class Token:
             raise TokenError(
                 f"the offset in the checkpoint is damaged: batch {batch!r} of member {member!r} in group {group!r}"
             )
+        try:
+            acquired, owed = (
+                tuple(unpack_ranges(topics, value.get(name, {}), name)) for name in ("acquired", "owed")
+            )
+        except TokenError as error:
+            raise TokenError(f"the offset in the checkpoint is damaged: {error}") from None
         return cls(
             batch=batch,
-            acquired=tuple(_unpack(topics, value.get("acquired", {}), "acquired")),
-            owed=tuple(_unpack(topics, value.get("owed", {}), "owed")),
+            acquired=acquired,
+            owed=owed,
             is_settled_by_row=bool(value.get("rows", False)),
             member=member,
             group=group,
+            journal=_journal(value.get("journal")),
         )
 
     def check_group(self, group: str) -> None:
@@ -125,7 +157,17 @@ class Token:
             )
 
 
-def _pack(ranges: Iterable[RecordRange]) -> dict[str, dict[str, list[int]]]:
+def _journal(value: object) -> JournalPosition | None:
+    if value is None:
+        return None
+    if isinstance(value, Mapping):
+        journal, place, taken = (value.get(name) for name in ("journal", "place", "taken"))
+        if isinstance(journal, str) and isinstance(place, str) and _is_count(taken):
+            return JournalPosition(journal, place, taken)
+    raise TokenError(f"the offset in the checkpoint is damaged: its journal is {str(value)[:80]}")
+
+
+def pack_ranges(ranges: Iterable[RecordRange]) -> dict[str, dict[str, list[int]]]:
     """Topic id → partition → first, count, deliveries, first, count, deliveries…"""
     packed: dict[str, dict[str, list[int]]] = {}
     for one in sorted(ranges, key=lambda one: (one.topic_id, one.partition, one.first)):
@@ -134,13 +176,14 @@ def _pack(ranges: Iterable[RecordRange]) -> dict[str, dict[str, list[int]]]:
     return packed
 
 
-def _unpack(topics: Mapping[str, Any], packed: object, description: str) -> Iterable[RecordRange]:
+def unpack_ranges(topics: Mapping[str, Any], packed: object, description: str) -> Iterable[RecordRange]:
+    """The opposite of `pack_ranges`. Raises TokenError."""
     if not isinstance(packed, Mapping):
-        raise TokenError(f"the offset in the checkpoint is damaged: {description} is {packed!r}")
+        raise TokenError(f"{description} is {packed!r}")
     for topic_id, partitions in packed.items():
         topic = topics.get(topic_id)
         if not isinstance(topic, str) or not _is_uuid(topic_id) or not isinstance(partitions, Mapping):
-            raise TokenError(f"the offset in the checkpoint is damaged: {description} of topic {topic_id!r}")
+            raise TokenError(f"{description} of topic {topic_id!r}")
         for number, flat in partitions.items():
             where = f"{description} of {topic}[{number}]"
             yield from _unpack_partition(topic, topic_id, number, flat, where)
@@ -151,12 +194,12 @@ def _unpack_partition(
 ) -> Iterable[RecordRange]:
     is_valid = isinstance(flat, Sequence) and len(flat) % 3 == 0 and all(map(_is_count, flat))
     if not is_valid or not isinstance(number, str) or not number.isdecimal():
-        raise TokenError(f"the offset in the checkpoint is damaged: {where} is {str(flat)[:80]}")
+        raise TokenError(f"{where} is {str(flat)[:80]}")
     assert isinstance(flat, Sequence)
     end = -1
     for first, count, deliveries in zip(*[iter(flat)] * 3, strict=True):
         if count < 1 or first <= end:
-            raise TokenError(f"the offset in the checkpoint is damaged: {where} overlaps at offset {first}")
+            raise TokenError(f"{where} overlaps at offset {first}")
         end = first + count - 1
         yield RecordRange(topic, topic_id, int(number), first, end, deliveries)
 

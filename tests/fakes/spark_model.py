@@ -12,7 +12,8 @@ from kshare.spark.driver.custody import Custody, Decisions, Verdict
 from kshare.spark.driver.offset_sets import PartitionRange
 from kshare.spark.driver.verdict_log import VerdictLog
 from kshare.spark.options import Settle
-from kshare.spark.ranges import RecordRange, Token
+from kshare.spark.journal.frames import skip
+from kshare.spark.ranges import JournalPosition, RecordRange, Token
 from kshare.state.lease import TopicIdPartition
 
 PARTITIONS: tuple[TopicIdPartition, ...] = ((b"\1" * 16, 0), (b"\1" * 16, 1))
@@ -42,6 +43,12 @@ class World:
         self.sink: dict[int, tuple[Record, ...]] = {}
         self.worked_on_by_others: list[Record] = []
         self.settle, self.by_row, self.is_older, self.folder = settle, by_row, is_older, folder
+        self.journal: list[RecordRange] = []
+        """What was ever appended to the journal, in order."""
+        self.frame: tuple[RecordRange, ...] = ()
+        """What is being appended."""
+        self.is_written: tuple[RecordRange, ...] = ()
+        """What has been appended, while the process doesn't know that yet."""
         self.judged: dict[int, dict[Record, Verdict]] = {}
         """By batch id: what the user decided when the batch was last processed."""
         self.start()
@@ -56,11 +63,39 @@ class World:
         self.reading: tuple[RecordRange, ...] | None = None
         self.batch = max(self.offset_log, default=-1)
         self.verdict_log = VerdictLog(self.folder, "model") if self.folder else None
+        self.frame = self.is_written = ()
+        if self.settle == "journal":
+            self._open_journal()
         if self.is_older and self.offset_log:
             last = self.offset_log[self.batch]
             self.custody.read(last, last, is_logged=True)
         if self.offset_log and self.batch not in self.commit_log:
             self.plan_is_logged()
+
+    def _open_journal(self) -> None:
+        last = self.offset_log[self.batch] if self.offset_log else Token()
+        known = last.journal or JournalPosition("journal", "a list", 0)
+        assert last.journal is not None or not self.journal, "no token in the log knows the journal"
+        self.custody.adopt_journal(known, skip(self.journal, known.taken))
+
+    # --- the journal
+
+    def begin_frame(self) -> None:
+        if not self.is_written:
+            self.frame = self.frame or self.custody.next_frame()
+
+    def write_frame(self) -> None:
+        """The frame is durable."""
+        if self.frame:
+            self.journal += self.frame
+            frame, self.frame = self.frame, ()
+            self.is_written = frame
+
+    def end_frame(self) -> None:
+        """The process hears that the frame is durable."""
+        if self.is_written:
+            frame, self.is_written = self.is_written, ()
+            self._send(self.custody.appended(frame))
 
     def crash(self) -> None:
         self.lose_session()
@@ -196,12 +231,15 @@ class World:
                 self.serve(is_answered=True)
             for partition in PARTITIONS:
                 self.fetch(partition, 5)
+            self.begin_frame()
+            self.write_frame()
+            self.end_frame()
             if self.reading is None and self.planned is None:
                 self.ask_latest(7)
             self.log_plan()
             self.write_sink()
             self.commit()
-            if set(self.log.values()) == {"done"} and not self.requests:
+            if set(self.log.values()) == {"done"} and not self.requests and not self.custody.fresh:
                 return
         raise AssertionError(f"not all records were settled: {self.log}")
 

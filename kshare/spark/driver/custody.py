@@ -34,15 +34,16 @@ Decides what is emitted, accepted and released. Never reads a clock, never sends
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 from uuid import UUID
 
 from kshare.spark.driver.offset_sets import OffsetSet, PartitionRange
+from kshare.spark.driver.range_queue import CountedRange, RangeQueue
+from kshare.spark.driver.staging import Staging
 from kshare.spark.options import Settle
-from kshare.spark.ranges import RecordRange, Token, TokenError
+from kshare.spark.ranges import JournalPosition, RecordRange, Token, TokenError
 from kshare.state.lease import TopicIdPartition
 
 Verdict = Literal["reject", "release"]
@@ -62,12 +63,6 @@ class Decisions:
         return bool(self.accept or self.release or self.reject)
 
 
-@dataclass(frozen=True, slots=True)
-class _Fresh:
-    span: PartitionRange
-    delivery_count: int
-
-
 class Custody:
     """The offsets of one query, in one process."""
 
@@ -84,9 +79,14 @@ class Custody:
         """A token that is known to be in Spark's log, while it isn't known whether its batch is complete."""
         self._adopted_start: Token | None = None
         """The start of the newest token, if it wasn't known before the token was read."""
-        self._fresh: deque[_Fresh] = deque()
-        self._fresh_offsets = OffsetSet()
+        self._fresh = RangeQueue()
+        self._staging: Staging | None = None
+        """With `settle=journal`, once the journal is open."""
+        self._is_journaling = False
+        """Whether Spark's log certainly has a token that knows the journal. Before that, nothing may be in it only."""
         self._in_flight = OffsetSet()
+        self._is_flight_journaled = False
+        """Whether what is in flight was accepted when it was staged."""
         self._unconfirmed = OffsetSet()
         self._deleted_topics: set[bytes] = set()
         self._verdicts: dict[Verdict, OffsetSet] = {}
@@ -102,7 +102,21 @@ class Custody:
     @property
     def fresh(self) -> int:
         """The number of offsets that are available for the next token."""
-        return self._fresh_offsets.total
+        return self._fresh.total if self._staging is None else self._fresh.total + self._staging.staged.total
+
+    @property
+    def waiting(self) -> int:
+        """The number of offsets that have to be written to the journal before they are available."""
+        return 0 if self._staging is None else self._staging.waiting.total + self._staging.writing
+
+    @property
+    def is_journaling(self) -> bool:
+        return self._is_journaling
+
+    @property
+    def journal(self) -> JournalPosition | None:
+        """Where the journal continues after the newest token."""
+        return None if self._staging is None else self._staging.position
 
     @property
     def in_flight(self) -> int:
@@ -130,6 +144,9 @@ class Custody:
         if start.batch < last.batch:
             # Spark never logged our last plan, so it is void: its records are released and will be redelivered.
             back = Decisions(release=[*self._in_flight])
+            if self._is_flight_journaled and self._staging is not None:
+                self._staging.put_back()
+                back = Decisions()
             self._last, self._in_flight, self._verdicts = start, OffsetSet(), {}
             return back
         raise TokenError(
@@ -141,16 +158,21 @@ class Custody:
         """Make a token of at most `limit` fresh records; None if there are none. Call `complete` before."""
         assert self._last is not None, "Spark has passed its position before"
         assert not self._in_flight, "one batch at a time"
-        ranges = tuple(self._take(limit))
+        staging = self._staging
+        is_journaled = self._is_journaling and staging is not None
+        taken = staging.take(limit) if staging and is_journaled else self._fresh.take(limit)
+        ranges = tuple(self._range(*one) for one in taken)
         if not ranges:
             return None
+        self._is_flight_journaled = is_journaled
         self._last = Token(
             self._last.batch + 1,
             _joined(ranges),
-            tuple(self._ranges(self._unconfirmed)),
+            tuple(self._ranges(self._emitted_unconfirmed())),
             self._by_row,
             self._last.member,
             self._group,
+            self.journal,
         )
         for one in ranges:
             self._in_flight.add(_span(one))
@@ -158,8 +180,8 @@ class Custody:
 
     def release_fresh(self) -> Decisions:
         """Release what is in no token yet. It will be redelivered."""
-        back = Decisions(release=[*self._fresh_offsets])
-        self._fresh, self._fresh_offsets = deque(), OffsetSet()
+        back = Decisions(release=[*self._fresh.offsets])
+        self._fresh = RangeQueue()
         return back
 
     def read(self, start: Token, end: Token, *, is_logged: bool) -> tuple[tuple[RecordRange, ...], Decisions]:
@@ -188,6 +210,8 @@ class Custody:
                 self._adopted_start = start
                 self._name_topics(start)
                 decisions.accept += self._take_over_unconfirmed(emitted)
+        if is_logged:
+            self._begin_journaling(end)
         if self.settle == "checkpoint" and is_logged:
             accept = [*self._in_flight]
             decisions.accept += accept
@@ -227,22 +251,26 @@ class Custody:
         """The broker has acquired these for us."""
         self.names[span.partition[0]] = topic
         already_accepted = self._unconfirmed.within(span)
+        unknown = self._unconfirmed.outside(span)
+        if self._is_flight_journaled:
+            already_accepted += [found for part in unknown for found in self._in_flight.within(part)]
+        if self._staging is not None:
+            already_accepted += [
+                found for part in unknown for found in self._staging.staged.offsets.within(part)
+            ]
+            unknown = [found for part in unknown for found in self._staging.unknown(part)]
         self.skipped += sum(one.size for one in already_accepted)
-        for part in self._unconfirmed.outside(span):
+        for part in unknown:
             for outside in self._in_flight.outside(part):
-                for new in self._fresh_offsets.outside(outside):
+                for new in self._fresh.offsets.outside(outside):
                     self._add_fresh(new, delivery_count)
         return Decisions(accept=already_accepted)
 
     def lost(self, span: PartitionRange) -> None:
         """Their lock is lost: they will be redelivered, perhaps to us."""
-        if not self._fresh_offsets.within(span):
-            return
-        self._fresh_offsets.remove(span)
-        kept: deque[_Fresh] = deque()
-        for one in self._fresh:
-            kept.extend(_Fresh(part, one.delivery_count) for part in _without(one.span, span))
-        self._fresh = kept
+        self._fresh.remove(span)
+        if self._staging is not None:
+            self._staging.waiting.remove(span)
 
     def confirmed(self, span: PartitionRange) -> None:
         """The broker has confirmed these: they won't be redelivered."""
@@ -259,16 +287,59 @@ class Custody:
             if partition[0] == topic_id:
                 self._unconfirmed.forget(partition)
 
+    # --- the journal
+
+    def adopt_journal(self, position: JournalPosition, staged: Iterable[RecordRange]) -> None:
+        """The journal is open, and has this staged after what the newest token in Spark's log has."""
+        ranges = [CountedRange(_span(one), one.delivery_count) for one in staged]
+        self._staging = Staging(position, ranges)
+        for one in staged:
+            self.names[UUID(one.topic_id).bytes] = one.topic
+        # Their acceptance may not have been sent, or not confirmed.
+        self._add_unconfirmed(one.span for one in ranges)
+
+    def next_frame(self) -> tuple[RecordRange, ...]:
+        """What to append to the journal now; empty if there is nothing. Call `appended` once it is durable."""
+        frame = [] if self._staging is None else self._staging.next_frame()
+        return tuple(self._range(*one) for one in frame)
+
+    def appended(self, frame: Iterable[RecordRange]) -> Decisions:
+        """This frame is in the journal, so its records can be accepted."""
+        assert self._staging is not None, "it has made the frame"
+        ranges = [CountedRange(_span(one), one.delivery_count) for one in frame]
+        self._staging.appended(ranges)
+        decisions = Decisions(accept=[one.span for one in ranges])
+        self._add_unconfirmed(decisions.accept)
+        return decisions
+
+    def _begin_journaling(self, logged: Token) -> None:
+        """Spark's log has this token. If it knows the journal, a restarted query will find what is staged."""
+        if self._staging is None or logged.journal is None or self._is_journaling:
+            return
+        self._is_journaling = True
+        while one := self._fresh.take_first():
+            self._staging.waiting.add(*one)
+
+    def _emitted_unconfirmed(self) -> Iterator[PartitionRange]:
+        """What is owed. Staged records aren't emitted yet; the journal has them."""
+        for span in self._unconfirmed:
+            yield from [span] if self._staging is None else self._staging.staged.offsets.outside(span)
+
     # --- inside
 
     def _take_over(self, token: Token, *, is_complete: bool, verdicts: Verdicts | None = None) -> Decisions:
         """Continue with a token that another process made."""
         self._last, self._replayed = token, None
         self._name_topics(token)
+        self._begin_journaling(token)
+        self._is_flight_journaled = token.is_journaled
         if not is_complete:
             for one in token.acquired:
                 self.lost(_span(one))
                 self._in_flight.add(_span(one))
+            if token.is_journaled:
+                # The other process may have ended before their acceptance was confirmed.
+                self._add_unconfirmed(map(_span, token.acquired))
         emitted = _emitted(token, verdicts) if is_complete else _spans(token.owed)
         return Decisions(accept=self._take_over_unconfirmed(emitted))
 
@@ -276,7 +347,9 @@ class Custody:
         """These were emitted by another process. Returns those that are already held, to be accepted now."""
         held: list[PartitionRange] = []
         for span in [*emitted]:
-            held += [*self._fresh_offsets.within(span), *self._in_flight.within(span)]
+            held += [*self._fresh.offsets.within(span), *self._in_flight.within(span)]
+            if self._staging is not None:
+                held += self._staging.waiting.offsets.within(span)
             self.lost(span)
             self._in_flight.remove(span)
         self._add_unconfirmed(emitted)
@@ -289,6 +362,11 @@ class Custody:
 
     def _complete_in_flight(self) -> Decisions:
         decisions = Decisions()
+        if self._last is not None:
+            self._begin_journaling(self._last)
+        if self._is_flight_journaled:
+            self._in_flight = OffsetSet()
+            return decisions
         otherwise = self._verdicts
         for verdict, spans in otherwise.items():
             getattr(decisions, verdict).extend(spans)
@@ -309,22 +387,8 @@ class Custody:
             where = (self.names[span.partition[0]], span.partition[1])
             span = PartitionRange(span.partition, span.first, min(span.last, self._ends.get(where, 0) - 1))
         if span.first <= span.last:
-            self._fresh.append(_Fresh(span, delivery_count))
-            self._fresh_offsets.add(span)
-
-    def _take(self, limit: int) -> Iterator[RecordRange]:
-        """Take at most `limit` fresh records, the oldest first. The last range is cut if necessary."""
-        while self._fresh and limit > 0:
-            one = self._fresh.popleft()
-            partition, first, last = one.span
-            if one.span.size > limit:
-                self._fresh.appendleft(
-                    _Fresh(PartitionRange(partition, first + limit, last), one.delivery_count)
-                )
-                last = first + limit - 1
-            limit -= last - first + 1
-            self._fresh_offsets.remove(PartitionRange(partition, first, last))
-            yield self._range(PartitionRange(partition, first, last), one.delivery_count)
+            into = self._staging.waiting if self._staging and self._is_journaling else self._fresh
+            into.add(span, delivery_count)
 
     def _ranges(self, spans: Iterable[PartitionRange]) -> Iterator[RecordRange]:
         for span in spans:
@@ -362,16 +426,6 @@ def _outside(ranges: Iterable[RecordRange], spans: OffsetSet) -> Iterator[Record
     for one in ranges:
         for part in spans.outside(_span(one)):
             yield replace(one, first=part.first, last=part.last)
-
-
-def _without(span: PartitionRange, hole: PartitionRange) -> Iterator[PartitionRange]:
-    if span.partition != hole.partition or hole.last < span.first or span.last < hole.first:
-        yield span
-        return
-    if span.first < hole.first:
-        yield PartitionRange(span.partition, span.first, hole.first - 1)
-    if hole.last < span.last:
-        yield PartitionRange(span.partition, hole.last + 1, span.last)
 
 
 def _joined(ranges: Iterable[RecordRange]) -> tuple[RecordRange, ...]:

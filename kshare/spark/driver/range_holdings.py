@@ -19,6 +19,7 @@ from kshare.protocol.frames import MAX_FRAME
 from kshare.protocol.messages.share_fetch_response import PartitionData
 from kshare.spark.driver.custody import Custody, Decisions
 from kshare.spark.driver.offset_sets import PartitionRange
+from kshare.spark.driver.stager import Stager
 from kshare.state.lease import ACCEPT, HELD, REJECT, RELEASE, RENEW, SENT, Lease, TopicIdPartition
 from kshare.state.lease_timers import LeaseTimers
 from kshare.state.session import AckRange
@@ -45,6 +46,8 @@ class RangeHoldings:
         self.lock_s: float | None = None
         self.reached: dict[tuple[str, int], int] = {}
         """By topic and partition: the offset after the last one that was ever acquired."""
+        self.stager: Stager | None = None
+        """With `settle=journal`."""
         self._wanted = 0
         self._kept: dict[TopicIdPartition, list[Lease]] = {}
 
@@ -62,6 +65,8 @@ class RangeHoldings:
 
     @property
     def wants_more(self) -> bool:
+        if self.stager is not None and not self.stager.has_room:
+            return False
         return self.custody.fresh < self._wanted
 
     def capacity(self, brokers: int) -> int:
@@ -75,6 +80,8 @@ class RangeHoldings:
 
     def on_acquired(self, topic: str, leases: Sequence[Lease], data: PartitionData, lock_s: float) -> None:
         self.lock_s = lock_s
+        if self.stager is not None:
+            self.stager.on_acquired(len(data.records or b""))
         for lease in leases:
             # Counts as handed out at once, so that the lock is renewed however long Spark takes.
             self.book.lease_timers.hand_out(lease, self.book.clock.now())

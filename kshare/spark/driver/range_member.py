@@ -31,7 +31,9 @@ from kshare.spark.driver.lock_fit import LockFit
 from kshare.spark.driver.offset_sets import PartitionRange
 from kshare.spark.driver.range_holdings import RangeHoldings
 from kshare.spark.driver.settling import RowRanges, serve_settlements, socket_folder
+from kshare.spark.driver.stager import Stager
 from kshare.spark.driver.verdict_log import VerdictLog
+from kshare.spark.journal.opening import check_drained
 from kshare.spark.options import ReadOptions
 from kshare.spark.ranges import RecordRange, Token
 
@@ -41,6 +43,7 @@ _REFRESH_S = 10.0
 """How often to request the group's offsets and lag, from which follows what needn't be remembered any more."""
 _DRIVER_LOOK_S = 1.0
 _POLL_S = 0.2
+_APPEND_S = 60.0
 _QUIET_S = 3.0
 """A drain ends this long after the last record if we aren't authorized to read the group's offsets."""
 _USUAL_SESSION_S = 50.0
@@ -54,6 +57,8 @@ class RangeMember:
         self.counters = QueryCounters()
         self._options = options
         self._custody = Custody(options.settle, by_row=options.settle_rows, group=options.group)
+        self._stager: Stager | None = None
+        """With `settle=journal`."""
         self._lock_fit = LockFit()
         self._planned_at: float | None = None
         self._event_seen = Signal()
@@ -89,19 +94,46 @@ class RangeMember:
                 reporter=reporter,
             )
             self._router = Router(cluster.pool, config.request_timeout)
+            self._stager = self._holdings.stager = self._new_stager()
             async with anyio.create_task_group() as self._tasks:
                 self._join = partial(GroupMember, settings, cluster.pool, self._holdings.book, self._tasks)
                 task_status.started()
                 self._tasks.start_soon(self._watch_driver)
                 self._tasks.start_soon(self._refresh_periodically)
+                if self._stager is not None:
+                    self._tasks.start_soon(self._stager.run)
                 if self._options.settle_rows:
                     self._tasks.start_soon(serve_settlements, config.group, self._settle_rows)
                 with closing(reporter.log):
                     await self._closing.wait()
                     with anyio.move_on_after(config.close_timeout, shield=True):
-                        if self._member is not None:
-                            await self._member.close()
+                        await self._leave()
                 self._tasks.cancel_scope.cancel()
+
+    async def _leave(self) -> None:
+        if self._stager is not None:
+            await self._stager.stop()
+        if self._member is not None:
+            await self._member.close()
+        if self._stager is not None:
+            await self._stager.close()
+
+    def _new_stager(self) -> Stager | None:
+        journal = self._options.journal
+        if journal is None:
+            return None
+        # Appends are repeated for as long as an election may take. Meanwhile, the locks are renewed.
+        router = Router(self._router.pool, _APPEND_S)
+        return Stager(self._options, journal, self._custody, self._holdings.apply, router)
+
+    async def _open_journal(self, token: Token) -> None:
+        """Before anything is done with the newest token in Spark's log, which another process may have made."""
+        if self._custody.has_begun:
+            return
+        if self._stager is not None:
+            await self._stager.open(token)
+        elif token.journal is not None:
+            await check_drained(self._router, token.journal)
 
     def _start_member(self, token: Token) -> GroupMember:
         """Join the group if necessary. The token has the query's member id."""
@@ -129,9 +161,13 @@ class RangeMember:
         self._note_duration()
         is_restart = not self._custody.has_begun
         self._batch = None
+        self._raise_failure()
+        await self._open_journal(start)
         self._start_member(start)
         verdicts = self._verdict_log.read(start.batch) if self._verdict_log and is_restart else None
         self._holdings.apply(self._custody.complete(start, verdicts))
+        if self._stager is not None:
+            self._stager.complete(start)
         if self._must_fit_in_lock:
             # Records that were fetched during the last batch have used up a part of their lock.
             self._holdings.apply(self._custody.release_fresh())
@@ -147,6 +183,9 @@ class RangeMember:
         if token is not None:
             self.counters.planned(token)
             self._planned_at = anyio.current_time()
+            if self._stager is not None:
+                self._stager.on_planned()
+                self._holdings.book.changed.send()
         if self._must_fit_in_lock or (token is not None and self._options.settle == "sink"):
             self._request_records(0)
         return token
@@ -159,6 +198,8 @@ class RangeMember:
     async def read(self, start: Token, end: Token, *, is_logged: bool) -> tuple[RecordRange, ...]:
         """Return the ranges of this micro-batch, which Spark is about to read."""
         is_replay = not self._custody.has_begun
+        if start != end:
+            await self._open_journal(end)
         ranges, decisions = self._custody.read(start, end, is_logged=is_logged)
         if not self._custody.has_begun:
             # Acquire nothing until it is known whether this batch is complete: records would be mistaken for new ones.
@@ -194,6 +235,7 @@ class RangeMember:
             "inFlight": custody.in_flight,
             "owed": custody.owed,
             "skippedDuplicates": custody.skipped,
+            **({} if self._stager is None else self._stager.readings()),
             **self.counters.readings(),
         }
 
@@ -283,15 +325,22 @@ class RangeMember:
 
     def _request_records(self, records: int) -> None:
         self._empty.clear()
+        if self._custody.is_journaling and self._stager is not None:
+            records = self._stager.max_records
         self._holdings.want(records)
 
     def _are_brokers_empty(self) -> bool:
         return self._member is not None and len(self._empty) >= self._member.brokers > 0
 
     async def _wait_for_event(self) -> None:
-        if self._member is not None and self._member.failure is not None:
-            raise self._member.failure
+        self._raise_failure()
         await self._event_seen.wait()
+
+    def _raise_failure(self) -> None:
+        """Raise the error that ended the member or the journal."""
+        for one in (self._member, self._stager):
+            if one is not None and one.failure is not None:
+                raise one.failure
 
     def _observe(self, event: Event) -> None:
         self.counters.observe(event)

@@ -102,6 +102,38 @@ class AloneByCheckpoint(Alone):
     settle = "checkpoint"
 
 
+class AloneByJournal(Alone):
+    """Records are accepted as soon as the journal contains them. A frame may be written and the process die."""
+
+    settle = "journal"
+
+    @rule()
+    def begin_frame(self) -> None:
+        self.world.begin_frame()
+
+    @rule()
+    def write_frame(self) -> None:
+        self.world.write_frame()
+
+    @rule()
+    def end_frame(self) -> None:
+        self.world.end_frame()
+
+    @rule(where=WHERE, most=SIZES, steps=st.integers(1, 5))
+    def stage(self, where: tuple[bytes, int], most: int, steps: int) -> None:
+        """Several steps in a row: the first batch, which isn't journaled, and a frame of the next."""
+        world = self.world
+        story = [
+            lambda: world.fetch(where, most),
+            world.begin_frame,
+            world.write_frame,
+            world.end_frame,
+            lambda: world.serve(is_answered=True),
+        ]
+        for step in story[:steps]:
+            step()  # type: ignore[no-untyped-call]
+
+
 class InCompany(Alone):
     """Other consumers acquire and may accept free records: records may be processed twice, but none is lost."""
 
@@ -125,6 +157,14 @@ class AloneOnOlderSpark(Alone):
     @initialize(records=st.integers(1, 12))
     def begin(self, records: int) -> None:
         self.world = World(records, self.settle, is_older=True)
+
+
+class JournalInCompany(InCompany, AloneByJournal):
+    """With a journal, and other consumers."""
+
+
+class JournalOnOlderSpark(AloneByJournal, AloneOnOlderSpark):
+    """Spark's current offset must be inferred from what it reads."""
 
 
 class ByRow(Alone):
@@ -195,7 +235,10 @@ class ByRowOnOlderSpark(ByRowOnOneMachine):
 QUICK = settings(max_examples=150, stateful_step_count=40, suppress_health_check=[HealthCheck.too_slow])
 TestAlone = Alone.TestCase
 TestAloneByCheckpoint = AloneByCheckpoint.TestCase
+TestAloneByJournal = AloneByJournal.TestCase
 TestInCompany = InCompany.TestCase
+TestJournalInCompany = JournalInCompany.TestCase
+TestJournalOnOlderSpark = JournalOnOlderSpark.TestCase
 TestByRow = ByRow.TestCase
 TestAloneOnOlderSpark = AloneOnOlderSpark.TestCase
 TestByRowOnOneMachine = ByRowOnOneMachine.TestCase
@@ -203,7 +246,10 @@ TestByRowOnOlderSpark = ByRowOnOlderSpark.TestCase
 for _case in (
     TestAlone,
     TestAloneByCheckpoint,
+    TestAloneByJournal,
     TestInCompany,
+    TestJournalInCompany,
+    TestJournalOnOlderSpark,
     TestByRow,
     TestAloneOnOlderSpark,
     TestByRowOnOneMachine,

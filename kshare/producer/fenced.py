@@ -1,0 +1,130 @@
+"""Appends to one partition as the only writer: a newer writer with the same name fences this one.
+
+A producer with a transactional id gets the same producer id as the last one with that name, and a higher epoch. As soon
+as the partition has a batch of the higher epoch, its leader refuses batches of lower ones. That holds for batches
+outside of transactions, too, so an append costs one request; committing a transaction takes several, and about a tenth
+of a second.
+
+An append is repeated with the same sequence number until its deadline, so it is in the log once. If its outcome is
+unknown by then, this writer refuses further appends, because a later one could come before the unknown one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import anyio
+
+from kshare.admin.routing import ResponseError, Router, response_error
+from kshare.errors import BrokerError, ConnectionLost, KshareError, ProducerFenced, RequestTimedOut
+from kshare.net.permissions import Right
+from kshare.producer.backlog import ProducerIdentity
+from kshare.producer.records import NewRecord
+from kshare.producer.settings import WriterSettings
+from kshare.producer.transactions import TransactionLink
+from kshare.producer.verdicts import is_fencing
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import ProduceRequest, ProduceResponse
+from kshare.protocol.messages.produce_request import PartitionProduceData, TopicProduceData
+from kshare.protocol.record_builder import BatchBuilder
+
+_ALL_REPLICAS = -1
+_DUPLICATE = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+_NO_ANSWER = (ConnectionLost, RequestTimedOut)
+_UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+_UNKNOWN_S = 10.0
+"""How long a topic may be unknown before it counts as deleted."""
+
+
+class FencedWriter:
+    """Call `claim` first. One task at a time may append. `name` is the transactional id."""
+
+    def __init__(self, router: Router, name: str, topic: str, partition: int = 0) -> None:
+        self._router = router
+        self._name = name
+        self._topic = topic
+        self._partition = partition
+        self._link = TransactionLink(router, WriterSettings(transactional_id=name))
+        self._identity: ProducerIdentity | None = None
+        self._sequence = 0
+        self._failure: KshareError | None = None
+        self._found: tuple[int, bytes] | None = None
+        """The partition's leader and the topic's id."""
+
+    async def claim(self) -> None:
+        """Get the next epoch. Older writers are fenced by the first append after this."""
+        self._identity = await self._link.identify()
+        self._sequence = 0
+
+    async def append(self, records: Iterable[NewRecord]) -> int:
+        """Write these records as one batch, confirmed by all in-sync replicas. Returns the offset of the first."""
+        if self._failure is not None:
+            raise self._failure
+        assert self._identity is not None, "claimed before"
+        builder = BatchBuilder(
+            producer_id=self._identity.producer_id,
+            producer_epoch=self._identity.epoch,
+            base_sequence=self._sequence,
+        )
+        count = 0
+        for value, key, headers, timestamp in records:
+            builder.append(value, key=key, headers=headers, timestamp=timestamp)
+            count += 1
+        payload = bytes(builder.build())
+
+        unknown_until = anyio.current_time() + _UNKNOWN_S
+
+        async def step(deadline: float) -> ProduceResponse:
+            try:
+                leader, topic_id = await self._leader(deadline)
+            except BrokerError as error:
+                if error.code not in _UNKNOWN or anyio.current_time() >= unknown_until:
+                    raise
+                # A broker that has just been started doesn't know all topics yet.
+                raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, str(error)) from None
+            rows = [TopicProduceData(self._topic, topic_id, [PartitionProduceData(self._partition, payload)])]
+            timeout_ms = int(1000 * self._router.pool.settings.request_timeout)
+            request = ProduceRequest(None, _ALL_REPLICAS, timeout_ms, rows)
+            self._found = None  # looked up again if this fails
+            answer = await self._router.ask(leader, request, self._errors_of, deadline)
+            self._found = leader, topic_id
+            return answer
+
+        try:
+            answer = await self._router.retry(step)
+        except BrokerError as error:
+            self._failure = self._fenced(error.code) if is_fencing(error.code) else error
+            raise self._failure from None
+        except BaseException as error:
+            self._failure = KshareError(
+                f"it isn't known whether an append to {self._topic}[{self._partition}] was written: "
+                f"{str(error) or 'it was cancelled'}"
+            )
+            if isinstance(error, _NO_ANSWER):
+                raise self._failure from error
+            raise
+        self._sequence += count
+        return answer.responses[0].partition_responses[0].base_offset
+
+    async def _leader(self, deadline: float) -> tuple[int, bytes]:
+        if self._found is not None:
+            return self._found
+        found = (await self._router.metadata([self._topic], deadline)).topics[0]
+        leaders = {row.partition_index: row.leader_id for row in found.partitions}
+        leader = leaders.get(self._partition, -1)
+        if leader < 0:
+            raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, f"{self._topic}[{self._partition}]")
+        return leader, found.topic_id
+
+    def _errors_of(self, answer: ProduceResponse) -> Iterable[ResponseError | None]:
+        for topic in answer.responses:
+            for row in topic.partition_responses:
+                yield response_error(
+                    0 if row.error_code == _DUPLICATE else row.error_code,
+                    f"writing to {self._topic}[{self._partition}]",
+                    row.error_message,
+                    [Right("Write", "topic", self._topic)],
+                )
+
+    def _fenced(self, code: int) -> ProducerFenced:
+        return ProducerFenced(code, f"transactional id {self._name}", "a newer writer has this id")

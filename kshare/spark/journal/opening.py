@@ -1,0 +1,55 @@
+"""Finds the store of a journal: by the options of a query, or by what its checkpoint says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from kshare.admin.configs import ConfigResource, describe
+from kshare.admin.routing import Router
+from kshare.errors import ConfigError
+from kshare.spark.journal.folder_store import FolderStore
+from kshare.spark.journal.replay import replay
+from kshare.spark.journal.settings import JournalSettings
+from kshare.spark.journal.store import JournalError, JournalStore
+from kshare.spark.journal.topic_store import TopicStore
+from kshare.spark.ranges import JournalPosition
+
+_RETENTION = "retention.ms"
+
+
+async def opened_store(router: Router, settings: JournalSettings, topics: Iterable[str]) -> JournalStore:
+    """Create the topic or the folder if necessary. `topics`: those of the query."""
+    if settings.folder is not None:
+        in_folder = FolderStore(settings.folder)
+        await in_folder.open()
+        return in_folder
+    in_topic = TopicStore(router, settings.topic)
+    await in_topic.open(topics)
+    return in_topic
+
+
+async def check_retention(router: Router, topics: Iterable[str], max_age: float) -> None:
+    """Raise ConfigError if records could be deleted while they are staged."""
+    for topic in topics:
+        for one in await describe(router, ConfigResource.TOPIC, topic, keys=[_RETENTION]):
+            kept_s = int(one.value or -1) / 1000
+            if 0 <= kept_s <= max_age:
+                raise ConfigError(
+                    f"topic {topic} deletes records after {kept_s:g} s ({_RETENTION}), and records may be staged for "
+                    f"{max_age:g} s: set journalMaxAgeMs to less than half of {int(kept_s * 1000)}, or raise "
+                    f"{_RETENTION}"
+                )
+
+
+async def check_drained(router: Router, known: JournalPosition) -> None:
+    """Raise JournalError if the query has staged records, because it would continue without them."""
+    kind, _, name = known.place.partition(" ")
+    store = TopicStore(router, name) if kind == "topic" else FolderStore(Path(name))
+    contents = replay(await store.read(), known.place)
+    if contents is not None and contents.journal == known.journal and contents.end > known.taken:
+        raise JournalError(
+            f"the query's journal in {known.place} has {contents.end - known.taken:,} staged records, which would be "
+            'lost without it: set option("settle", "journal") again and let the query process them, or write them to '
+            "their topics again with `kshare spark journal return`"
+        )

@@ -1,0 +1,84 @@
+"""What a journal contains: its frames in order, checked against each other.
+
+    a frame                                     | effect
+    --------------------------------------------+----------------------------------------------------------
+    claims the journal that is being replayed   | frames of earlier writers after this one are void
+    claims with another journal's id            | a new journal begins: what was before is none of its business
+    continues at the end of the last one        | its ranges are staged
+    of a writer that has been superseded        | void: its runner was fenced, and accepted nothing for it
+    anything else: not a frame, a wrong         | JournalDamaged
+    checksum, a gap between positions           |
+
+Sends and reads nothing: the frames are passed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kshare.spark.journal.frames import Frame, JournalDamaged, decode
+from kshare.spark.ranges import RecordRange
+
+
+@dataclass(slots=True)
+class JournalContents:
+    """One journal. `first` and `end`: the positions that it has."""
+
+    journal: str
+    writer: str
+    group: str
+    member: str
+    first: int
+    end: int
+    done: int = 0
+    frames: list[tuple[int, Frame]] = field(default_factory=list)
+    """With their index in the store: an offset of the topic, or a file's number."""
+
+    def staged(self, taken: int) -> tuple[RecordRange, ...]:
+        """What is staged from this position on, in the order of positions."""
+        return tuple(one for _, frame in self.frames for one in frame.ranges_from(taken) if frame.end > taken)
+
+    @property
+    def staged_records(self) -> int:
+        """Records that aren't known to be in a completed micro-batch."""
+        return self.end - self.done
+
+
+def replay(found: Iterable[tuple[int, bytes | None]], place: str) -> JournalContents | None:
+    """The newest journal in these frames; None if there are none. `place` is for error messages."""
+    contents: JournalContents | None = None
+    for index, data in found:
+        try:
+            frame = decode(data)
+        except JournalDamaged as error:
+            raise JournalDamaged(f"the journal in {place} is damaged at frame {index}: {error}") from None
+        contents = _with(contents, index, frame, place)
+    return contents
+
+
+def _with(contents: JournalContents | None, index: int, frame: Frame, place: str) -> JournalContents:
+    if contents is None or (frame.is_claim and frame.journal != contents.journal):
+        contents = JournalContents(
+            frame.journal, frame.writer, frame.group, frame.member, frame.start, frame.start
+        )
+    if frame.is_claim:
+        contents.writer, contents.member, contents.group = frame.writer, frame.member, frame.group
+        if frame.start != contents.end:
+            return contents  # the other runner has appended meanwhile; another claim follows
+    elif frame.writer != contents.writer:
+        return contents
+    if frame.journal != contents.journal:
+        raise JournalDamaged(
+            f"the journal in {place} is damaged at frame {index}: it belongs to another journal ({frame.journal} "
+            f"instead of {contents.journal})"
+        )
+    if frame.start != contents.end:
+        raise JournalDamaged(
+            f"the journal in {place} is damaged at frame {index}: it continues at position {frame.start} instead of "
+            f"{contents.end}, so frames are missing"
+        )
+    contents.end = frame.end
+    contents.done = max(contents.done, frame.done)
+    contents.frames.append((index, frame))
+    return contents

@@ -1,0 +1,93 @@
+"""A journal in a Kafka topic of its own, with one partition: as durable as the records, and fenced by the brokers.
+
+The writer is a `FencedWriter`: once a new runner has written its claim, the partition's leader refuses every append of
+an older one, however long that one was suspended. Frames that aren't needed any more are deleted with DeleteRecords.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from kshare.admin.configs import ConfigResource, describe
+from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets
+from kshare.admin.log_reading import LogReader
+from kshare.admin.record_deletion import delete_records_before
+from kshare.admin.routing import Router
+from kshare.admin.topics import create_topic
+from kshare.errors import BrokerError, KshareError, ProducerFenced
+from kshare.producer.fenced import FencedWriter
+from kshare.producer.records import NewRecord
+from kshare.protocol.error_codes import ErrorCode
+from kshare.spark.journal.store import JournalError, JournalFenced
+
+_CONFIG = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+"""Frames are deleted when they aren't needed any more, and never by age or size."""
+
+
+class TopicStore:
+    """`open` creates the topic if necessary."""
+
+    def __init__(self, router: Router, topic: str) -> None:
+        self.place = f"topic {topic}"
+        self._router = router
+        self._topic = topic
+        self._writer = FencedWriter(router, f"kshare-journal-{topic}", topic)
+        self._reader = LogReader(router)
+
+    async def open(self, topics: Iterable[str]) -> None:
+        """Create or check the topic. A new one gets as many replicas as that of `topics` which has most."""
+        found = (await self._router.metadata(topics)).topics
+        replicas = max((len(row.replica_nodes) for topic in found for row in topic.partitions), default=1)
+        try:
+            await create_topic(self._router, self._topic, 1, replicas, _CONFIG)
+        except BrokerError as error:
+            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+        await self._check()
+
+    async def read(self, after: int = -1) -> list[tuple[int, bytes | None]]:
+        place = (self._topic, 0)
+        first = max(after + 1, (await log_offsets(self._router, [place], EARLIEST))[place])
+        end = (await log_offsets(self._router, [place], LATEST))[place]
+        topic_id = (await self._router.metadata([self._topic])).topics[0].topic_id
+        frames: list[tuple[int, bytes | None]] = []
+        async for batch in self._reader.batches((topic_id, 0), first, end):
+            for record in batch.records():
+                if first <= record.offset < end:
+                    value = record.value
+                    frames.append((record.offset, None if value is None else bytes(value)))
+        return frames
+
+    async def claim(self) -> None:
+        await self._writer.claim()
+
+    async def append(self, data: bytes, expected: int) -> int:
+        try:
+            return await self._writer.append([NewRecord(data, None, (), int(time.time() * 1000))])
+        except ProducerFenced as error:
+            raise JournalFenced(str(error)) from None
+        except KshareError as error:
+            raise JournalError(f"the journal in {self.place} couldn't be written: {error}") from error
+
+    async def trim(self, before: int) -> None:
+        await delete_records_before(self._router, self._topic, 0, before)
+
+    async def _check(self) -> None:
+        """Raise JournalError for a topic that would lose frames."""
+        partitions = (await self._router.metadata([self._topic])).topics[0].partitions
+        if len(partitions) != 1:
+            raise JournalError(
+                f"the journal's topic {self._topic} has {len(partitions)} partitions, and needs exactly one: write "
+                'option("journalTopic", ...) with the name of another topic; kshare creates it'
+            )
+        values = {
+            one.name: one.value
+            for one in await describe(self._router, ConfigResource.TOPIC, self._topic, keys=list(_CONFIG))
+        }
+        wrong = [name for name, value in _CONFIG.items() if values.get(name, value) != value]
+        if wrong:
+            raise JournalError(
+                f"the journal's topic {self._topic} has {wrong[0]}={values[wrong[0]]}, so frames could be deleted that "
+                f"are still needed. Set it: kshare topics config set {self._topic} {wrong[0]}={_CONFIG[wrong[0]]}"
+            )

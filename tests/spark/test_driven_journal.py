@@ -1,0 +1,162 @@
+"""A stream with `settle=journal`, driven without a JVM: micro-batches of many lock windows, crashes, and zombies."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kshare.errors import KshareError
+from kshare.spark.driver.range_member import RangeMember
+from kshare.spark.driver.stager import Stager
+from kshare.spark.journal.store import JournalError
+from kshare.testing import Broker
+from tests.spark.driven import Crash, DrivenQuery
+
+pytestmark = pytest.mark.lengthy
+
+LOCKS = 100
+STEPS = ["planned", "logged", "read", "written", "committed"]
+PATIENCE_S = 30.0
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    quick = {"group.share.session.timeout.ms": "3000", "group.share.heartbeat.interval.ms": "500"}
+    with Broker(settings=quick) as broker:
+        yield broker
+
+
+class JournaledQuery(DrivenQuery):
+    """Its group locks at most 100 records of a partition."""
+
+    def __init__(self, broker: Broker) -> None:
+        super().__init__(broker)
+        self.journal: dict[str, str] = {}
+        broker.set_group_config(self.group, {"share.partition.max.record.locks": str(LOCKS)})
+
+    def options(self) -> dict[str, str]:
+        return {**super().options(), "settle": "journal", **self.journal}
+
+    def staged(self) -> int:
+        assert self._reader is not None
+        return int((self._reader.reportLatestOffset() or {})["staged"])
+
+    def await_staged(self, count: int) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while self.staged() < count:
+            assert time.monotonic() < deadline, f"{self.staged()} of {count} are staged"
+            time.sleep(0.02)
+
+
+@pytest.fixture(params=["topic", "folder"])
+def query(broker: Broker, tmp_path: Path, request: pytest.FixtureRequest) -> JournaledQuery:
+    query = JournaledQuery(broker)
+    if request.param == "folder":
+        query.journal = {"journalFolder": str(tmp_path / "journal")}
+    return query
+
+
+def test_a_batch_has_many_lock_windows(query: JournaledQuery) -> None:
+    query.produce(2_000)
+    query.produce(1_500, 1)
+    query.at = lambda step, batch: query.await_staged(3_000) if (step, batch) == ("read", 1) else None
+    told = query.run()
+    query.expect(2_000, 1_500)
+    assert max(map(len, query.sink.values())) > 10 * 2 * LOCKS
+    assert (told["staged"], told["held"], told["owed"], told["accepted"]) == (0, 0, 0, 3_500)
+    assert query.lag() == 0
+    assert query.members() == 0
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_crash_at_any_step_loses_and_repeats_nothing(query: JournaledQuery, step: str) -> None:
+    query.produce(700)
+    query.produce(700, 1)
+
+    def crash(at: str, batch: int) -> None:
+        if (at, batch) == ("read", 1):
+            query.await_staged(500)
+        if (at, batch) == (step, 2):
+            raise Crash
+
+    query.at = crash
+    with pytest.raises(Crash):
+        query.run(until=lambda: False, maxRecordsPerTrigger="150")
+    query.at = lambda step, batch: None
+    told = query.run(maxRecordsPerTrigger="150")
+    query.expect(700, 700)
+    assert (told["staged"], told["owed"]) == (0, 0)
+
+
+def test_staged_records_survive_many_crashes_in_a_row(query: JournaledQuery) -> None:
+    """What is staged was accepted: only the journal knows it."""
+    query.produce(900)
+
+    def crash(at: str, batch: int) -> None:
+        if at == "read" and batch >= 1 and query.lag() == 0:
+            raise Crash
+
+    query.at = crash
+    for _ in range(4):
+        with pytest.raises(Crash):
+            query.run(until=lambda: False, maxRecordsPerTrigger="50")
+    query.at = lambda step, batch: None
+    query.run(maxRecordsPerTrigger="50")
+    query.expect(900)
+
+
+def test_a_zombie_is_fenced_and_accepts_nothing_more(query: JournaledQuery) -> None:
+    query.produce(300)
+    zombies: list[object] = []
+
+    def leave_a_zombie(at: str, batch: int) -> None:
+        if (at, batch) == ("read", 1):
+            zombies.append(query._reader)
+            raise Suspended
+
+    query.at = leave_a_zombie
+    with pytest.raises(Suspended):
+        query.run(until=lambda: False, maxRecordsPerTrigger="50")
+    query.at = lambda step, batch: None
+    query.run(maxRecordsPerTrigger="50")
+    query.expect(300)
+
+
+class Suspended(Exception):
+    """The driver doesn't go on, and isn't dead either."""
+
+
+def test_the_staged_records_are_capped(query: JournaledQuery) -> None:
+    query.produce(2_000)
+    seen: list[int] = []
+
+    def look(at: str, batch: int) -> None:
+        if (at, batch) == ("read", 1):
+            query.await_staged(300)
+            time.sleep(0.5)
+            seen.append(query.staged())
+
+    query.at = look
+    query.run(journalMaxRecords="400", maxRecordsPerTrigger="200")
+    query.expect(2_000)
+    # It stops at the cap; the last window may go beyond it.
+    assert 300 <= seen[0] <= 400 + 2 * LOCKS
+
+
+def test_the_journal_is_continued_with_another_batch_size(query: JournaledQuery) -> None:
+    query.produce(600)
+    query.at = lambda step, batch: _crash_if((step, batch) == ("logged", 2))
+    with pytest.raises(Crash):
+        query.run(until=lambda: False, maxRecordsPerTrigger="70")
+    query.at = lambda step, batch: None
+    query.run(maxRecordsPerTrigger="130")
+    query.expect(600)
+
+
+def _crash_if(is_now: bool) -> None:
+    if is_now:
+        raise Crash
