@@ -11,8 +11,8 @@ from pathlib import Path
 from kshare.spark.driver.custody import Custody, Decisions, Verdict
 from kshare.spark.driver.offset_sets import PartitionRange
 from kshare.spark.driver.verdict_log import VerdictLog
-from kshare.spark.options import Settle
 from kshare.spark.journal.frames import skip
+from kshare.spark.options import Settle
 from kshare.spark.ranges import JournalPosition, RecordRange, Token
 from kshare.state.lease import TopicIdPartition
 

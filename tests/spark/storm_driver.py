@@ -15,14 +15,20 @@ import sys
 import threading
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from kshare.errors import KshareError
+from kshare.spark.journal.journal import Journal
 from kshare.spark.options import ReadOptions
 from kshare.spark.source import ShareStreamReader
 
 STEPS = ("planned", "logged", "read", "written", "committed", "asking", "answering")
 """The last two are when `latestOffset` has just been called, so acceptances are sent, and a moment later, when they are
 confirmed."""
+JOURNAL_STEPS = (*STEPS, "appending", "appended")
+"""With `settle=journal`: while a frame is being written, and when it is durable, before its records are accepted."""
+SUSPENDED = "suspended"
+"""Not a crash: the process stops at a step that the seed chooses, and goes on when another one has taken its place."""
 
 
 class Life:
@@ -40,6 +46,7 @@ class Life:
             "settle": told["settle"],
             "maxRecordsPerTrigger": str(told["max"]),
             "maxWaitMs": "200",
+            **told.get("options", {}),
         }
         self.reader = ShareStreamReader(ReadOptions.parse(given, is_streaming=True))
 
@@ -60,7 +67,7 @@ class Life:
         if end == start:
             return bool((self.reader.reportLatestOffset() or {}).get("owed"))
         self.at("planned")
-        write(self.offsets / str(last + 1), end)
+        write_new(self.offsets / str(last + 1), end)
         self.at("logged")
         if last >= 0:
             self.reader.commit(start)
@@ -99,12 +106,30 @@ class Life:
         if self.batches < self.told.get("after", 0):
             return
         crash = self.told.get("crash")
+        if crash == SUSPENDED and step == JOURNAL_STEPS[self.told["seed"] % len(JOURNAL_STEPS)]:
+            self.told["crash"] = None
+            os.kill(os.getpid(), signal.SIGSTOP)
+        if crash == step == "appending":
+            threading.Timer(0.0005 * (1 + self.told["seed"] % 10), die).start()
+            return
         if crash == step == "asking":
             threading.Timer(0.002 * (1 + self.told["seed"] % 10), die).start()
         elif crash == "answering" and step == "asking":
             threading.Timer(0.01 + 0.005 * (self.told["seed"] % 20), die).start()
         elif crash == step:
             die()
+
+
+def watch_the_journal(life: Life) -> None:
+    """Steps that aren't calls of Spark."""
+    append = Journal.append
+
+    async def watched(journal: Journal, *arguments: Any) -> None:
+        life.at("appending")
+        await append(journal, *arguments)
+        life.at("appended")
+
+    mock.patch.object(Journal, "append", watched).start()
 
 
 def die() -> None:
@@ -118,8 +143,22 @@ def write(path: Path, value: object) -> None:
     partial.rename(path)
 
 
+def write_new(path: Path, value: object) -> None:
+    """The same, unless it exists: as in Spark's offset log, only one of two drivers gets a batch."""
+    partial = path.with_suffix(f".{os.getpid()}.partial")
+    partial.write_text(json.dumps(value))
+    try:
+        os.link(partial, path)
+    except FileExistsError:
+        sys.exit("another driver has written the next batch to the offset log")
+    finally:
+        partial.unlink()
+
+
 if __name__ == "__main__":
     try:
-        Life(Path(sys.argv[1]), json.loads(sys.argv[2])).run()
+        life = Life(Path(sys.argv[1]), json.loads(sys.argv[2]))
+        watch_the_journal(life)
+        life.run()
     except KshareError as error:
         sys.exit(f"{type(error).__name__}: {error}")

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
+from typing import Any
+from unittest import mock
 
 import pytest
 
-from kshare.errors import KshareError
-from kshare.spark.driver.range_member import RangeMember
-from kshare.spark.driver.stager import Stager
+from kshare.errors import ConfigError, KshareError
+from kshare.spark.journal.journal import Journal
 from kshare.spark.journal.store import JournalError
 from kshare.testing import Broker
-from tests.spark.driven import Crash, DrivenQuery
+from tests.spark.driven import Crash, DrivenQuery, Stop
 
 pytestmark = pytest.mark.lengthy
 
@@ -37,6 +39,13 @@ class JournaledQuery(DrivenQuery):
         super().__init__(broker)
         self.journal: dict[str, str] = {}
         broker.set_group_config(self.group, {"share.partition.max.record.locks": str(LOCKS)})
+
+    @classmethod
+    def of(cls, other: JournaledQuery) -> JournaledQuery:
+        """Another driver with the same options."""
+        query = cls(other.broker)
+        query.topic, query.group, query.journal = other.topic, other.group, other.journal
+        return query
 
     def options(self) -> dict[str, str]:
         return {**super().options(), "settle": "journal", **self.journal}
@@ -110,24 +119,32 @@ def test_staged_records_survive_many_crashes_in_a_row(query: JournaledQuery) -> 
 
 
 def test_a_zombie_is_fenced_and_accepts_nothing_more(query: JournaledQuery) -> None:
+    """Its driver was suspended; another one has taken over the checkpoint, and then it goes on."""
     query.produce(300)
-    zombies: list[object] = []
+    is_suspended, may_go_on = Event(), Event()
+    zombie = JournaledQuery.of(query)
 
-    def leave_a_zombie(at: str, batch: int) -> None:
-        if (at, batch) == ("read", 1):
-            zombies.append(query._reader)
-            raise Suspended
+    def suspend(at: str, batch: int) -> None:
+        if (at, batch) == ("read", 2):
+            is_suspended.set()
+            assert may_go_on.wait(PATIENCE_S)
 
-    query.at = leave_a_zombie
-    with pytest.raises(Suspended):
-        query.run(until=lambda: False, maxRecordsPerTrigger="50")
-    query.at = lambda step, batch: None
+    zombie.at = suspend
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(zombie.run, until=lambda: False, maxRecordsPerTrigger="50")
+        assert is_suspended.wait(PATIENCE_S)
+        query.offset_log, query.commit_log = [*zombie.offset_log], {*zombie.commit_log}
+        query.sink = dict(zombie.sink)
+        query.run(maxRecordsPerTrigger="50")
+        query.expect(300)
+        query.produce(200)
+        may_go_on.set()
+        with pytest.raises(
+            KshareError, match=r"another runner has taken over the journal|no longer a member|fenced"
+        ):
+            running.result(PATIENCE_S)
     query.run(maxRecordsPerTrigger="50")
-    query.expect(300)
-
-
-class Suspended(Exception):
-    """The driver doesn't go on, and isn't dead either."""
+    query.expect(500)
 
 
 def test_the_staged_records_are_capped(query: JournaledQuery) -> None:
@@ -160,3 +177,69 @@ def test_the_journal_is_continued_with_another_batch_size(query: JournaledQuery)
 def _crash_if(is_now: bool) -> None:
     if is_now:
         raise Crash
+
+
+def test_a_failed_append_ends_the_query_and_nothing_of_it_is_accepted(query: JournaledQuery) -> None:
+    for _ in range(10):
+        query.produce(50)
+    append = Journal.append
+
+    async def failing(journal: Journal, *arguments: Any) -> None:
+        if journal.end >= 150:
+            raise JournalError("the disk is full")
+        await append(journal, *arguments)
+
+    with (
+        mock.patch.object(Journal, "append", failing),
+        pytest.raises(JournalError, match="the disk is full"),
+    ):
+        query.run(maxRecordsPerTrigger="50")
+    assert query.lag() >= 100
+    query.run()
+    query.expect(500)
+
+
+def test_leaving_the_journal_needs_it_to_be_empty(query: JournaledQuery) -> None:
+    query.produce(600)
+
+    def stop(at: str, batch: int) -> None:
+        if (at, batch) == ("read", 1):
+            query.await_staged(200)
+        if (at, batch) == ("committed", 1):
+            raise Stop
+
+    query.at = stop
+    query.run(until=lambda: False, maxRecordsPerTrigger="50")
+    query.at = lambda step, batch: None
+    journal, query.journal = query.journal, {}
+    with pytest.raises(JournalError, match=r"has \d+ staged records, which would be lost without it"):
+        query.run(settle="sink")
+    query.journal = journal
+    query.run()
+    query.expect(600)
+    query.journal = {}
+    query.produce(100)
+    query.run(settle="sink")
+    query.expect(700)
+    query.produce(100)
+    query.journal = journal
+    query.run()
+    query.expect(800)
+
+
+def test_rows_cannot_be_settled_with_a_journal(query: JournaledQuery) -> None:
+    with pytest.raises(
+        ConfigError, match="settleRows needs settle=sink: with journal, all rows are accepted"
+    ):
+        query.run(settleRows="true")
+
+
+def test_retention_must_be_longer_than_records_may_be_staged(query: JournaledQuery) -> None:
+    query.broker.set_topic_config(query.topic, {"retention.ms": "60000"})
+    query.produce(10)
+    with pytest.raises(
+        ConfigError, match=r"deletes records after 60 s \(retention.ms\), and records may be staged"
+    ):
+        query.run()
+    query.run(journalMaxAgeMs="20000")
+    query.expect(10)

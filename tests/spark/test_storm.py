@@ -7,12 +7,16 @@ docs/reports/spark.md.
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 
@@ -23,11 +27,12 @@ from kshare.spark.options import Settle
 from kshare.testing import Broker
 from tests.spark import storm_report
 from tests.spark.real_storm.company import Company
-from tests.spark.storm_driver import STEPS
+from tests.spark.storm_driver import JOURNAL_STEPS, STEPS, SUSPENDED
 from tools.kafka.cluster import Cluster
 from tools.kafka.jars import install
 
 PARTITIONS, LIVES = 4, 56
+JOURNALED = 300_000
 GROUP, TOPIC = "storm", "storm"
 LIMIT = "group.share.delivery.count.limit"
 SETTINGS = {
@@ -54,6 +59,10 @@ class Storm:
         self.logged_before: dict[str, str] = {}
         """Batch → the crash that ended the run in which it was logged."""
         self.others: Mapping[Where, float] = {}
+        self.options: dict[str, str] = {}
+        """Further options of the query."""
+        self.zombies: list[str] = []
+        """The last output of runs that were suspended, and went on when another one had taken their place."""
         for name in ("offsets", "commits", "sink"):
             (folder / name).mkdir(parents=True)
 
@@ -67,18 +76,26 @@ class Storm:
             "crash": crash,
             "after": self.random.randrange(*self.after),
             "seed": self.random.randrange(1000),
+            "options": self.options,
         }
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.spark.storm_driver", str(self.folder), json.dumps(told)],
-            capture_output=True,
-            text=True,
-            timeout=240,
-            check=False,
-        )
-        if done.returncode == -9:
+        command = [sys.executable, "-m", "tests.spark.storm_driver", str(self.folder), json.dumps(told)]
+        # Each run has another folder for temporary files: nothing that matters may be on the driver's own disk.
+        with tempfile.TemporaryDirectory() as disk:
+            run = subprocess.Popen(
+                command, stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": disk}
+            )
+            if crash == SUSPENDED and _is_suspended(run):
+                self.crashes[crash] += 1
+                self.live("read")
+                run.send_signal(signal.SIGCONT)
+            _, said = run.communicate(timeout=600)
+        last = (said.strip().splitlines() or [""])[-1] if run.returncode else "ended normally"
+        if crash == SUSPENDED:
+            self.zombies.append(last)
+        elif run.returncode == -9:
             self.crashes[crash or ""] += 1
         else:
-            self.ended.append(done.stderr.strip().splitlines()[-1] if done.returncode else "ended normally")
+            self.ended.append(last)
         for path in (self.folder / "offsets").iterdir():
             self.logged_before.setdefault(path.name, crash or "none")
 
@@ -117,7 +134,7 @@ class Storm:
         """The report's row."""
         emitted = self.emitted()
         lost = total - len({*emitted, *self.others})
-        points = ", ".join(f"{step} {self.crashes[step]}" for step in STEPS)
+        points = ", ".join(f"{step} {self.crashes[step]}" for step in self.crashes if step)
         doubled = (
             ", ".join(f"{step} {count}" for step, count in sorted(self.doubled().items()) if count) or "0"
         )
@@ -164,6 +181,74 @@ def test_the_embedded_broker(tmp_path: Path, settle: Settle, is_alone: bool) -> 
             "driven", storm.row(f"embedded, 3 nodes{'' if is_alone else ', in company'}", total)
         )
         storm.judge(total)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("store", ["topic", "folder"])
+def test_a_journal_with_the_embedded_broker(tmp_path: Path, store: str) -> None:
+    with Broker(topics={TOPIC: PARTITIONS}, nodes=3, settings=SETTINGS) as broker:
+        broker.set_group_config(GROUP, {"share.auto.offset.reset": "earliest"})
+        for number in range(JOURNALED // 500):
+            broker.produce(TOPIC, [b"x" * 20] * 500, partition=number % PARTITIONS)
+
+        def strike() -> None:
+            number = storm.random.randrange(1, 4)
+            broker.stop_node(number)
+            time.sleep(1)
+            broker.start_node(number)
+
+        storm = Storm(broker.bootstrap, tmp_path, "journal", seed=7)
+        rage_with_a_journal(storm, store, strike, "embedded, 3 nodes", lives=36)
+
+
+@pytest.mark.long
+@pytest.mark.java
+@pytest.mark.kafka
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("store", ["topic", "folder"])
+@pytest.mark.parametrize("release", ["4.3.1", "4.4.0"])
+def test_a_journal_with_three_real_brokers(tmp_path: Path, release: str, store: str) -> None:
+    install(release)
+    with Cluster(release, 3, settings=SETTINGS) as cluster:
+        cluster.create_topic(TOPIC, PARTITIONS, replicas=3)
+        cluster.set_group_config(GROUP, {"share.auto.offset.reset": "earliest"})
+        producer = KafkaProducer(bootstrap_servers=cluster.bootstrap, linger_ms=20)
+        for number in range(JOURNALED):
+            producer.send(TOPIC, b"x" * 20, partition=number % PARTITIONS)
+        producer.close()
+
+        def strike() -> None:
+            node = storm.random.choice(cluster.nodes)
+            node.kill()
+            cluster.restart(node)
+
+        storm = Storm(cluster.bootstrap, tmp_path, "journal", seed=11)
+        rage_with_a_journal(storm, store, strike, f"Kafka {release}, 3 nodes", lives=28)
+
+
+def rage_with_a_journal(
+    storm: Storm, store: str, strike: Callable[[], object], where: str, *, lives: int
+) -> None:
+    # With a cap, so that frames are appended until the end.
+    storm.options = {"journalMaxRecords": "8000", "maxRecordsPerTrigger": "2000"}
+    if store == "folder":
+        storm.options["journalFolder"] = str(storm.folder / "journal")
+    storm.rage(lives, strike, (*JOURNAL_STEPS, SUSPENDED))
+    storm_report.report("driven", storm.row(f"{where}, journal in a {store}", JOURNALED))
+    storm.judge(JOURNALED)
+    assert storm.zombies
+    assert "ended normally" not in storm.zombies
+
+
+def _is_suspended(run: subprocess.Popen[str]) -> bool:
+    """Wait until it stops, or ends."""
+    while run.poll() is None:
+        with suppress(OSError):
+            if Path(f"/proc/{run.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T":
+                return True
+        time.sleep(0.02)
+    return False
 
 
 @pytest.mark.long

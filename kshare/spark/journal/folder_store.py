@@ -1,8 +1,10 @@
 """A journal in a local folder: for queries whose driver always runs on the same machine.
 
-Each frame is a file, and its name is its number. A frame is written to a temporary file and then linked to its name,
-which fails if the name exists: so of two writers, only one gets a number, and a frame is either complete or not there.
-A driver that is started on another machine doesn't find the folder, and nobody else remembers what is in it.
+Each frame is a file, and its name is its number. A frame is written to a temporary file and then linked to its name, so
+it is either complete or not there. All of them are in a subfolder, which a new runner renames: whatever an older runner
+tries to write then, it doesn't find the folder any more.
+
+A driver that is started on another machine doesn't find the journal, and nobody else remembers what is in it.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 from uuid import uuid4
@@ -20,8 +23,10 @@ from kshare.spark.journal.store import JournalError, JournalFenced
 
 T = TypeVar("T")
 
+_FRAMES = re.compile(r"frames-(\d+)")
 _NAME = re.compile(r"(\d{20})\.frame")
 _PARTIAL = ".partial"
+_CLAIMS = 100
 
 
 class FolderStore:
@@ -30,75 +35,99 @@ class FolderStore:
     def __init__(self, folder: Path) -> None:
         self.place = f"folder {folder}"
         self._folder = folder
+        self._frames: Path | None = None
+        """The subfolder, once it is ours."""
 
     async def open(self) -> None:
-        def create() -> None:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for left_over in self._folder.glob(f"*{_PARTIAL}"):
-                left_over.unlink(missing_ok=True)
-
-        await self._do("created", create)
+        await self._do("created", lambda: self._folder.mkdir(mode=0o700, parents=True, exist_ok=True))
 
     async def read(self, after: int = -1) -> list[tuple[int, bytes | None]]:
         def read() -> list[tuple[int, bytes | None]]:
-            return [(number, path.read_bytes()) for number, path in self._frames() if number > after]
+            frames = self._frames or self._newest()
+            found = [] if frames is None else _files(frames)
+            return [(number, path.read_bytes()) for number, path in found if number > after]
 
         return await self._do("read", read)
 
     async def claim(self) -> None:
-        """Nothing to do: whoever writes the next frame is the only writer."""
+        self._frames = await self._do("claimed", self._rename)
 
     async def append(self, data: bytes, expected: int) -> int:
-        number = expected + 1
+        assert self._frames is not None, "claimed before"
+        frames, number = self._frames, expected + 1
 
-        def write() -> None:
-            partial = self._folder / f"{uuid4().hex}{_PARTIAL}"
+        def write() -> bool:
+            partial = frames / f"{uuid4().hex}{_PARTIAL}"
             try:
                 with partial.open("xb") as file:
                     file.write(data)
                     file.flush()
                     os.fsync(file.fileno())
-                os.link(partial, self._path(number))
+                os.link(partial, frames / f"{number:020}.frame")
+                _sync(frames)
+            except FileNotFoundError:
+                if self._newest() is None:
+                    raise
+                return False
             finally:
                 partial.unlink(missing_ok=True)
-            self._sync()
+            return True
 
-        try:
-            await self._do("written", write)
-        except FileExistsError:
-            raise JournalFenced(f"frame {number} in {self.place} was written by another runner") from None
+        if not await self._do("written", write):
+            raise JournalFenced(f"{frames} was renamed")
         return number
 
     async def trim(self, before: int) -> None:
+        assert self._frames is not None, "claimed before"
+        frames = self._frames
+
         def delete() -> None:
-            for number, path in self._frames():
+            for number, path in _files(frames):
                 if number < before:
                     path.unlink(missing_ok=True)
 
         await self._do("trimmed", delete)
 
-    def _frames(self) -> list[tuple[int, Path]]:
-        found = ((_NAME.fullmatch(path.name), path) for path in self._folder.iterdir())
-        return sorted((int(match.group(1)), path) for match, path in found if match)
+    def _newest(self) -> Path | None:
+        found = ((_FRAMES.fullmatch(path.name), path) for path in self._folder.iterdir())
+        return max(((int(match.group(1)), path) for match, path in found if match), default=(0, None))[1]
 
-    def _path(self, number: int) -> Path:
-        return self._folder / f"{number:020}.frame"
-
-    def _sync(self) -> None:
-        """Make the names durable, too."""
-        descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    def _rename(self) -> Path:
+        """Give the subfolder its next name, or create the first one."""
+        for _ in range(_CLAIMS):
+            newest = self._newest()
+            number = 0 if newest is None else int(newest.name.rpartition("-")[2])
+            ours = self._folder / f"frames-{number + 1}"
+            with suppress(FileExistsError, FileNotFoundError):  # another runner was faster
+                if newest is None:
+                    ours.mkdir(mode=0o700)
+                else:
+                    newest.rename(ours)
+                _sync(self._folder)
+                for left_over in ours.glob(f"*{_PARTIAL}"):
+                    left_over.unlink(missing_ok=True)
+                return ours
+        raise JournalError(f"other runners keep claiming the journal in {self.place}: stop them")
 
     async def _do(self, action: str, function: Callable[[], T]) -> T:
         """Run it off the event loop."""
         try:
             return await to_thread.run_sync(function)
-        except FileExistsError:
-            raise
         except OSError as error:
             raise JournalError(
                 f"the journal in {self.place} couldn't be {action}: {error.strerror or error}"
             ) from error
+
+
+def _files(folder: Path) -> list[tuple[int, Path]]:
+    found = ((_NAME.fullmatch(path.name), path) for path in folder.iterdir())
+    return sorted((int(match.group(1)), path) for match, path in found if match)
+
+
+def _sync(folder: Path) -> None:
+    """Make the names in it durable, too."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

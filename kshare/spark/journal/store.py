@@ -28,7 +28,7 @@ class JournalStore(Protocol):
         ...
 
     async def claim(self) -> None:
-        """Become the only writer, from the next append on."""
+        """Become the only writer, from the next append on at the latest."""
         ...
 
     async def append(self, data: bytes, expected: int) -> int:

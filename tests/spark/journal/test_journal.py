@@ -1,0 +1,267 @@
+"""A journal in both stores: continued by a new runner, two runners at once, and what doesn't belong together."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from kshare.admin.record_deletion import delete_records_before
+from kshare.admin.routing import Router
+from kshare.net.pool import Pool
+from kshare.net.settings import NetSettings
+from kshare.spark.journal.folder_store import FolderStore
+from kshare.spark.journal.frames import JournalDamaged
+from kshare.spark.journal.journal import Journal, open_journal
+from kshare.spark.journal.store import JournalError, JournalFenced, JournalStore
+from kshare.spark.journal.topic_store import TopicStore
+from kshare.spark.ranges import JournalPosition, RecordRange
+from kshare.testing import Broker
+
+pytestmark = pytest.mark.anyio
+
+TOPIC_ID = str(UUID(int=7))
+
+
+def span(first: int, last: int) -> RecordRange:
+    return RecordRange("orders", TOPIC_ID, 0, first, last)
+
+
+class Place:
+    """Creates stores for the same place: one for each runner."""
+
+    def __init__(self, router: Router, folder: Path | None) -> None:
+        self.router, self.folder = router, folder
+
+    async def store(self) -> JournalStore:
+        if self.folder is not None:
+            in_folder = FolderStore(self.folder)
+            await in_folder.open()
+            return in_folder
+        in_topic = TopicStore(self.router, "journal")
+        await in_topic.open(["orders"])
+        return in_topic
+
+    async def open(
+        self, known: JournalPosition | None = None, *, member: str = "m", running: str = ""
+    ) -> Journal:
+        async def is_running(one: str) -> bool:
+            return one == running
+
+        return await open_journal(
+            await self.store(), group="shipping", member=member, known=known, is_running=is_running, now_ms=1
+        )
+
+
+@pytest.fixture(params=["topic", "folder"])
+async def place(
+    kshare_broker: Broker, tmp_path: Path, request: pytest.FixtureRequest
+) -> AsyncIterator[Place]:
+    kshare_broker.create_topic("orders", 2)
+    async with Pool(NetSettings.parse(kshare_broker.bootstrap)) as pool:
+        await pool.bootstrap()
+        folder = tmp_path / "a" / "journal" if request.param == "folder" else None
+        yield Place(Router(pool, 20), folder)
+
+
+async def test_a_new_runner_finds_what_is_staged(place: Place) -> None:
+    one = await place.open()
+    await one.append([span(0, 9)], 100, 1)
+    await one.append([span(10, 19)], 100, 2)
+    other = await place.open(one.position(15))
+    assert other.staged(15) == (span(15, 19),)
+    assert other.usage(15) == (5, 100, 2)
+    assert other.usage(20) == (0, 0, None)
+
+
+async def test_two_runners_at_once(place: Place) -> None:
+    one = await place.open()
+    await one.append([span(0, 9)], 0, 1)
+    two = await place.open(one.position(0))
+    with pytest.raises(
+        JournalFenced, match=r"another runner has taken over the journal in .*: this one stops"
+    ):
+        await one.append([span(10, 19)], 0, 1)
+    await two.append([span(30, 39)], 0, 1)
+    three = await place.open(two.position(0))
+    assert three.staged(0) == (span(0, 9), span(30, 39))
+
+
+async def test_a_runner_is_fenced_even_if_the_claim_has_been_deleted(place: Place) -> None:
+    one = await place.open()
+    await one.append([span(0, 9)], 0, 1)
+    two = await place.open(one.position(0))
+    await two.append([span(10, 19)], 0, 1)
+    two.complete(20)
+    await two.tell_what_is_done(1)
+    await two.trim()
+    with pytest.raises(JournalFenced):
+        await one.append([span(20, 29)], 0, 1)
+
+
+async def test_what_is_done_is_deleted(place: Place) -> None:
+    one = await place.open()
+    for first in range(0, 100, 10):
+        await one.append([span(first, first + 9)], 0, 1)
+    one.complete(75)
+    await one.tell_what_is_done(1)
+    await one.trim()
+    assert len(await (await place.store()).read()) == 4
+    again = await place.open(one.position(80))
+    assert again.staged(80) == (span(80, 89), span(90, 99))
+
+
+async def test_the_position_survives_if_nothing_is_staged(place: Place) -> None:
+    one = await place.open()
+    await one.append([span(0, 9)], 0, 1)
+    one.complete(10)
+    await one.tell_what_is_done(1)
+    await one.trim()
+    again = await place.open(one.position(10))
+    assert (again.end, again.staged(10)) == (10, ())
+
+
+async def test_a_checkpoint_that_is_older_than_the_journal(place: Place) -> None:
+    one = await place.open()
+    await one.append([span(0, 9)], 0, 1)
+    one.complete(10)
+    await one.append([span(10, 19)], 0, 1)
+    with pytest.raises(
+        JournalError, match=r"the checkpoint is older than the journal in .*restored from a copy"
+    ):
+        await place.open(one.position(5))
+
+
+async def test_a_journal_that_has_vanished(place: Place) -> None:
+    with pytest.raises(
+        JournalError, match=r"the query's journal has vanished: .* is empty\. Records that were"
+    ):
+        await place.open(JournalPosition("j", (await place.store()).place, 0))
+
+
+async def test_frames_that_have_vanished(place: Place) -> None:
+    one = await place.open()
+    await one.append([span(0, 9)], 0, 1)
+    with pytest.raises(JournalError, match="continues at position 11, and the journal has 0 to 10"):
+        await place.open(one.position(11))
+
+
+async def test_deleted_frames(place: Place) -> None:
+    one = await place.open()
+    for first in range(0, 30, 10):
+        await one.append([span(first, first + 9)], 0, 1)
+    store = await place.store()
+    await store.claim()
+    numbers = [number for number, _ in await store.read()]
+    await store.trim(numbers[2])
+    with pytest.raises(JournalError, match=r"frames of the journal in .* have vanished"):
+        await place.open(one.position(5))
+
+
+async def test_a_journal_of_a_lost_checkpoint(place: Place) -> None:
+    one = await place.open()
+    await one.append([span(0, 9)], 0, 1)
+    with pytest.raises(JournalError, match="has 10 staged records of another query of group shipping, whose"):
+        await place.open(member="another")
+    await one.append([span(10, 19)], 0, 1)  # wasn't fenced
+
+
+async def test_a_journal_of_a_running_query(place: Place) -> None:
+    one = await place.open()
+    with pytest.raises(
+        JournalError, match=r"belongs to a running query of group shipping .member m.: each query"
+    ):
+        await place.open(member="another", running="m")
+    await one.append([span(0, 9)], 0, 1)
+
+
+async def test_a_new_query_continues_the_place_of_a_finished_one(place: Place) -> None:
+    one = await place.open()
+    await one.append([span(0, 9)], 0, 1)
+    one.complete(10)
+    await one.tell_what_is_done(1)
+    two = await place.open(member="another")
+    assert two.id != one.id
+    await two.append([span(3, 4)], 0, 1)
+    assert (await place.open(two.position(0), member="another")).staged(0) == (span(3, 4),)
+    with pytest.raises(JournalError, match="has the journal of another query"):
+        await place.open(one.position(10))
+
+
+async def test_a_journal_that_was_moved(place: Place) -> None:
+    one = await place.open()
+    with pytest.raises(JournalError, match="is in topic elsewhere, but its options name"):
+        await place.open(replace(one.position(0), place="topic elsewhere"))
+
+
+async def test_foreign_bytes_in_the_journal(place: Place) -> None:
+    store = await place.store()
+    await store.claim()
+    await store.append(b"something else", -1)
+    with pytest.raises(JournalDamaged, match="is damaged at frame 0: it isn't a frame of a journal"):
+        await place.open()
+
+
+@pytest.mark.parametrize("place", ["topic"], indirect=True)
+async def test_a_topic_that_may_lose_frames(place: Place, kshare_broker: Broker) -> None:
+    for name, partitions, settings, complaint in (
+        ("wide", 3, {}, "the journal's topic wide has 3 partitions, and needs exactly one"),
+        (
+            "short",
+            1,
+            {"retention.ms": "1000"},
+            "short has .*=.*, so frames could be deleted that are still needed",
+        ),
+    ):
+        kshare_broker.create_topic(name, partitions, settings=settings)
+        with pytest.raises(JournalError, match=complaint):
+            await TopicStore(place.router, name).open(["orders"])
+
+
+@pytest.mark.parametrize("place", ["topic"], indirect=True)
+async def test_a_topic_that_was_deleted_meanwhile(
+    place: Place, kshare_broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kshare.producer.fenced._UNKNOWN_S", 0.5)
+    one = await place.open()
+    kshare_broker.delete_topic("journal")
+    with pytest.raises(JournalError, match=r"couldn't be written: .*UNKNOWN_TOPIC"):
+        await one.append([span(0, 9)], 0, 1)
+
+
+@pytest.mark.parametrize("place", ["folder"], indirect=True)
+async def test_a_folder_that_cannot_be_used(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(JournalError, match="couldn't be created: File exists"):
+        await FolderStore(tmp_path / "file").open()
+    full = FolderStore(Path("/dev/full/journal"))
+    with pytest.raises(JournalError, match="couldn't be created"):
+        await full.open()
+    vanished = FolderStore(tmp_path / "vanished")
+    await vanished.open()
+    await vanished.claim()
+    shutil.rmtree(tmp_path / "vanished")
+    with pytest.raises(JournalError, match="couldn't be written: No such file or directory"):
+        await vanished.append(b"frame", -1)
+
+
+@pytest.mark.parametrize("place", ["folder"], indirect=True)
+async def test_a_torn_file_is_damage(place: Place) -> None:
+    assert place.folder is not None
+    one = await place.open()
+    await one.append([span(0, 9)], 0, 1)
+    last = max(place.folder.rglob("*.frame"))
+    os.truncate(last, 20)
+    with pytest.raises(JournalDamaged, match="is damaged at frame 1: its checksum is wrong"):
+        await place.open(one.position(0))
+
+
+@pytest.mark.parametrize("place", ["topic"], indirect=True)
+async def test_deleting_records_beyond_the_end(place: Place) -> None:
+    with pytest.raises(Exception, match=r"deleting records of orders\[0\] before offset 5"):
+        await delete_records_before(place.router, "orders", 0, 5)
