@@ -23,6 +23,7 @@ from kshare.cli.groups.options import groups
 from kshare.cli.lag.options import LagCommand, lag
 from kshare.cli.pcap.options import pcap
 from kshare.cli.produce.options import produce
+from kshare.cli.spark.options import spark
 from kshare.cli.state.options import state
 from kshare.cli.terminal.failure import ClosedPipe, Failure, Misuse
 from kshare.cli.terminal.usage_text import usage_text
@@ -66,6 +67,9 @@ app.command("pcap", short_help="Show Kafka traffic from a network capture.")(pca
 app.add_typer(groups, name="groups", short_help="List, describe, reset, configure and delete share groups.")
 app.add_typer(topics, name="topics", short_help="List, create and delete topics.")
 app.add_typer(worker, name="worker", short_help="Run the handlers of a worker, and check them.")
+app.add_typer(
+    spark, name="spark", short_help="Show the journals of Spark queries, and write back what is staged."
+)
 app.add_typer(dlq, name="dlq", short_help="List, show and redrive dead letters.")
 
 

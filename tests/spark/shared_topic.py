@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 
 import anyio
 
@@ -10,6 +11,7 @@ from kshare import AdminClient
 from kshare.testing import Broker
 
 _numbers = itertools.count()
+_PATIENCE_S = 30.0
 
 Where = tuple[int, int]
 """Partition and offset."""
@@ -56,6 +58,11 @@ class SharedTopic:
                 return sum(row.lag or 0 for row in rows)
 
         return anyio.run(ask)
+
+    def await_lag(self, lag: int) -> None:
+        deadline = time.monotonic() + _PATIENCE_S
+        while (found := self.lag()) > lag:
+            assert time.monotonic() < deadline, f"the lag is still {found}"
 
     def members(self) -> int:
         async def ask() -> int:

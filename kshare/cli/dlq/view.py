@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from kshare.cli.dlq.redrive_records import RedriveProgress, RedriveRequest
 from kshare.cli.dlq.redriven import RedrivenLetters, default_group, settled_letters
 from kshare.cli.dlq.selection import Selection
 from kshare.cli.terminal.failure import Failure
+from kshare.cli.terminal.progress_line import ProgressLine
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.table import show, show_json
 from kshare.cli.terminal.times import iso_time
@@ -113,13 +113,20 @@ def run_redrive(
         _show_plan(screen, planned, is_json)
         screen.done()
         return
-    progress = _Progress()
+    line = ProgressLine()
     try:
         outcome = cluster.run_routed(
-            lambda router: redrive(router, cluster.options, topic, named, request, progress.tell)
+            lambda router: redrive(
+                router,
+                cluster.options,
+                topic,
+                named,
+                request,
+                lambda progress: line.show(_progress_text(progress)),
+            )
         )
     finally:
-        progress.done()
+        line.done()
     if not is_json and not outcome.problem and not outcome.progress.redriven:
         _require_a_letter(cluster, topic, [letter for letter, _ in outcome.progress.left])
     _show_outcome(screen, outcome, named, is_json)
@@ -141,27 +148,11 @@ def _require_a_letter(cluster: Cluster, topic: str, found: Sequence[DeadLetter])
         )
 
 
-class _Progress:
-    """A progress line on stderr, overwritten in place, if stderr is a terminal."""
-
-    def __init__(self) -> None:
-        self._is_shown = sys.stderr.isatty()
-        self._width = 0
-
-    def tell(self, progress: RedriveProgress) -> None:
-        if self._is_shown:
-            text = f"redriven {progress.redriven}, skipped {progress.passed_over}, not redriven {len(progress.left)}"
-            text += (
-                f"; waiting for {counted(progress.waits_for, 'other member')}" if progress.waits_for else ""
-            )
-            sys.stderr.write(f"\r{text.ljust(self._width)}")
-            sys.stderr.flush()
-            self._width = len(text)
-
-    def done(self) -> None:
-        if self._width:
-            sys.stderr.write(f"\r{' ' * self._width}\r")
-            sys.stderr.flush()
+def _progress_text(progress: RedriveProgress) -> str:
+    text = f"redriven {progress.redriven}, skipped {progress.passed_over}, not redriven {len(progress.left)}"
+    return text + (
+        f"; waiting for {counted(progress.waits_for, 'other member')}" if progress.waits_for else ""
+    )
 
 
 def _show_plan(screen: Screen, planned: Sequence[PlannedRedrive], is_json: bool) -> None:

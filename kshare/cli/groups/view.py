@@ -8,11 +8,13 @@ from typing import Any
 
 from kshare.admin.client import AdminClient
 from kshare.admin.results import GroupDescription, PartitionProgress, TopicPartition
+from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
 from kshare.cli.cluster.known_groups import explained
 from kshare.cli.terminal.progress_text import troubles
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.table import show, show_json
+from kshare.cli.terminal.wording import counted_large
 from kshare.errors import KshareError
 
 
@@ -34,9 +36,13 @@ def show_groups(
 ) -> None:
     """Show the named groups, or all, with the chosen parts."""
     found = cluster.run(lambda admin: _collect(admin, names, parts))
+    if "offsets" in parts:
+        described = [group.group for group, _, _ in found]
+        staged = cluster.run_routed(lambda router: _staged(router, described))
+        found = [(group, offsets, staged[group.group]) for group, offsets, _ in found]
     screen = Screen()
     if is_json:
-        show_json(screen, [_as_json(group, offsets, parts) for group, offsets in found])
+        show_json(screen, [_as_json(*one, parts) for one in found])
     elif not found:
         screen.line(("no visible share groups", ""))
     else:
@@ -58,18 +64,31 @@ def show_config(cluster: Cluster, group: str, is_json: bool) -> None:
     screen.done()
 
 
-GroupParts = list[tuple[GroupDescription, list[PartitionProgress]]]
+Staged = dict[str, int]
+"""Journal → records that a query of Spark has staged in it: accepted, and not processed yet."""
+GroupParts = list[tuple[GroupDescription, list[PartitionProgress], Staged]]
+
+
+async def _staged(router: Router, groups: Sequence[str]) -> dict[str, Staged]:
+    """By group. Empty for groups without a journal, or whose journal we may not read."""
+    from kshare.spark.journal.inspection import readable_journals
+
+    staged: dict[str, Staged] = {group: {} for group in groups}
+    for one in await readable_journals(router):
+        if one.ranges and one.contents.group in staged:
+            staged[one.contents.group][one.place] = sum(map(len, one.ranges))
+    return staged
 
 
 async def _collect(admin: AdminClient, names: Sequence[str], parts: Sequence[str]) -> GroupParts:
     chosen = names or [one.group for one in await admin.list_groups()]
-    found = []
+    found: GroupParts = []
     for name in dict.fromkeys(chosen):
         try:
             group = await admin.describe_share_group(name)
         except KshareError as error:
             raise await explained(error, name, lambda: admin.list_groups(types=())) from error
-        found.append((group, await admin.share_group_progress(name) if "offsets" in parts else []))
+        found.append((group, await admin.share_group_progress(name) if "offsets" in parts else [], {}))
     return found
 
 
@@ -85,7 +104,7 @@ def _show_state(screen: Screen, found: GroupParts, verbose: bool) -> None:
             one.assignor,
             len(one.members),
         )
-        for one, _ in found
+        for one, _, _ in found
     ]
     show(screen, heads, rows, ["COORDINATOR", "EPOCH", "ASSIGNMENT", "MEMBERS"])
 
@@ -105,12 +124,12 @@ def _show_members(screen: Screen, found: GroupParts, verbose: bool) -> None:
             *(group.group, one.member_id, one.client_id, one.host, one.epoch, _assigned(one.assignment)),
             *((one.rack, " ".join(one.topics)) if verbose else ()),
         )
-        for group, _ in found
+        for group, _, _ in found
         for one in group.members
     ]
     if rows:
         show(screen, heads, rows, ["EPOCH"])
-    _show_without(screen, (group.group for group, _ in found if not group.members), "members")
+    _show_without(screen, (group.group for group, _, _ in found if not group.members), "members")
 
 
 def _show_offsets(screen: Screen, found: GroupParts, verbose: bool) -> None:
@@ -122,14 +141,17 @@ def _show_offsets(screen: Screen, found: GroupParts, verbose: bool) -> None:
             *((one.leader_epoch,) if verbose else ()),
             *(one.start_offset, one.lag),
         )
-        for group, offsets in found
+        for group, offsets, _ in found
         for one in offsets
     ]
     if rows:
         show(screen, heads, rows, ["PARTITION", "EPOCH", "START", "LAG"])
-    _show_without(screen, (group.group for group, offsets in found if not offsets), "offsets")
-    for group, offsets in found:
+    _show_without(screen, (group.group for group, offsets, _ in found if not offsets), "offsets")
+    for group, offsets, staged in found:
         for text in troubles(offsets, has_members=bool(group.members)):
+            screen.paragraph((f"{group.group}  ", "bold"), text, 2)
+        for journal, count in staged.items():
+            text = f"{counted_large(count, 'record')} of a Spark query staged in {journal}: accepted, not processed yet"
             screen.paragraph((f"{group.group}  ", "bold"), text, 2)
 
 
@@ -142,7 +164,10 @@ _PARTS = {"state": _show_state, "members": _show_members, "offsets": _show_offse
 
 
 def _as_json(
-    group: GroupDescription, offsets: Sequence[PartitionProgress], parts: Sequence[str]
+    group: GroupDescription,
+    offsets: Sequence[PartitionProgress],
+    staged: Staged,
+    parts: Sequence[str],
 ) -> dict[str, Any]:
     form = asdict(group)
     members = form.pop("members")
@@ -152,6 +177,7 @@ def _as_json(
         form["members"] = members
     if "offsets" in parts:
         form["offsets"] = [asdict(one) for one in offsets]
+        form["staged"] = staged
     return form
 
 

@@ -1,0 +1,1 @@
+"""`kshare spark`: tools for queries of Spark that read share groups."""

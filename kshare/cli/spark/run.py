@@ -1,0 +1,113 @@
+"""Runs `kshare spark journal`: shows journals, and writes back what is staged in them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kshare.admin.routing import Router
+from kshare.cli.cluster.connection import Cluster
+from kshare.cli.terminal.failure import Failure, Misuse
+from kshare.cli.terminal.progress_line import ProgressLine
+from kshare.cli.terminal.screen import Screen
+from kshare.cli.terminal.table import show, show_json
+from kshare.cli.terminal.wording import counted_large
+from kshare.spark.journal.inspection import (
+    FoundJournal,
+    Returned,
+    find_journal,
+    journal_topics,
+    staged_by_partition,
+    store_of,
+)
+from kshare.spark.journal.inspection import write_back as write_records_back
+
+_HEADS = ["JOURNAL", "GROUP", "QUERY", "TOPIC", "PARTITION", "STAGED", "FOR"]
+
+
+def inspect(cluster: Cluster, topics: Sequence[str], folder: Path | None, is_json: bool) -> None:
+    if topics and folder is not None:
+        raise Misuse("name topics or a --folder, not both")
+
+    async def work(router: Router) -> list[FoundJournal]:
+        names = [] if folder is not None else topics or await journal_topics(router)
+        stores = [store_of(router, name, None) for name in names]
+        stores += [store_of(router, None, folder)] if folder is not None else []
+        found = []
+        for store in stores:
+            journal = await find_journal(router, store)
+            if journal is not None:
+                found.append(journal)
+            elif topics or folder:
+                raise Failure(f"there is no journal in {store.place}")
+        return found
+
+    found = cluster.run_routed(work)
+    screen = Screen()
+    if is_json:
+        show_json(screen, [_form(one) for one in found])
+    elif not found:
+        screen.line(("there are no journals", ""))
+    else:
+        show(screen, _HEADS, [row for one in found for row in _rows(one)], ["PARTITION", "STAGED"])
+    screen.done()
+
+
+def write_back(
+    cluster: Cluster, topic: str | None, folder: Path | None, is_dry_run: bool, is_json: bool
+) -> None:
+    if (topic is None) == (folder is None):
+        raise Misuse("name the journal's topic, or its --folder")
+    if is_dry_run:
+        inspect(cluster, [] if topic is None else [topic], folder, is_json)
+        return
+    screen = Screen()
+    line = ProgressLine()
+
+    def tell(returned: Returned) -> None:
+        line.show(f"written {returned.written:,}")
+
+    try:
+        returned = cluster.run_routed(
+            lambda router: write_records_back(router, store_of(router, topic, folder), tell)
+        )
+    finally:
+        line.done()
+    if is_json:
+        show_json(screen, {"written": returned.written, "missing": returned.missing})
+    else:
+        screen.line((f"{counted_large(returned.written, 'record')} written to their topics again", ""))
+        if returned.missing:
+            screen.line((f"{counted_large(returned.missing, 'offset')} had no record any more", "yellow"))
+    screen.done()
+
+
+def _rows(found: FoundJournal) -> list[tuple[Any, ...]]:
+    """One for each partition with staged records, or one without."""
+    of = (
+        found.place,
+        found.contents.group,
+        "running" if found.is_running else "not running",
+    )
+    age = None if found.since_ms is None else f"{max(0, int(time.time() - found.since_ms / 1000)):,} s"
+    staged = sorted(staged_by_partition(found.ranges).items())
+    return [(*of, topic, number, count, age) for (topic, number), count in staged] or [
+        (*of, None, None, 0, None)
+    ]
+
+
+def _form(found: FoundJournal) -> dict[str, Any]:
+    return {
+        "journal": found.place,
+        "group": found.contents.group,
+        "member": found.contents.member,
+        "is_running": found.is_running,
+        "staged": sum(map(len, found.ranges)),
+        "staged_since": found.since_ms,
+        "ranges": [
+            {"topic": one.topic, "partition": one.partition, "first": one.first, "last": one.last}
+            for one in found.ranges
+        ],
+    }

@@ -1,0 +1,184 @@
+"""Journals as tools see them: which there are, what is staged in them, and writing that to its topics again.
+
+Decides when a journal is abandoned: its query isn't in the group. What is staged in the journal of an abandoned query
+was accepted, so the group doesn't deliver it again; only a copy does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+from kshare.admin.groups import describe_share_group
+from kshare.admin.log_reading import LogReader
+from kshare.admin.routing import Router
+from kshare.admin.topics import list_topics
+from kshare.errors import BrokerError, KshareError
+from kshare.producer.records import NewRecord
+from kshare.producer.settings import WriterSettings
+from kshare.producer.writer import RecordWriter
+from kshare.protocol.error_codes import ErrorCode
+from kshare.spark.journal.folder_store import FolderStore
+from kshare.spark.journal.journal import open_journal
+from kshare.spark.journal.replay import JournalContents, replay
+from kshare.spark.journal.settings import TOPIC_PREFIX
+from kshare.spark.journal.store import JournalError, JournalStore
+from kshare.spark.journal.topic_store import TopicStore
+from kshare.spark.ranges import JournalPosition, RecordRange
+
+_AT_ONCE = 1_000
+_GONE = {ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_ID}
+
+
+@dataclass(frozen=True, slots=True)
+class FoundJournal:
+    """A journal, and whether its query is running."""
+
+    place: str
+    contents: JournalContents
+    is_running: bool
+
+    @property
+    def ranges(self) -> tuple[RecordRange, ...]:
+        """What isn't known to be in a completed micro-batch."""
+        return self.contents.staged(self.contents.done)
+
+    @property
+    def since_ms(self) -> int | None:
+        """When the oldest of it was accepted."""
+        ends = [frame.at for _, frame in self.contents.frames if frame.end > self.contents.done]
+        return min(ends, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """How many staged records were written to their topics again, and how many don't exist any more."""
+
+    written: int = 0
+    missing: int = 0
+
+
+async def journal_topics(router: Router) -> list[str]:
+    """The topics that are named like journals."""
+    names = [one.topic for one in await list_topics(router, with_internal=False)]
+    return [name for name in names if name.startswith(TOPIC_PREFIX)]
+
+
+def store_of(router: Router, topic: str | None, folder: Path | None) -> JournalStore:
+    return FolderStore(folder) if folder is not None else TopicStore(router, topic or "")
+
+
+async def find_journal(router: Router, store: JournalStore) -> FoundJournal | None:
+    """Read it, and change nothing. None if there is no journal in this place."""
+    contents = replay(await store.read(), store.place)
+    if contents is None:
+        return None
+    return FoundJournal(store.place, contents, await _is_running(router, contents))
+
+
+async def readable_journals(router: Router) -> list[FoundJournal]:
+    """Those in topics that have the usual name, and that we may read."""
+    found = []
+    for topic in await journal_topics(router):
+        try:
+            journal = await find_journal(router, TopicStore(router, topic))
+        except KshareError:
+            continue
+        if journal is not None:
+            found.append(journal)
+    return found
+
+
+async def write_back(
+    router: Router, store: JournalStore, on_progress: Callable[[Returned], None]
+) -> Returned:
+    """Write what is staged to its topics and partitions again, and tell the journal that it is done.
+
+    Can be interrupted and run again: some records may be written twice then. Fences the query, if it is still running
+    somewhere.
+    """
+    found = await find_journal(router, store)
+    if found is None:
+        raise JournalError(f"there is no journal in {store.place}")
+    if found.is_running:
+        raise JournalError(
+            f"the query with the journal in {store.place} is running (member {found.contents.member} of group "
+            f"{found.contents.group}), and will process what is staged: stop it first"
+        )
+    of = found.contents
+
+    async def is_running(_: str) -> bool:
+        return False
+
+    journal = await open_journal(
+        store,
+        group=of.group,
+        member=of.member,
+        known=JournalPosition(of.journal, store.place, of.done),
+        is_running=is_running,
+        now_ms=_now_ms(),
+    )
+    returned = Returned()
+    position = of.done
+    async with RecordWriter(router, WriterSettings(compression=None)) as writer:
+        for one in journal.staged(of.done):
+            async for piece, records in _read(router, one):
+                await writer.append(one.topic, one.partition, records)
+                returned = Returned(returned.written + len(records), returned.missing + piece - len(records))
+                position += piece
+                journal.complete(position)
+                await journal.tell_what_is_done(_now_ms())
+                on_progress(returned)
+    await journal.trim()
+    return returned
+
+
+async def _read(router: Router, one: RecordRange) -> AsyncIterator[tuple[int, list[NewRecord]]]:
+    """Yield pieces of the range: how many offsets each has, and the records that still exist."""
+    reader = LogReader(router)
+    first = one.first
+    while first <= one.last:
+        last = min(one.last, first + _AT_ONCE - 1)
+        found: list[NewRecord] = []
+        try:
+            async for batch in reader.batches((UUID(one.topic_id).bytes, one.partition), first, last + 1):
+                found += [
+                    NewRecord(
+                        None if record.value is None else bytes(record.value),
+                        None if record.key is None else bytes(record.key),
+                        [(name, None if value is None else bytes(value)) for name, value in record.headers],
+                        record.timestamp,
+                    )
+                    for record in batch.records([(first, last)])
+                ]
+        except BrokerError as error:
+            if error.code not in _GONE:
+                raise
+        yield last - first + 1, found
+        first = last + 1
+
+
+async def _is_running(router: Router, contents: JournalContents) -> bool:
+    try:
+        members = (await describe_share_group(router, contents.group)).members
+    except BrokerError as error:
+        if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+        return False
+    return any(one.member_id == contents.member for one in members)
+
+
+def staged_by_partition(ranges: tuple[RecordRange, ...]) -> Counter[tuple[str, int]]:
+    """How many records of each topic and partition are staged."""
+    counts: Counter[tuple[str, int]] = Counter()
+    for one in ranges:
+        counts[one.topic, one.partition] += len(one)
+    return counts
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

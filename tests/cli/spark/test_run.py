@@ -1,0 +1,126 @@
+"""`kshare spark journal` and `kshare groups describe` with the journal of a query that won't be started again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kshare.testing import Broker
+from tests.cli.running import Kshare, assert_refused
+from tests.spark.driven import DrivenQuery, Stop
+
+COUNT = 300
+
+
+class Abandoned(DrivenQuery):
+    """A query that was stopped with staged records."""
+
+    def __init__(self, broker: Broker, folder: Path | None) -> None:
+        super().__init__(broker)
+        self.folder = folder
+        for _ in range(COUNT // 50):
+            self.broker.produce(self.topic, [b"a value"] * 50, key=b"k", headers=[("own", b"header")])
+
+        def stop(step: str, batch: int) -> None:
+            if (step, batch) == ("read", 1):
+                self.await_lag(0)
+            if (step, batch) == ("committed", 1):
+                raise Stop
+
+        self.at = stop
+        self.run(until=lambda: False, maxRecordsPerTrigger="40")
+
+    def options(self) -> dict[str, str]:
+        folder = {} if self.folder is None else {"journalFolder": str(self.folder)}
+        return {**super().options(), "settle": "journal", **folder}
+
+    @property
+    def words(self) -> list[str]:
+        return [f"kshare-journal-{self.group}"] if self.folder is None else ["--folder", str(self.folder)]
+
+    @property
+    def unfinished(self) -> int:
+        """Records that the journal doesn't know to be complete: the last micro-batch is among them."""
+        return COUNT - len(self.sink[0])
+
+
+@pytest.fixture(params=["topic", "folder"])
+def query(
+    kshare_broker: Broker, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Abandoned:
+    monkeypatch.setenv("KSHARE_BOOTSTRAP_SERVER", kshare_broker.bootstrap)
+    return Abandoned(kshare_broker, tmp_path / "journal" if request.param == "folder" else None)
+
+
+def test_what_is_staged_is_shown_and_written_back(query: Abandoned, run: Kshare) -> None:
+    shown = run("spark", "journal", "inspect", *query.words)
+    assert shown.code == 0
+    assert f"{query.topic} " in shown.out
+    assert "not running" in shown.out
+    (form,) = json.loads(run("spark", "journal", "inspect", *query.words, "--json").out)
+    assert (form["staged"], form["group"], form["is_running"]) == (query.unfinished, query.group, False)
+
+    planned = run("spark", "journal", "return", *query.words, "--dry-run")
+    assert planned.out == run("spark", "journal", "inspect", *query.words).out
+    assert len(query.broker.records(query.topic)) == COUNT
+
+    done = run("spark", "journal", "return", *query.words)
+    assert done.out == f"{query.unfinished} records written to their topics again\n"
+    written = query.broker.records(query.topic)[COUNT:]
+    assert len(written) == query.unfinished
+    assert {(one.key, one.value, tuple(one.headers)) for one in written} == {
+        (b"k", b"a value", (("own", b"header"),))
+    }
+
+    again = run("spark", "journal", "return", *query.words)
+    assert again.out == "0 records written to their topics again\n"
+
+
+def test_the_query_cannot_go_on_after_that(query: Abandoned, run: Kshare) -> None:
+    run("spark", "journal", "return", *query.words)
+    query.at = lambda step, batch: None
+    with pytest.raises(Exception, match="the checkpoint is older than the journal"):
+        query.run()
+
+
+def test_the_journal_of_a_running_query_is_left_alone(query: Abandoned, run: Kshare) -> None:
+    refusals: list[str] = []
+
+    def look(step: str, batch: int) -> None:
+        if step == "read" and not refusals:
+            refusals.append(run("spark", "journal", "return", *query.words).err)
+
+    query.at = look
+    query.run()
+    assert "is running (member" in refusals[0]
+    query.expect(COUNT)
+
+
+def test_groups_say_what_is_staged(query: Abandoned, run: Kshare) -> None:
+    said = run("groups", "describe", query.group).out
+    (form,) = json.loads(run("groups", "describe", query.group, "--json").out)
+    if query.folder is None:
+        place = f"topic kshare-journal-{query.group}"
+        assert f"{query.unfinished} records of a Spark query staged in" in " ".join(said.split())
+        assert form["staged"] == {place: query.unfinished}
+    else:
+        assert form["staged"] == {}  # only the driver's machine has the folder
+
+
+def test_wrong_words(
+    kshare_broker: Broker, run: Kshare, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("KSHARE_BOOTSTRAP_SERVER", kshare_broker.bootstrap)
+    assert run("spark", "journal", "inspect").out == "there are no journals\n"
+    assert_refused(run("spark", "journal", "return"), 2, "name the journal's topic, or its --folder")
+    assert_refused(run("spark", "journal", "inspect", "a", "--folder", "/b"), 2, "not both")
+    kshare_broker.create_topic("orders", 1)
+    assert_refused(run("spark", "journal", "inspect", "orders"), 1, "there is no journal in topic orders")
+    assert_refused(run("spark", "journal", "inspect", "missing"), 1, "missing")
+    assert_refused(
+        run("spark", "journal", "return", "--folder", str(tmp_path)), 1, "there is no journal in folder"
+    )
+    kshare_broker.produce("orders", [b"a value"])
+    assert_refused(run("spark", "journal", "inspect", "orders"), 1, "isn't a frame of a journal")

@@ -1,0 +1,100 @@
+"""The only writer of a partition: fenced by a newer one, and never doubled by a lost response."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+import anyio
+import pytest
+
+from kshare.admin.routing import Router
+from kshare.errors import BrokerError, KshareError, ProducerFenced
+from kshare.net.pool import Pool
+from kshare.net.settings import NetSettings
+from kshare.producer.fenced import FencedWriter
+from kshare.producer.records import NewRecord
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import ProduceRequest
+from kshare.testing import Broker
+
+pytestmark = pytest.mark.anyio
+
+NewWriter = Callable[[], FencedWriter]
+
+
+@pytest.fixture
+async def writer(kshare_broker: Broker) -> AsyncIterator[NewWriter]:
+    kshare_broker.create_topic("frames", 1)
+    async with Pool(NetSettings.parse(kshare_broker.bootstrap, request_timeout=2)) as pool:
+        await pool.bootstrap()
+        yield lambda: FencedWriter(Router(pool, 6), "only-one", "frames")
+
+
+def record(text: bytes) -> NewRecord:
+    return NewRecord(text, None, (), 1)
+
+
+def written(broker: Broker) -> list[bytes | None]:
+    return [one.value for one in broker.records("frames")]
+
+
+async def test_records_are_appended_in_order(kshare_broker: Broker, writer: NewWriter) -> None:
+    one = writer()
+    await one.claim()
+    assert await one.append([record(b"a"), record(b"b")]) == 0
+    assert await one.append([record(b"c")]) == 2
+    assert written(kshare_broker) == [b"a", b"b", b"c"]
+
+
+async def test_an_older_writer_is_fenced_by_the_first_append_of_a_newer_one(
+    kshare_broker: Broker, writer: NewWriter
+) -> None:
+    old, new = writer(), writer()
+    await old.claim()
+    await old.append([record(b"a")])
+    await new.claim()
+    await old.append([record(b"b")])  # nothing of the new epoch is in the log yet
+    await new.append([record(b"c")])
+    for _ in range(2):
+        with pytest.raises(ProducerFenced, match="transactional id only-one: .*a newer writer has this id"):
+            await old.append([record(b"d")])
+    await new.append([record(b"e")])
+    assert written(kshare_broker) == [b"a", b"b", b"c", b"e"]
+
+
+async def test_a_lost_response_doubles_nothing(kshare_broker: Broker, writer: NewWriter) -> None:
+    one = writer()
+    await one.claim()
+    await one.append([record(b"a")])
+    kshare_broker.faults.add(ProduceRequest, cut_after=3)
+    await one.append([record(b"b")])
+    await one.append([record(b"c")])
+    assert written(kshare_broker) == [b"a", b"b", b"c"]
+
+
+async def test_a_transient_error_is_retried(kshare_broker: Broker, writer: NewWriter) -> None:
+    one = writer()
+    await one.claim()
+    kshare_broker.faults.add(ProduceRequest, times=2, error=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    await one.append([record(b"a")])
+    assert written(kshare_broker) == [b"a"]
+
+
+async def test_nothing_is_appended_after_an_unknown_outcome(kshare_broker: Broker, writer: NewWriter) -> None:
+    one = writer()
+    await one.claim()
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await one.append([record(b"a")])
+    with pytest.raises(KshareError, match=r"it isn't known whether an append to frames\[0\] was written"):
+        await one.append([record(b"b")])
+
+
+async def test_a_refused_append_ends_the_writer(kshare_broker: Broker, writer: NewWriter) -> None:
+    one = writer()
+    await one.claim()
+    kshare_broker.faults.add(ProduceRequest, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    for _ in range(2):
+        with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED|not allowed|permission"):
+            await one.append([record(b"a")])
+    assert written(kshare_broker) == []

@@ -1,0 +1,52 @@
+"""Ranges in line: taken in order, cut, removed from the middle, and put back."""
+
+from __future__ import annotations
+
+from kshare.spark.driver.offset_sets import PartitionRange
+from kshare.spark.driver.range_queue import CountedRange, RangeQueue
+
+ORDERS = (b"\1" * 16, 0)
+
+
+def span(first: int, last: int) -> PartitionRange:
+    return PartitionRange(ORDERS, first, last)
+
+
+def queue(*spans: tuple[int, int]) -> RangeQueue:
+    made = RangeQueue()
+    for first, last in spans:
+        made.add(span(first, last), first)
+    return made
+
+
+def taken(made: RangeQueue, limit: int) -> list[tuple[int, int, int]]:
+    return [(one.span.first, one.span.last, one.delivery_count) for one in made.take(limit)]
+
+
+def test_the_oldest_are_taken_first_and_the_last_one_is_cut() -> None:
+    made = queue((20, 29), (0, 9))
+    assert taken(made, 13) == [(20, 29, 20), (0, 2, 0)]
+    assert made.total == 7
+    assert taken(made, 99) == [(3, 9, 0)]
+    assert taken(made, 1) == []
+
+
+def test_a_removed_range_leaves_what_is_around_it() -> None:
+    made = queue((0, 9), (10, 19))
+    made.remove(span(5, 12))
+    made.remove(span(100, 200))
+    assert taken(made, 99) == [(0, 4, 0), (13, 19, 10)]
+
+
+def test_what_is_put_back_comes_first() -> None:
+    made = queue((0, 9), (10, 19))
+    first = [*made.take(15)]
+    made.put_back(first)
+    assert taken(made, 99) == [(0, 9, 0), (10, 14, 10), (15, 19, 10)]
+
+
+def test_one_range_at_a_time() -> None:
+    made = queue((0, 9))
+    assert made.take_first() == CountedRange(span(0, 9), 0)
+    assert made.take_first() is None
+    assert not made.offsets
