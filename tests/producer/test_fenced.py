@@ -56,7 +56,7 @@ async def test_an_older_writer_is_fenced_by_the_first_append_of_a_newer_one(
     await old.append([record(b"b")])  # nothing of the new epoch is in the log yet
     await new.append([record(b"c")])
     for _ in range(2):
-        with pytest.raises(ProducerFenced, match="transactional id only-one: .*a newer writer has this id"):
+        with pytest.raises(ProducerFenced, match=r"transactional id only-one: .*a newer writer has this id"):
             await old.append([record(b"d")])
     await new.append([record(b"e")])
     assert written(kshare_broker) == [b"a", b"b", b"c", b"e"]
@@ -95,6 +95,6 @@ async def test_a_refused_append_ends_the_writer(kshare_broker: Broker, writer: N
     await one.claim()
     kshare_broker.faults.add(ProduceRequest, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     for _ in range(2):
-        with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED|not allowed|permission"):
+        with pytest.raises(BrokerError, match=r"TOPIC_AUTHORIZATION_FAILED|not allowed|permission"):
             await one.append([record(b"a")])
     assert written(kshare_broker) == []

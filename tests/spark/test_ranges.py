@@ -53,7 +53,8 @@ def test_a_range_takes_few_bytes() -> None:
     [
         ({"orders": {"0": 5}}, "another source"),
         ("nonsense", "another source"),
-        ({"kshare": 2, "batch": 1}, "another version"),
+        ({"kshare": 3, "batch": 1}, "another version"),
+        ({"kshare": 2, "batch": 1, "journal": {"journal": "j", "place": 3}}, "its journal is"),
         ({"kshare": 1, "batch": "one"}, "batch 'one'"),
         ({"kshare": 1, "batch": 1, "group": 7}, "group 7"),
         (

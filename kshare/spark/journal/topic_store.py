@@ -89,5 +89,6 @@ class TopicStore:
         if wrong:
             raise JournalError(
                 f"the journal's topic {self._topic} has {wrong[0]}={values[wrong[0]]}, so frames could be deleted that "
-                f"are still needed. Set it: kshare topics config set {self._topic} {wrong[0]}={_CONFIG[wrong[0]]}"
+                f"are still needed. Change it: kafka-configs.sh --bootstrap-server ... --alter --entity-type topics "
+                f"--entity-name {self._topic} --add-config {wrong[0]}={_CONFIG[wrong[0]]}"
             )
