@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from kshare.errors import KshareError
+from kshare.producer.records import Headers
 from kshare.spark.sink.row_columns import Row
 
 _FORMAT = 1
@@ -51,17 +52,24 @@ class RowSum(NamedTuple):
         total, checksum = self
         for row in rows:
             total += 1
-            checksum += _checksum(row)
+            checksum += _checksum(*row)
         return RowSum(total, checksum & _MASK)
 
 
-def _checksum(row: Row) -> int:
+def _checksum(
+    topic: str | None,
+    partition: int | None,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Headers,
+    timestamp: int | None,
+) -> int:
     """Differs if any of the columns does, as far as 64 bits can tell. A null isn't an empty string."""
-    contents = crc32(row.value or b"", 0 if row.value is None else 1)
-    rest = crc32(row.key or b"", 2 if row.key is None else 3)
-    if row.headers or row.topic or row.partition is not None or row.timestamp is not None:
-        rest = crc32(repr((row.topic, row.partition, row.headers, row.timestamp)).encode(), rest)
-    return contents << 32 | crc32(contents.to_bytes(4, "big"), rest)
+    contents = crc32(value or b"", 0 if value is None else 1)
+    rest = crc32(key or b"", contents ^ (2 if key is None else 3))
+    if headers or topic or partition is not None or timestamp is not None:
+        rest = crc32(repr((topic, partition, headers, timestamp)).encode(), rest)
+    return contents << 32 | rest
 
 
 class BatchMarker(NamedTuple):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,23 +22,13 @@ from pyspark.sql.types import (
 )
 
 from kshare.errors import ConfigError
-
-if TYPE_CHECKING:
-    from kshare.producer.records import Headers
+from kshare.producer.records import Headers
 
 _MILLISECONDS = pa.timestamp("ms", tz="UTC")
 
 
-class Row(NamedTuple):
-    """One row, as it was in Spark."""
-
-    topic: str | None
-    partition: int | None
-    key: bytes | None
-    value: bytes | None
-    headers: Headers
-    timestamp: int | None
-    """Milliseconds since 1970."""
+Row = tuple[str | None, int | None, bytes | None, bytes | None, Headers, int | None]
+"""Topic, partition, key, value, headers and timestamp (milliseconds since 1970). A plain tuple, which is faster."""
 
 
 def _is_text_or_bytes(kind: DataType) -> bool:
@@ -88,14 +78,14 @@ def check_columns(schema: StructType, topic: str | None) -> None:
 def rows_of(batch: pa.RecordBatch, topic: str | None) -> Iterator[Row]:
     """The rows of a column batch. `topic` is the option, which overrides the column."""
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-    return map(
-        Row,
+    return zip(
         repeat(topic) if topic is not None else _values(columns, "topic"),
         _values(columns, "partition"),
         _bytes(columns, "key"),
         _bytes(columns, "value"),
         _headers(columns, batch.num_rows),
         _timestamps(columns),
+        strict=False,  # some columns are endless
     )
 
 

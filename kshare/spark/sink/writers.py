@@ -113,7 +113,7 @@ def _written(options: WriteOptions, batches: Iterable[pa.RecordBatch], task: str
 
     shared = connections(options.net)
     with kept_writer(shared, options.writing) as writer:
-        rows = RowWriter(shared, writer, options.topic, task)
+        rows = RowWriter(shared, writer, options.writing, options.topic, task)
         rows.write(batches)
     return rows.count
 
