@@ -29,6 +29,10 @@ from kshare.spark.sink.row_writer import RowWriter, row_lists
 from kshare.spark.sink.write_options import WriteOptions
 
 
+_ABORTED_S = 30.0
+"""How long coordinators may take to abort a transaction that has timed out: they look for those every ten seconds."""
+
+
 class OnceWriter:
     """Writes the rows of one task of a micro-batch."""
 
@@ -51,7 +55,7 @@ class OnceWriter:
         with self._shared.entered(RecordWriter(self._shared.router, settings)) as writer:
             # Not before: earlier attempts must have ended.
             markers = marker_log(self._shared, self._topic)
-            known = self._shared.submit(markers.read, settings.transaction_timeout).result()
+            known = self._shared.submit(markers.read, settings.transaction_timeout + _ABORTED_S).result()
             before = marker_to_match(known, self._key, self._batch_id, self._topic)
             if before is not None:
                 for rows in row_lists(batches, self._options.topic):
