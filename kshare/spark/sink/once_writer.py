@@ -28,7 +28,6 @@ from kshare.spark.sink.row_columns import Row
 from kshare.spark.sink.row_writer import RowWriter, row_lists
 from kshare.spark.sink.write_options import WriteOptions
 
-
 _ABORTED_S = 30.0
 """How long coordinators may take to abort a transaction that has timed out: they look for those every ten seconds."""
 
