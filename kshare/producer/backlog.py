@@ -17,12 +17,12 @@ The next epoch also prevents that a batch that was given up is written after all
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
 from kshare.errors import BrokerError, DeliveryFailed, KshareError
-from kshare.producer.records import NewRecord, PendingSend, Produced
+from kshare.producer.records import Contents, NewRecord, PendingBlock, PendingSend, Produced
 from kshare.producer.verdicts import BatchVerdict
 from kshare.protocol.compression import Compression
 from kshare.protocol.record_builder import BatchBuilder
@@ -62,6 +62,10 @@ class PendingBatch:
     """Batches are numbered in the order in which they are begun."""
     created_at: float
     sends: list[PendingSend] = field(default_factory=list)
+    """The handle of each record, or of all."""
+    records: list[Contents] = field(default_factory=list)
+    block: PendingBlock | None = None
+    """The handle of all records, if they have only one. No others are added to this batch then."""
     size: int = 0
     payload: bytes | None = None
     """The batch as it is sent, from the first attempt on."""
@@ -77,8 +81,9 @@ class PendingBatch:
     def place(self) -> str:
         return f"{self.topic}[{self.partition}]"
 
-    def add(self, send: PendingSend, size: int) -> None:
+    def add(self, send: PendingSend, record: Contents, size: int) -> None:
         self.sends.append(send)
+        self.records.append(record)
         self.size += size
 
 
@@ -135,13 +140,28 @@ class Backlog:
         batch = self._open_batch(queue, size)
         is_new = batch is None
         if batch is None:
-            self.last_number = next(self._numbers)
-            batch = PendingBatch(topic, partition, self.last_number, now)
-            queue.batches.append(batch)
-            self._waiting[place] = queue
-        batch.add(send, size)
+            batch = self._begin_batch(place, queue, now)
+        batch.add(send, record, size)
         self.size += size
         return send, is_new or batch.size >= self._settings.batch_bytes
+
+    def add_block(
+        self, topic: str, partition: int, records: Sequence[Contents], size: int, now: float
+    ) -> PendingBlock:
+        """Adds a batch of its own. `size` isn't less than the actual one."""
+        place = (topic, partition)
+        batch = self._begin_batch(place, self._partitions.setdefault(place, _Partition()), now)
+        batch.block = PendingBlock(records)
+        batch.sends, batch.records, batch.size = [batch.block], list(records), size
+        self.size += size
+        return batch.block
+
+    def _begin_batch(self, place: tuple[str, int], queue: _Partition, now: float) -> PendingBatch:
+        self.last_number = next(self._numbers)
+        batch = PendingBatch(*place, self.last_number, now)
+        queue.batches.append(batch)
+        self._waiting[place] = queue
+        return batch
 
     def has_room(self, topic: str, partition: int, record: NewRecord) -> bool:
         """Whether the record would join others that wait for this partition."""
@@ -152,7 +172,8 @@ class Backlog:
         if not queue.batches:
             return None
         batch = queue.batches[-1]
-        is_open = batch.payload is None and batch.attempts == 0 and not batch.is_under_way
+        is_sent = batch.payload is not None or batch.attempts > 0 or batch.is_under_way
+        is_open = not is_sent and batch.block is None
         return batch if is_open and batch.size + size <= self._settings.batch_bytes else None
 
     # --- sending
@@ -214,8 +235,7 @@ class Backlog:
                 base_sequence=sequence,
                 is_transactional=self._settings.is_transactional,
             )
-            for send in batch.sends:
-                value, key, headers, timestamp = send.record
+            for value, key, headers, timestamp in batch.records:
                 builder.append(value, key=key, headers=headers, timestamp=timestamp)
             batch.payload = bytes(builder.build())
         return batch.payload
@@ -231,7 +251,7 @@ class Backlog:
 
     def confirm(self, batch: PendingBatch, base_offset: int, append_time: int) -> None:
         queue = self._remove(batch)
-        queue.sequence = (queue.sequence + len(batch.sends)) % _SEQUENCES
+        queue.sequence = (queue.sequence + len(batch.records)) % _SEQUENCES
         for index, send in enumerate(batch.sends):
             offset = base_offset + index if base_offset >= 0 else -1
             timestamp = append_time if append_time >= 0 else send.record.timestamp
@@ -248,7 +268,7 @@ class Backlog:
             self._waiting[batch.topic, batch.partition].begin_epoch()
             batch.payload = None
             self.postpone(batch, now, str(error))
-        elif verdict is BatchVerdict.SPLIT and not batch.may_be_written and len(batch.sends) > 1:
+        elif verdict is BatchVerdict.SPLIT and not batch.may_be_written and len(batch.records) > 1:
             self._split(batch)
         else:
             self.give_up(batch, error)
@@ -259,12 +279,17 @@ class Backlog:
     def _split(self, batch: PendingBatch) -> None:
         queue = self._waiting[batch.topic, batch.partition]
         queue.batches.popleft()
-        half = len(batch.sends) // 2
-        for sends in (batch.sends[half:], batch.sends[:half]):
+        half = len(batch.records) // 2
+        if batch.block is not None:
+            batch.block.on_split()
+        for chosen in (slice(half, None), slice(0, half)):
             part = PendingBatch(batch.topic, batch.partition, batch.number, batch.created_at, attempts=1)
-            for send in sends:
-                part.add(send, send.record.size)
+            part.records, part.block = batch.records[chosen], batch.block
+            part.sends = batch.sends[chosen] if batch.block is None else batch.sends
+            part.size = sum(NewRecord(*record).size for record in part.records)
             queue.batches.appendleft(part)
+            self.size += part.size
+        self.size -= batch.size
 
     def expire(self, now: float) -> bool:
         """Give up batches that weren't confirmed within the delivery timeout. Returns whether there were any."""

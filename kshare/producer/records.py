@@ -10,6 +10,8 @@ import anyio
 from kshare.errors import ConfigError, KshareError
 
 Headers = Sequence[tuple[str, bytes | None]]
+Contents = tuple[bytes | None, bytes | None, Headers, int]
+"""Value, key, headers and timestamp: a record that was checked."""
 
 _OVERHEAD = 32
 """The most that lengths, offset and timestamp of a record take in a batch."""
@@ -139,3 +141,29 @@ class PendingSend:
     def _wake(self) -> None:
         if self._event is not None:
             self._event.set()
+
+
+class PendingBlock(PendingSend):
+    """Many records for one partition with one outcome, which is less work than a handle for each.
+
+    The result is where the first of them was written. An error is that of the first that wasn't.
+    """
+
+    __slots__ = ("_parts", "_written", "records")
+
+    def __init__(self, records: Sequence[Contents]) -> None:
+        super().__init__(NewRecord(*records[0]))
+        self.records = records
+        self._parts = 1
+        self._written: Produced | None = None
+
+    def on_split(self) -> None:
+        """A batch of them is sent as two."""
+        self._parts += 1
+
+    def succeed(self, produced: Produced) -> None:
+        """A batch of them was written. Batches are written in order."""
+        self._parts -= 1
+        self._written = self._written or produced
+        if self._parts == 0 and self._make_error is None:
+            super().succeed(self._written)

@@ -7,7 +7,7 @@ the record isn't written; otherwise it is written from there. Other records aren
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from random import Random
 from types import TracebackType
@@ -27,7 +27,7 @@ from kshare.errors import (
     RequestTimedOut,
 )
 from kshare.producer.partitioner import partition_for
-from kshare.producer.records import NewRecord, PendingSend
+from kshare.producer.records import Contents, NewRecord, PendingBlock, PendingSend
 from kshare.producer.sender import BatchSender
 from kshare.producer.settings import WriterSettings
 from kshare.producer.topics import WrittenTopic
@@ -95,8 +95,7 @@ class RecordWriter:
                 f"raise buffer_bytes ({self._settings.buffer_bytes:,})"
             )
         self._require_open()
-        if self._is_in_transaction and self._backlog.failed is not None:
-            self._backlog.failed.result()
+        self._require_unfailed()
         topics = self._sender.topics
         found = topics.known(topic) or await topics.find(topic)
         number = self._choose(found, topic, record, partition)
@@ -107,6 +106,29 @@ class RecordWriter:
         if is_news:
             self._sender.wake()
         return send
+
+    async def enqueue_block(
+        self, topic: str, records: Sequence[Contents], size: int, partition: int | None = None
+    ) -> PendingBlock:
+        """Put records that were checked into the buffer, as one batch of about this size, and wait while that is full.
+
+        Without a partition, they go to another one each time, whatever their keys are.
+        """
+        if size > self._settings.buffer_bytes:
+            raise ConfigError(f"records of {size:,} bytes for {topic} don't fit into the buffer")
+        self._require_open()
+        self._require_unfailed()
+        found = self._sender.topics.known(topic) or await self._sender.topics.find(topic)
+        if partition is None:
+            number = found.partition_without_key(self._random, lambda _: False)
+        else:
+            number = self._choose(found, topic, NewRecord(*records[0]), partition)
+        if self._backlog.size + size > self._settings.buffer_bytes or self._room.locked():
+            await self._wait_for_room(topic, number, size)
+        self._require_open()
+        block = self._backlog.add_block(topic, number, records, size, anyio.current_time())
+        self._sender.wake()
+        return block
 
     async def append(self, topic: str, partition: int, records: Iterable[NewRecord]) -> int:
         """Write these records in order. Returns the offset of the first, or -1 if there are none."""
@@ -238,6 +260,11 @@ class RecordWriter:
         if scope.cancelled_caught:
             reason = f"the buffer has been full for {limit:g} s"
             raise DeliveryFailed(topic, partition, reason, is_open=False)
+
+    def _require_unfailed(self) -> None:
+        """After a failure, nothing of a transaction can be committed."""
+        if self._is_in_transaction and self._backlog.failed is not None:
+            self._backlog.failed.result()
 
     def _require_open(self, *, is_beginning: bool = False) -> None:
         if self._sender.fatal is not None:

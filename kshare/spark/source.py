@@ -1,4 +1,4 @@
-"""The data source `format("kshare")`: creates the reader, and keeps errors readable.
+"""The data source `format("kshare")`: creates readers and writers, and keeps errors readable.
 
     spark.readStream.format("kshare").option("kafka.bootstrap.servers", "localhost:9092")
         .option("group", "shipping").option("subscribe", "orders").load()
@@ -9,15 +9,22 @@ asked for its first offset. Decides nothing about records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
-from kshare.errors import ConfigError, KshareError
+from kshare.errors import ConfigError
 from kshare.spark.options import ReadOptions, lease_token
+from kshare.spark.plain_errors import with_plain_errors
 from kshare.spark.ranges import Token
 from kshare.spark.schema import spark_schema
 from kshare.spark.splitting import RangePartition, split
@@ -34,23 +41,6 @@ else:
 
         class SupportsTriggerAvailableNow:
             """A placeholder: these versions don't support the trigger."""
-
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-def with_plain_errors(function: Callable[P, T]) -> Callable[P, T]:
-    """Cut off the traceback of our errors, which Spark would show, so that only the message is left."""
-
-    @wraps(function)
-    def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            return function(*args, **kwargs)
-        except KshareError as error:
-            raise error.with_traceback(None) from None
-
-    return guarded
 
 
 class KshareDataSource(DataSource):
@@ -92,6 +82,18 @@ class KshareDataSource(DataSource):
         options = ReadOptions.parse(given, is_streaming=True)
         _check_schema(options, schema)
         return ShareStreamReader(options)
+
+    @with_plain_errors
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from kshare.spark.sink.writers import batch_writer
+
+        return batch_writer(dict(self.options), schema, overwrite)
+
+    @with_plain_errors
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        from kshare.spark.sink.writers import stream_writer
+
+        return stream_writer(dict(self.options), schema)
 
 
 class ShareStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -6,7 +6,7 @@ import pytest
 
 from kshare.errors import BrokerError, DeliveryFailed, KshareError
 from kshare.producer.backlog import Backlog, BacklogSettings, PendingBatch, ProducerIdentity
-from kshare.producer.records import NewRecord, PendingSend, Produced
+from kshare.producer.records import NewRecord, PendingBlock, PendingSend, Produced
 from kshare.producer.verdicts import BatchVerdict
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.records import Batch, read_batches
@@ -185,6 +185,54 @@ def test_large_batch_is_split_in_order_until_one_record_is_too_large() -> None:
     with pytest.raises(BrokerError):
         sends[2].result()
     assert [record.value for record in take(made)[1]] == [b"d"]
+
+
+def block(backlog: Backlog, *values: bytes) -> PendingBlock:
+    records = [(value, None, (), 5) for value in values]
+    return backlog.add_block("t", 0, records, 40 * len(values), 0.0)
+
+
+def test_block_is_a_batch_of_its_own_with_one_outcome() -> None:
+    made = backlog()
+    before = add(made, b"a")
+    pending = block(made, b"b", b"c")
+    after = add(made, b"d")
+    sizes = []
+    for _ in range(3):
+        batch, sent = take(made)
+        sizes.append(([record.value for record in sent], stamp(sent)[2]))
+        made.confirm(batch, 10 + stamp(sent)[2], -1)
+    assert sizes == [([b"a"], 0), ([b"b", b"c"], 1), ([b"d"], 3)]
+    assert pending.result() == Produced("t", 0, 11, 5)
+    assert (before[0].result().offset, after[0].result().offset) == (10, 13)
+    assert made.size == 0
+
+
+def test_split_block_is_done_when_all_of_it_is_written() -> None:
+    made = backlog()
+    pending = block(made, b"a", b"b", b"c")
+    made.settle(take(made)[0], BatchVerdict.SPLIT, REFUSED, 10.0)
+    first, sent = take(made)
+    assert ([record.value for record in sent], stamp(sent)) == ([b"a"], (7, 0, 0))
+    made.confirm(first, 20, -1)
+    assert not pending.is_done
+    second, sent = take(made)
+    assert ([record.value for record in sent], stamp(sent)) == ([b"b", b"c"], (7, 0, 1))
+    made.confirm(second, 21, -1)
+    assert pending.result() == Produced("t", 0, 20, 5)
+    assert made.size == 0
+
+
+def test_block_fails_if_any_part_of_it_does() -> None:
+    made = backlog()
+    pending = block(made, b"a", b"b")
+    made.settle(take(made)[0], BatchVerdict.SPLIT, REFUSED, 10.0)
+    made.settle(take(made)[0], BatchVerdict.REFUSED, REFUSED, 10.0)
+    assert pending.is_done
+    made.confirm(take(made)[0], 0, -1)
+    with pytest.raises(BrokerError):
+        pending.result()
+    assert pending.problem
 
 
 def test_failure_in_a_transaction_gives_everything_up() -> None:

@@ -1,7 +1,7 @@
 """Runs queries with an older PySpark: python -m tests.spark.older_driver FOLDER OPTIONS
 
-Prints the results as a line of JSON: a batch query, a stream that runs until a line of input, and the triggers that
-need PySpark 4.2.
+Prints the results as a line of JSON, after it has written to a topic: a batch query, a stream that runs until a line of
+input, and the triggers that need PySpark 4.2.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import pyspark
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
 
 import kshare.spark
 from tests.spark.files import FileSink
@@ -48,9 +49,29 @@ def main() -> None:
                 query.awaitTermination(_DEADLINE_S)
         query.stop()
         told[name] = {"written": sink.written, "error": str(query.exception() or "")}
+    write(spark, folder, options)
     sys.stdout.write(json.dumps(told) + "\n")
     sys.stdout.flush()
     spark.stop()
+
+
+def write(spark: SparkSession, folder: Path, options: dict[str, str]) -> None:
+    """Write a DataFrame, and a stream in transactions."""
+    sink = {name: options[name] for name in options if name.startswith("kafka.")}
+    sink["topic"] = f"{options['subscribe']}-shipped"
+    frame = spark.range(5).selectExpr("CAST(id AS STRING) AS value")
+    frame.write.format("kshare").options(**sink).mode("append").save()
+    lines = folder / "lines"
+    lines.mkdir()
+    (lines / "one.txt").write_text("a\nb\n", encoding="utf-8")
+    stream = spark.readStream.text(str(lines)).writeStream.format("kshare").options(**sink)
+    stream = stream.option("exactlyOnceTopic", f"{sink['topic']}-batches")
+    query = (
+        stream.option("checkpointLocation", str(folder / "lines-checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(_DEADLINE_S)
 
 
 if __name__ == "__main__":

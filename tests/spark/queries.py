@@ -68,9 +68,9 @@ def started(writer: DataStreamWriter) -> StreamingQuery:
             return query
 
 
-def eventually(condition: Callable[[], object], what: str) -> None:
+def eventually(condition: Callable[[], object], what: str, *, patience: float = PATIENCE_S) -> None:
     """Wait until the condition holds."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + patience
     while not condition():
         assert time.monotonic() < deadline, f"didn't happen in time: {what}"
         time.sleep(0.05)

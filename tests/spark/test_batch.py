@@ -155,15 +155,17 @@ def test_the_guides_examples(any_spark: SparkSession, tmp_path: Path) -> None:
     names: dict[str, Any] = {"spark": any_spark, "folder": str(tmp_path)}
     with Broker() as broker:
         fill(broker, "orders", "shipping")
-        broker.create_topic("shipped", 2)
-        for group in ("packing", "judging", "archive", "relaying"):
+        for topic in ("shipped", "drafts", "relayed"):
+            broker.create_topic(topic, 2)
+        for group in ("packing", "judging", "archive", "forwarding", "relaying"):
             broker.set_group_config(group, {"share.auto.offset.reset": "earliest"})
         for block in blocks:
             if not any(jar in block for jar in WITH_JARS):
                 code = block.replace("localhost:9092", broker.bootstrap)
                 run(code.replace("spark = SparkSession.builder.getOrCreate()\n", ""), names)
         names["query"].stop()
-        assert len(broker.records("shipped")) == 200
+        assert [len(broker.records(topic)) for topic in ("shipped", "drafts", "relayed")] == [200, 3, 200]
+        assert b"orders/0/0" in {record.headers[0][1] for record in broker.records("shipped")}
     assert any_spark.read.parquet(f"{tmp_path}/archive").count() == 200
     assert sorted(names["by_partition"]) == [(0, 100), (1, 100)]
     assert names["values"] == [b"%d" % number for number in range(100)] * 2

@@ -1,4 +1,4 @@
-"""PySpark before 4.2, installed separately: continuous streams and batch queries work, other triggers are refused."""
+"""PySpark before 4.2, installed separately: continuous streams, batches and sinks work, other triggers are refused."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from tools.spark import environment
 def test_an_older_spark(orders_broker: Broker, tmp_path: Path, release: str) -> None:
     rig = Rig(cast(SparkSession, None), orders_broker, tmp_path)
     orders_broker.set_group_config(f"{rig.group}-leasing", {"share.auto.offset.reset": "earliest"})
+    orders_broker.create_topic(f"{rig.topic}-shipped")
     rig.produce(60)
     rig.produce(40, 1)
     variables = environment()
@@ -52,6 +53,8 @@ def test_an_older_spark(orders_broker: Broker, tmp_path: Path, release: str) -> 
     wanted = [[0, at] for at in range(60)] + [[1, at] for at in range(40)]
     assert sorted(told["stream"]["written"]) == wanted
     assert told["stream"]["error"] == ""
+    shipped = orders_broker.records(f"{rig.topic}-shipped")
+    assert sorted(record.value or b"" for record in shipped) == [b"0", b"1", b"2", b"3", b"4", b"a", b"b"]
     for trigger in ("availableNow", "once"):
         assert told[trigger]["written"] == []
         assert "or use PySpark 4.2 or newer" in told[trigger]["error"]

@@ -33,8 +33,7 @@ WANTED = [(0, at) for at in range(RECORDS)] + [(1, at) for at in range(RECORDS)]
 @pytest.mark.timeout(1500)
 def test_interrupted_queries_into_sinks_lose_nothing(orders_broker: Broker, tmp_path: Path) -> None:
     rig = Rig(cast(SparkSession, None), orders_broker, tmp_path)
-    for topic in ("forwarded", "shipped"):
-        orders_broker.create_topic(topic, 2)
+    orders_broker.create_topic("forwarded", 2)
     fill(rig)
     told = run(rig, tmp_path)
     for sink in ("parquet", "delta"):
@@ -48,15 +47,12 @@ def test_interrupted_queries_into_sinks_lose_nothing(orders_broker: Broker, tmp_
     assert all(2 <= one["batches"] < RECORDS // 50 for one in told["sinks"].values()), (
         "a query wasn't interrupted"
     )
-    shipped = orders_broker.records("shipped")
-    assert len({bytes(record.headers[0][1] or b"") for record in shipped}) == 2 * RECORDS
 
 
 def fill(rig: Rig) -> None:
     for sink in ("kafka", "parquet", "delta"):
         rig.broker.set_group_config(f"{rig.group}-{sink}", {"share.auto.offset.reset": "earliest"})
-    for group in ("forwarding", "keeping"):
-        rig.broker.set_group_config(group, {"share.auto.offset.reset": "earliest"})
+    rig.broker.set_group_config("keeping", {"share.auto.offset.reset": "earliest"})
     for _ in range(RECORDS // 10):
         for partition in range(2):
             rig.broker.produce(rig.topic, [b"order"] * 10, partition=partition)

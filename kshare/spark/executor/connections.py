@@ -12,7 +12,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
-from contextlib import ExitStack
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, ExitStack
 from threading import Lock
 from typing import TypeVar
 
@@ -51,6 +51,14 @@ class Connections:
 
     def submit(self, function: Callable[..., Awaitable[T]], *args: object) -> Future[T]:
         return self._portal.start_task_soon(function, *args)
+
+    def entered(self, context: AbstractAsyncContextManager[T]) -> AbstractContextManager[T]:
+        """The same context, for this thread: enters and exits it in the loop."""
+        return self._portal.wrap_async_context_manager(context)
+
+    def on_close(self, function: Callable[[], object]) -> None:
+        """Call this function before the connections are closed."""
+        self._exit_stack.callback(function)
 
     def close(self) -> None:
         self._exit_stack.close()

@@ -1,0 +1,1 @@
+"""`write.format("kshare")` and `writeStream`: executors write rows to topics."""
