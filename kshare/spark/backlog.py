@@ -29,6 +29,7 @@ from kshare.admin.results import TopicPartition
 from kshare.admin.routing import Router
 from kshare.admin.share_states import share_states
 from kshare.errors import KshareError
+from kshare.spark.cores import spark_cores
 from kshare.spark.executor.connections import connections
 from kshare.spark.executor.reader import read_arrow
 from kshare.spark.options import ReadOptions
@@ -64,7 +65,7 @@ class BacklogReader(DataSourceReader):
     def partitions(self) -> Sequence[BacklogPartition]:
         shared = connections(self._options.net_settings())
         view = shared.submit(plan_view, shared.router, self._options).result()
-        tasks = split(view.ranges, self._options.min_partitions)
+        tasks = split(view.ranges, self._options.task_limits, spark_cores())
         # For an empty list, Spark would plan one task without a partition.
         return [BacklogPartition(one, view.is_committed_only) for one in tasks or [()]]
 

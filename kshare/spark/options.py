@@ -13,6 +13,7 @@ from typing import Any, Literal
 from kshare.client.config import ConsumerConfig
 from kshare.errors import ConfigError
 from kshare.net.settings import NetSettings
+from kshare.spark.splitting import TaskLimits
 
 Settle = Literal["sink", "checkpoint"]
 
@@ -37,7 +38,11 @@ class ReadOptions:
     max_records: int = 1_000_000
     """The maximum number of records in a micro-batch. Usually the group's limit on locks per partition is lower."""
     min_partitions: int | None = None
-    """The number of tasks to split a micro-batch or view into, if there are fewer partitions."""
+    """At least as many tasks for a micro-batch, view or lease."""
+    max_partitions: int | None = None
+    """At most as many tasks."""
+    min_records_per_partition: int = 1_000
+    """Fewer tasks rather than tasks with fewer records than this."""
     max_wait: float = 0.5
     """How long a trigger may wait for the first record, and for more records after it."""
 
@@ -48,6 +53,10 @@ class ReadOptions:
     @property
     def topics(self) -> tuple[str, ...]:
         return self.consumer.topics
+
+    @property
+    def task_limits(self) -> TaskLimits:
+        return TaskLimits(self.min_partitions, self.max_partitions, self.min_records_per_partition)
 
     def net_settings(self) -> NetSettings:
         return self.consumer.net_settings()
@@ -67,6 +76,8 @@ class ReadOptions:
             raise ConfigError(
                 "settleRows needs settle=sink: with checkpoint, all rows are accepted before your code gets them"
             )
+        if values.get("min_partitions", 0) > values.get("max_partitions", LARGEST_BATCH):
+            raise ConfigError("minPartitions must not be larger than maxPartitions")
         return cls(consumer=_consumer(kafkas, values), **values)
 
 
@@ -145,6 +156,8 @@ _ALL = (
     _Known("deliveryCount", "delivery_count", _flag),
     _Known("failOnDataLoss", "fail_on_data_loss", _flag),
     _Known("minPartitions", "min_partitions", _count),
+    _Known("maxPartitions", "max_partitions", _count),
+    _Known("minRecordsPerPartition", "min_records_per_partition", _count),
     _Known("settle", "settle", _settle, "stream"),
     _Known("settleRows", "settle_rows", _flag, "stream"),
     _Known("maxRecordsPerTrigger", "max_records", _count, "stream"),
@@ -152,7 +165,14 @@ _ALL = (
     _Known("maxWaitMs", "max_wait", _milliseconds, "stream"),
 )
 _KNOWN = {one.spelled.lower(): one for one in _ALL}
-_OF_ROWS = {"includeheaders", "deliverycount", "failondataloss", "minpartitions"}
+_OF_ROWS = {
+    "includeheaders",
+    "deliverycount",
+    "failondataloss",
+    "minpartitions",
+    "maxpartitions",
+    "minrecordsperpartition",
+}
 """Options that may be combined with a lease."""
 
 _BEGINS = (
@@ -175,7 +195,7 @@ _REFUSED = {
     "groupidprefix": 'leave it out and name the group: write option("group", "orders")',
     "minoffsetspertrigger": "leave it out and write maxWaitMs: how long to wait for more records",
     "maxtriggerdelay": "leave it out and write maxWaitMs: how long to wait for more records",
-    "maxrecordsperpartition": "leave it out and write minPartitions: the number of tasks to split a micro-batch into",
+    "maxrecordsperpartition": "leave it out and write minPartitions: the least number of tasks",
     "kafkaconsumer.polltimeoutms": _OURS,
     "fetchoffset.numretries": _OURS,
     "fetchoffset.retryintervalms": _OURS,

@@ -17,6 +17,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from kshare.errors import ConfigError, KshareError
+from kshare.spark.cores import spark_cores
 from kshare.spark.options import ReadOptions, lease_token
 from kshare.spark.ranges import Token
 from kshare.spark.schema import spark_schema
@@ -127,7 +128,7 @@ class ShareStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         begin, until = self._token(start), self._token(end)
         ranges = self._running().read(begin, until)
-        return [RangePartition(part) for part in split(ranges, self._options.min_partitions)]
+        return [RangePartition(part) for part in split(ranges, self._options.task_limits, spark_cores())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Runs in an executor, perhaps several times. Neither acquires nor acknowledges."""

@@ -155,7 +155,7 @@ def test_min_partitions_sets_the_number_of_tasks(query: DrivenQuery) -> None:
         tasks = [cast(RangePartition, task).ranges for task in reader.partitions(start, end)]
     finally:
         reader.stop()
-    assert sorted(sum(map(len, ranges)) for ranges in tasks) == [10, 22, 22, 23, 23]
+    assert sorted(sum(map(len, ranges)) for ranges in tasks) == [20, 20, 20, 20, 20]
 
 
 def test_the_group_removes_a_member_that_died(query: DrivenQuery) -> None:

@@ -21,6 +21,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from kshare.admin.groups import describe_share_group
 from kshare.errors import BrokerError, ConfigError, KshareError
 from kshare.protocol.error_codes import ErrorCode
+from kshare.spark.cores import spark_cores
 from kshare.spark.executor.connections import connections
 from kshare.spark.executor.reader import read_arrow
 from kshare.spark.options import ReadOptions
@@ -87,7 +88,7 @@ class LeaseReader(DataSourceReader):
 
     def partitions(self) -> Sequence[RangePartition]:
         self._check()
-        tasks = split(self._token.ranges, self.options.min_partitions)
+        tasks = split(self._token.ranges, self.options.task_limits, spark_cores())
         return [RangePartition(one) for one in tasks or [()]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
