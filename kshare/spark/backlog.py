@@ -33,8 +33,10 @@ from kshare.spark.cores import spark_cores
 from kshare.spark.executor.connections import connections
 from kshare.spark.executor.reader import read_arrow
 from kshare.spark.options import ReadOptions
+from kshare.spark.plain_errors import with_plain_errors
 from kshare.spark.ranges import RecordRange
 from kshare.spark.splitting import split
+from kshare.spark.topic_check import topic_ids
 from kshare.state.share_records import (
     UNINITIALIZED_START_OFFSET,
     SharePartitionKey,
@@ -62,6 +64,7 @@ class BacklogReader(DataSourceReader):
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
 
+    @with_plain_errors
     def partitions(self) -> Sequence[BacklogPartition]:
         shared = connections(self._options.net_settings())
         view = shared.submit(plan_view, shared.router, self._options).result()
@@ -91,6 +94,7 @@ async def plan_view(router: Router, options: ReadOptions) -> BacklogView:
         for one in await describe(router, ConfigResource.GROUP, group, keys=[_ISOLATION, _RESET])
     }
     is_committed_only = settings.get(_ISOLATION, "").lower() == "read_committed"
+    await topic_ids(router, options.topics)
     topics = (await router.metadata(options.topics)).topics
     shares = {
         (topic.name or "", row.partition_index): SharePartitionKey(group, topic.topic_id, row.partition_index)

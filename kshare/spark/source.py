@@ -9,16 +9,16 @@ asked for its first offset. Decides nothing about records.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from kshare.errors import ConfigError, KshareError
+from kshare.errors import ConfigError
 from kshare.spark.cores import spark_cores
 from kshare.spark.options import ReadOptions, lease_token
+from kshare.spark.plain_errors import with_plain_errors
 from kshare.spark.ranges import Token
 from kshare.spark.schema import spark_schema
 from kshare.spark.splitting import RangePartition, split
@@ -35,23 +35,6 @@ else:
 
         class SupportsTriggerAvailableNow:
             """A placeholder: these versions don't support the trigger."""
-
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-def with_plain_errors(function: Callable[P, T]) -> Callable[P, T]:
-    """Cut off the traceback of our errors, which Spark would show, so that only the message is left."""
-
-    @wraps(function)
-    def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            return function(*args, **kwargs)
-        except KshareError as error:
-            raise error.with_traceback(None) from None
-
-    return guarded
 
 
 class KshareDataSource(DataSource):

@@ -31,6 +31,7 @@ from kshare.spark.driver.lock_fit import LockFit
 from kshare.spark.driver.offset_sets import PartitionRange
 from kshare.spark.driver.range_holdings import RangeHoldings
 from kshare.spark.driver.settling import RowRanges, serve_settlements, socket_folder
+from kshare.spark.driver.topic_watch import TopicWatch
 from kshare.spark.driver.verdict_log import VerdictLog
 from kshare.spark.options import ReadOptions
 from kshare.spark.ranges import RecordRange, Token
@@ -89,6 +90,9 @@ class RangeMember:
                 reporter=reporter,
             )
             self._router = Router(cluster.pool, config.request_timeout)
+            self._topics = TopicWatch(
+                self._router, self._options.topics, fails_on_loss=self._options.fail_on_data_loss
+            )
             async with anyio.create_task_group() as self._tasks:
                 self._join = partial(GroupMember, settings, cluster.pool, self._holdings.book, self._tasks)
                 task_status.started()
@@ -126,6 +130,8 @@ class RangeMember:
 
     async def latest(self, start: Token, max_rows: int | None) -> Token | None:
         """Plan the next micro-batch; None if there are no records. This call means that `start` is complete."""
+        await self._topics.start()
+        self._topics.check()
         self._note_duration()
         is_restart = not self._custody.has_begun
         self._batch = None
@@ -181,6 +187,7 @@ class RangeMember:
 
     async def prepare_to_drain(self) -> None:
         """From now on, emit only what is in the topics at this moment."""
+        await self._topics.start()
         where = await partitions_of(self._router, dict.fromkeys(self._options.topics))
         self._ends = await log_offsets(self._router, where, LATEST)
         self._custody.limit_to(self._ends)
@@ -291,6 +298,7 @@ class RangeMember:
     async def _wait_for_event(self) -> None:
         if self._member is not None and self._member.failure is not None:
             raise self._member.failure
+        self._topics.check()
         await self._event_seen.wait()
 
     def _observe(self, event: Event) -> None:
@@ -307,6 +315,13 @@ class RangeMember:
         while True:
             await anyio.sleep(_REFRESH_S)
             await self._refresh_group_offsets()
+            await self._refresh_topics()
+
+    async def _refresh_topics(self) -> None:
+        try:
+            await self._topics.refresh()
+        except KshareError as error:
+            log.info("it is unknown whether the topics exist: %s", error)
 
     async def _refresh_group_offsets(self) -> None:
         """Request the group's offsets. Errors are only logged: queries work without the right to describe the group."""

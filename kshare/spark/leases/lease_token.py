@@ -25,6 +25,7 @@ from kshare.spark.cores import spark_cores
 from kshare.spark.executor.connections import connections
 from kshare.spark.executor.reader import read_arrow
 from kshare.spark.options import ReadOptions
+from kshare.spark.plain_errors import with_plain_errors
 from kshare.spark.ranges import RecordRange, Token, TokenError
 from kshare.spark.splitting import RangePartition, split
 
@@ -86,6 +87,7 @@ class LeaseReader(DataSourceReader):
         self.options = options
         self._token = token
 
+    @with_plain_errors
     def partitions(self) -> Sequence[RangePartition]:
         self._check()
         tasks = split(self._token.ranges, self.options.task_limits, spark_cores())
