@@ -11,13 +11,14 @@ from difflib import get_close_matches
 from typing import Any, Literal
 
 from kshare.client.config import ConsumerConfig
+from kshare.client.kafka_names import KAFKA_NAMES
 from kshare.errors import ConfigError
 from kshare.net.settings import NetSettings
+from kshare.spark.option_names import KAFKA, check_kafka_names, in_spark_names
 from kshare.spark.splitting import TaskLimits
 
 Settle = Literal["sink", "checkpoint"]
 
-KAFKA = "kafka."
 LARGEST_BATCH = 10_000_000
 
 
@@ -35,6 +36,8 @@ class ReadOptions:
     """What owns the records while a micro-batch runs: the group (sink) or Spark's checkpoint."""
     settle_rows: bool = False
     """Whether `kshare.spark.settle` may reject or release single rows."""
+    release_delay: float = 5.0
+    """How long released rows wait after their first delivery; twice as long after each further one."""
     max_records: int = 1_000_000
     """The maximum number of records in a micro-batch. Usually the group's limit on locks per partition is lower."""
     min_partitions: int | None = None
@@ -160,6 +163,7 @@ _ALL = (
     _Known("minRecordsPerPartition", "min_records_per_partition", _count),
     _Known("settle", "settle", _settle, "stream"),
     _Known("settleRows", "settle_rows", _flag, "stream"),
+    _Known("releaseDelayMs", "release_delay", _milliseconds, "stream"),
     _Known("maxRecordsPerTrigger", "max_records", _count, "stream"),
     _Known("maxOffsetsPerTrigger", "max_records", _count, "stream"),
     _Known("maxWaitMs", "max_wait", _milliseconds, "stream"),
@@ -221,7 +225,9 @@ def _take(name: str, original: str, value: str, values: dict[str, Any], is_strea
             f"{option.spelled} is for streams: spark.read only views the backlog and acquires nothing"
         )
     if option.field in values:
-        raise ConfigError(f"{original}: {option.field} is given twice")
+        raise ConfigError(
+            "maxRecordsPerTrigger and maxOffsetsPerTrigger mean the same: leave one of them out"
+        )
     try:
         values[option.field] = option.turn(value)
     except ConfigError as error:
@@ -242,13 +248,17 @@ def _consumer(kafkas: dict[str, Any], values: dict[str, Any]) -> ConsumerConfig:
         raise ConfigError('group is missing: write option("group", "orders")')
     if not named["topics"]:
         raise ConfigError('subscribe is missing: write option("subscribe", "orders")')
+    check_kafka_names(kafkas)
     try:
         config = ConsumerConfig.make(None, {**kafkas, **named})
+        config.net_settings()
     except ConfigError as error:
-        raise ConfigError(f"{KAFKA}{error}" if str(error).split(":")[0] in kafkas else str(error)) from None
-    changed = [name for name in _LENT if getattr(config, name) != getattr(_PLAIN, name)]
-    if changed:
-        raise ConfigError(f"{KAFKA}* sets {changed[0]}: {_LENT[changed[0]]}")
+        prefix = KAFKA if str(error).split(":")[0] in kafkas else ""
+        raise ConfigError(prefix + in_spark_names(str(error))) from None
+    for name in kafkas:
+        for field in KAFKA_NAMES[name](kafkas[name], kafkas):
+            if field in _LENT and getattr(config, field) != getattr(_PLAIN, field):
+                raise ConfigError(f"{KAFKA}{name}: {_LENT[field]}")
     return config
 
 

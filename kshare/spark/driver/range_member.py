@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from functools import partial
 
 import anyio
@@ -24,6 +24,7 @@ from kshare.engine.reporter import Reporter
 from kshare.engine.signals import Signal
 from kshare.errors import KshareError
 from kshare.installation import warn_if_slow
+from kshare.spark.driver.checkpoint_lock import CheckpointLock
 from kshare.spark.driver.counters import QueryCounters
 from kshare.spark.driver.custody import Custody, Verdict
 from kshare.spark.driver.driver_watch import DriverWatch
@@ -33,6 +34,7 @@ from kshare.spark.driver.range_holdings import RangeHoldings
 from kshare.spark.driver.settling import RowRanges, serve_settlements, socket_folder
 from kshare.spark.driver.topic_watch import TopicWatch
 from kshare.spark.driver.verdict_log import VerdictLog
+from kshare.spark.lock_limit import lock_limit
 from kshare.spark.options import ReadOptions
 from kshare.spark.ranges import RecordRange, Token
 
@@ -64,6 +66,7 @@ class RangeMember:
         self._closing = anyio.Event()
         self._member: GroupMember | None = None
         self._verdict_log: VerdictLog | None = None
+        self._checkpoint_lock: CheckpointLock | None = None
         self._batch: int | None = None
         """The batch whose rows Spark is processing, and for which the user may decide single rows."""
         self._join: Callable[[str], GroupMember]
@@ -88,6 +91,7 @@ class RangeMember:
                 lease_timers=cluster.lease_timers(),
                 clock=anyio.current_time,
                 reporter=reporter,
+                release_delay=self._options.release_delay,
             )
             self._router = Router(cluster.pool, config.request_timeout)
             self._topics = TopicWatch(
@@ -100,21 +104,29 @@ class RangeMember:
                 self._tasks.start_soon(self._refresh_periodically)
                 if self._options.settle_rows:
                     self._tasks.start_soon(serve_settlements, config.group, self._settle_rows)
-                with closing(reporter.log):
+                    self._tasks.start_soon(self._release_delayed)
+                with closing(reporter.log), ExitStack() as stack:
+                    stack.callback(self._unlock_checkpoint)
                     await self._closing.wait()
                     with anyio.move_on_after(config.close_timeout, shield=True):
                         if self._member is not None:
                             await self._member.close()
                 self._tasks.cancel_scope.cancel()
 
-    def _start_member(self, token: Token) -> GroupMember:
+    async def _start_member(self, token: Token) -> None:
         """Join the group if necessary. The token has the query's member id."""
         if self._member is None:
+            lock = CheckpointLock(socket_folder(), token.member)
+            await lock.acquire(self._options.group)
+            self._checkpoint_lock = lock
             self._member = self._join(token.member)
             self._tasks.start_soon(self._member.run)
             if self._options.settle_rows or token.is_settled_by_row:
                 self._verdict_log = VerdictLog(socket_folder(), token.member)
-        return self._member
+
+    def _unlock_checkpoint(self) -> None:
+        if self._checkpoint_lock is not None:
+            self._checkpoint_lock.release()
 
     def close(self) -> None:
         self._closing.set()
@@ -135,7 +147,7 @@ class RangeMember:
         self._note_duration()
         is_restart = not self._custody.has_begun
         self._batch = None
-        self._start_member(start)
+        await self._start_member(start)
         verdicts = self._verdict_log.read(start.batch) if self._verdict_log and is_restart else None
         self._holdings.apply(self._custody.complete(start, verdicts))
         if self._must_fit_in_lock:
@@ -170,7 +182,7 @@ class RangeMember:
             # Acquire nothing until it is known whether this batch is complete: records would be mistaken for new ones.
             return ()
         self._holdings.apply(decisions)
-        self._start_member(end)
+        await self._start_member(end)
         if start != end:
             self._batch = end.batch
             if self._verdict_log and end.is_settled_by_row:
@@ -192,14 +204,16 @@ class RangeMember:
         self._ends = await log_offsets(self._router, where, LATEST)
         self._custody.limit_to(self._ends)
 
-    def progress(self) -> dict[str, int | None]:
+    def progress(self) -> dict[str, float | None]:
         """The metrics that Spark shows in the query's progress."""
         custody = self._custody
         return {
             "held": self._holdings.held,
+            "lockUse": self.counters.lock_use(self._holdings.held),
             "fresh": custody.fresh,
             "inFlight": custody.in_flight,
             "owed": custody.owed,
+            "delayed": self._holdings.delayed.total,
             "skippedDuplicates": custody.skipped,
             **self.counters.readings(),
         }
@@ -219,6 +233,11 @@ class RangeMember:
         if verdict is not None and count and self._verdict_log:
             self._verdict_log.write(self._batch, self._custody.verdicts)
         return count
+
+    async def _release_delayed(self) -> None:
+        while True:
+            await anyio.sleep(_POLL_S)
+            self._holdings.release_due()
 
     # --- waiting for records
 
@@ -253,6 +272,8 @@ class RangeMember:
         consumer keeps for longer by renewing their locks aren't waited for.
         """
         assert self._ends is not None
+        if self._holdings.delayed.total:
+            return False
         if quiet > max(self._holdings.lock_s or 0.0, _USUAL_SESSION_S):
             return True
         if anyio.current_time() >= self._refresh_at:
@@ -315,7 +336,16 @@ class RangeMember:
         while True:
             await anyio.sleep(_REFRESH_S)
             await self._refresh_group_offsets()
+            await self._refresh_lock_limit()
             await self._refresh_topics()
+
+    async def _refresh_lock_limit(self) -> None:
+        try:
+            limit = await lock_limit(self._router, self._options.group)
+        except KshareError as error:
+            log.info("the group's limit on locks is unknown: %s", error)
+        else:
+            self.counters.lock_limit = limit.locks if limit else None
 
     async def _refresh_topics(self) -> None:
         try:
