@@ -159,7 +159,8 @@ def test_the_guides_examples(any_spark: SparkSession, tmp_path: Path) -> None:
         for group in ("packing", "judging", "archive", "relaying"):
             broker.set_group_config(group, {"share.auto.offset.reset": "earliest"})
         for block in blocks:
-            if not any(jar in block for jar in WITH_JARS):
+            is_refused = "publish_metrics" in block and "connect" in type(any_spark).__module__
+            if not is_refused and not any(jar in block for jar in WITH_JARS):
                 code = block.replace("localhost:9092", broker.bootstrap)
                 run(code.replace("spark = SparkSession.builder.getOrCreate()\n", ""), names)
         names["query"].stop()
