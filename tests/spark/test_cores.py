@@ -43,9 +43,7 @@ def test_without_a_jvm_the_cores_are_unknown() -> None:
     assert spark_cores() is None
 
 
-def test_the_options_of_a_session(spark: SparkSession) -> None:
-    jvm = spark.sparkContext._jvm
-    assert jvm is not None
-    found = properties(jvm.java.lang.ProcessHandle.current().pid())
+def test_the_options_of_a_session(spark: SparkSession, jvm_pid: int) -> None:
+    found = properties(jvm_pid)
     assert found is not None
     assert cores_in(found) == spark.sparkContext.defaultParallelism

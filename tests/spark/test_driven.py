@@ -310,8 +310,7 @@ def test_rows_that_wait_are_released_when_the_query_stops(query: DrivenQuery) ->
             assert _ask(path, {"verdict": "release", "rows": {query.topic: {"0": [[7, 7]]}}})["rows"] == 1
 
     def is_accepted() -> bool:
-        assert query._reader is not None
-        told = query._reader.reportLatestOffset() or {}
+        told = query.progress()
         return (told["accepted"], told["delayed"], told["released"]) == (19, 1, 0)
 
     query.at = judge

@@ -9,12 +9,9 @@ from pyspark.sql import SparkSession
 from kshare.spark import jvm
 
 
-def test_a_jvm_answers(spark: SparkSession) -> None:
-    gateway = spark.sparkContext._jvm
-    assert gateway is not None
-    pid = gateway.java.lang.ProcessHandle.current().pid()
-    assert '"main"' in (jvm.threads(pid) or "")
-    assert (jvm.properties(pid) or {})["spark.app.name"] == spark.sparkContext.appName
+def test_a_jvm_answers(spark: SparkSession, jvm_pid: int) -> None:
+    assert '"main"' in (jvm.threads(jvm_pid) or "")
+    assert (jvm.properties(jvm_pid) or {})["spark.app.name"] == spark.sparkContext.appName
 
 
 def test_properties_are_read_as_java_writes_them() -> None:

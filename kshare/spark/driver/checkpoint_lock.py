@@ -37,7 +37,7 @@ class CheckpointLock:
     async def acquire(self, group: str) -> None:
         """Raise CheckpointInUse if another process keeps the lock for longer than a query takes to stop."""
         deadline = anyio.current_time() + _PATIENCE_S
-        while not self._try():
+        while not self.try_acquire():
             if anyio.current_time() >= deadline:
                 raise CheckpointInUse(
                     f"another query of group {group} is running with the same checkpoint on this machine (its runner "
@@ -45,13 +45,8 @@ class CheckpointLock:
                 )
             await anyio.sleep(_POLL_S)
 
-    def release(self) -> None:
-        file, self._file = self._file, None
-        if file is not None:
-            self._path.unlink(missing_ok=True)
-            os.close(file)
-
-    def _try(self) -> bool:
+    def try_acquire(self) -> bool:
+        """Lock the checkpoint if nobody has; returns whether it is locked for us."""
         file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         with suppress(BlockingIOError, FileNotFoundError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -62,6 +57,12 @@ class CheckpointLock:
                 return True
         os.close(file)
         return False
+
+    def release(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            self._path.unlink(missing_ok=True)
+            os.close(file)
 
     def _owner(self) -> str:
         with suppress(OSError):
