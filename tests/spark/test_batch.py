@@ -130,7 +130,7 @@ def test_a_lease_is_read_repeatedly_and_ends(any_spark: SparkSession, orders_bro
         ({"gruop": "x"}, r"did you mean group\?"),
         ({"minPartitions": "none"}, "minPartitions must be a whole number"),
         ({"lease": "nonsense"}, "lease and .* exclude each other"),
-        ({"subscribe": "no-such-topic"}, "topic no-such-topic does not exist: check the option subscribe, or create it first"),
+        ({"subscribe": "no-such-topic"}, "topic no-such-topic does not exist: check the option subscribe"),
     ],
 )
 def test_errors_say_what_to_write(
