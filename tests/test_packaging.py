@@ -75,6 +75,12 @@ def test_each_supported_python_has_a_classifier() -> None:
     assert all(url.startswith("https://") for url in project["urls"].values())
 
 
+def test_an_editable_install_is_found_by_spark() -> None:
+    """Setuptools adds a folder to sys.path only for this setting; Spark doesn't see what its finders would find."""
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    assert tools["setuptools"]["package-dir"] == {"": "."}
+
+
 @pytest.mark.lengthy
 def test_the_wheel_contains_types_and_tables(built: Path) -> None:
     (wheel,) = built.glob("*.whl")

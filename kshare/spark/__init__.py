@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from kshare.spark.executor.reader import DataLoss
     from kshare.spark.leases.batch_lease import BatchLease, LeaseLostError, lease
     from kshare.spark.leases.lease_token import LeaseEnded
+    from kshare.spark.metrics import publish_metrics
 
-__all__ = ["BatchLease", "DataLoss", "LeaseEnded", "LeaseLostError", "lease", "settle"]
+__all__ = ["BatchLease", "DataLoss", "LeaseEnded", "LeaseLostError", "lease", "publish_metrics", "settle"]
 
 _LATE = {
     "DataLoss": "kshare.spark.executor.reader",
@@ -22,6 +23,7 @@ _LATE = {
     "LeaseEnded": "kshare.spark.leases.lease_token",
     "LeaseLostError": "kshare.spark.leases.batch_lease",
     "lease": "kshare.spark.leases.batch_lease",
+    "publish_metrics": "kshare.spark.metrics",
     "settle": "kshare.spark.driver.settling",
 }
 

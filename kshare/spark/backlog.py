@@ -29,11 +29,14 @@ from kshare.admin.results import TopicPartition
 from kshare.admin.routing import Router
 from kshare.admin.share_states import share_states
 from kshare.errors import KshareError
+from kshare.spark.cores import spark_cores
 from kshare.spark.executor.connections import connections
 from kshare.spark.executor.reader import read_arrow
 from kshare.spark.options import ReadOptions
+from kshare.spark.plain_errors import with_plain_errors
 from kshare.spark.ranges import RecordRange
 from kshare.spark.splitting import split
+from kshare.spark.topic_check import topic_ids
 from kshare.state.share_records import (
     UNINITIALIZED_START_OFFSET,
     SharePartitionKey,
@@ -61,10 +64,11 @@ class BacklogReader(DataSourceReader):
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
 
+    @with_plain_errors
     def partitions(self) -> Sequence[BacklogPartition]:
         shared = connections(self._options.net_settings())
         view = shared.submit(plan_view, shared.router, self._options).result()
-        tasks = split(view.ranges, self._options.min_partitions)
+        tasks = split(view.ranges, self._options.task_limits, spark_cores())
         # For an empty list, Spark would plan one task without a partition.
         return [BacklogPartition(one, view.is_committed_only) for one in tasks or [()]]
 
@@ -90,6 +94,7 @@ async def plan_view(router: Router, options: ReadOptions) -> BacklogView:
         for one in await describe(router, ConfigResource.GROUP, group, keys=[_ISOLATION, _RESET])
     }
     is_committed_only = settings.get(_ISOLATION, "").lower() == "read_committed"
+    await topic_ids(router, options.topics)
     topics = (await router.metadata(options.topics)).topics
     shares = {
         (topic.name or "", row.partition_index): SharePartitionKey(group, topic.topic_id, row.partition_index)

@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kshare.client.config import ConsumerConfig
+from kshare.client.kafka_names import KAFKA_NAMES
 from kshare.errors import ConfigError
 from kshare.net.settings import NetSettings
 from kshare.spark.journal.settings import TOPIC_PREFIX, JournalSettings
+from kshare.spark.option_names import KAFKA, check_kafka_names, in_spark_names
+from kshare.spark.splitting import TaskLimits
 
 Settle = Literal["sink", "checkpoint", "journal"]
 
-KAFKA = "kafka."
 LARGEST_BATCH = 10_000_000
 
 
@@ -38,10 +40,16 @@ class ReadOptions:
     """With settle=journal."""
     settle_rows: bool = False
     """Whether `kshare.spark.settle` may reject or release single rows."""
+    release_delay: float = 5.0
+    """How long released rows wait after their first delivery; twice as long after each further one."""
     max_records: int = 1_000_000
     """The maximum number of records in a micro-batch. Usually the group's limit on locks per partition is lower."""
     min_partitions: int | None = None
-    """The number of tasks to split a micro-batch or view into, if there are fewer partitions."""
+    """At least as many tasks for a micro-batch, view or lease."""
+    max_partitions: int | None = None
+    """At most as many tasks."""
+    min_records_per_partition: int = 1_000
+    """Fewer tasks rather than tasks with fewer records than this."""
     max_wait: float = 0.5
     """How long a trigger may wait for the first record, and for more records after it."""
 
@@ -52,6 +60,10 @@ class ReadOptions:
     @property
     def topics(self) -> tuple[str, ...]:
         return self.consumer.topics
+
+    @property
+    def task_limits(self) -> TaskLimits:
+        return TaskLimits(self.min_partitions, self.max_partitions, self.min_records_per_partition)
 
     def net_settings(self) -> NetSettings:
         return self.consumer.net_settings()
@@ -72,6 +84,8 @@ class ReadOptions:
             raise ConfigError(
                 f"settleRows needs settle=sink: with {settle}, all rows are accepted before your code gets them"
             )
+        if values.get("min_partitions", 0) > values.get("max_partitions", LARGEST_BATCH):
+            raise ConfigError("minPartitions must not be larger than maxPartitions")
         journal = _journal(values)
         consumer = _consumer(kafkas, values)
         if settle == "journal":
@@ -174,6 +188,8 @@ _ALL = (
     _Known("deliveryCount", "delivery_count", _flag),
     _Known("failOnDataLoss", "fail_on_data_loss", _flag),
     _Known("minPartitions", "min_partitions", _count),
+    _Known("maxPartitions", "max_partitions", _count),
+    _Known("minRecordsPerPartition", "min_records_per_partition", _count),
     _Known("settle", "settle", _settle, "stream"),
     _Known("journalTopic", "journal_topic", _text, "stream"),
     _Known("journalFolder", "journal_folder", _folder, "stream"),
@@ -181,6 +197,7 @@ _ALL = (
     _Known("journalMaxBytes", "journal_max_bytes", _bytes, "stream"),
     _Known("journalMaxAgeMs", "journal_max_age", _milliseconds, "stream"),
     _Known("settleRows", "settle_rows", _flag, "stream"),
+    _Known("releaseDelayMs", "release_delay", _milliseconds, "stream"),
     _Known("maxRecordsPerTrigger", "max_records", _count, "stream"),
     _Known("maxOffsetsPerTrigger", "max_records", _count, "stream"),
     _Known("maxWaitMs", "max_wait", _milliseconds, "stream"),
@@ -190,7 +207,14 @@ _JOURNAL = {
     one.field.removeprefix(_OF_JOURNAL): one.spelled for one in _ALL if one.field.startswith(_OF_JOURNAL)
 }
 _KNOWN = {one.spelled.lower(): one for one in _ALL}
-_OF_ROWS = {"includeheaders", "deliverycount", "failondataloss", "minpartitions"}
+_OF_ROWS = {
+    "includeheaders",
+    "deliverycount",
+    "failondataloss",
+    "minpartitions",
+    "maxpartitions",
+    "minrecordsperpartition",
+}
 """Options that may be combined with a lease."""
 
 _BEGINS = (
@@ -213,7 +237,7 @@ _REFUSED = {
     "groupidprefix": 'leave it out and name the group: write option("group", "orders")',
     "minoffsetspertrigger": "leave it out and write maxWaitMs: how long to wait for more records",
     "maxtriggerdelay": "leave it out and write maxWaitMs: how long to wait for more records",
-    "maxrecordsperpartition": "leave it out and write minPartitions: the number of tasks to split a micro-batch into",
+    "maxrecordsperpartition": "leave it out and write minPartitions: the least number of tasks",
     "kafkaconsumer.polltimeoutms": _OURS,
     "fetchoffset.numretries": _OURS,
     "fetchoffset.retryintervalms": _OURS,
@@ -239,7 +263,9 @@ def _take(name: str, original: str, value: str, values: dict[str, Any], is_strea
             f"{option.spelled} is for streams: spark.read only views the backlog and acquires nothing"
         )
     if option.field in values:
-        raise ConfigError(f"{original}: {option.field} is given twice")
+        raise ConfigError(
+            "maxRecordsPerTrigger and maxOffsetsPerTrigger mean the same: leave one of them out"
+        )
     try:
         values[option.field] = option.turn(value)
     except ConfigError as error:
@@ -268,13 +294,17 @@ def _consumer(kafkas: dict[str, Any], values: dict[str, Any]) -> ConsumerConfig:
         raise ConfigError('group is missing: write option("group", "orders")')
     if not named["topics"]:
         raise ConfigError('subscribe is missing: write option("subscribe", "orders")')
+    check_kafka_names(kafkas)
     try:
         config = ConsumerConfig.make(None, {**kafkas, **named})
+        config.net_settings()
     except ConfigError as error:
-        raise ConfigError(f"{KAFKA}{error}" if str(error).split(":")[0] in kafkas else str(error)) from None
-    changed = [name for name in _LENT if getattr(config, name) != getattr(_PLAIN, name)]
-    if changed:
-        raise ConfigError(f"{KAFKA}* sets {changed[0]}: {_LENT[changed[0]]}")
+        prefix = KAFKA if str(error).split(":")[0] in kafkas else ""
+        raise ConfigError(prefix + in_spark_names(str(error))) from None
+    for name in kafkas:
+        for field in KAFKA_NAMES[name](kafkas[name], kafkas):
+            if field in _LENT and getattr(config, field) != getattr(_PLAIN, field):
+                raise ConfigError(f"{KAFKA}{name}: {_LENT[field]}")
     return config
 
 

@@ -1,4 +1,4 @@
-"""Cuts off the tracebacks of our errors, which Spark would show to users."""
+"""Keeps the errors that Spark shows readable: our own ones without their tracebacks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def with_plain_errors(function: Callable[P, T]) -> Callable[P, T]:
-    """Only the message of a KshareError is left."""
+    """Cut off the traceback of our errors, which Spark would show, so that only the message is left."""
 
     @wraps(function)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> T:

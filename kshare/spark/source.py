@@ -23,6 +23,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from kshare.errors import ConfigError
+from kshare.spark.cores import spark_cores
 from kshare.spark.options import ReadOptions, lease_token
 from kshare.spark.plain_errors import with_plain_errors
 from kshare.spark.ranges import Token
@@ -129,7 +130,7 @@ class ShareStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         begin, until = self._token(start), self._token(end)
         ranges = self._running().read(begin, until)
-        return [RangePartition(part) for part in split(ranges, self._options.min_partitions)]
+        return [RangePartition(part) for part in split(ranges, self._options.task_limits, spark_cores())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Runs in an executor, perhaps several times. Neither acquires nor acknowledges."""

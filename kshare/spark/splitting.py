@@ -1,17 +1,25 @@
-"""Splits ranges into tasks: one per partition, or more if more are requested.
+"""Splits ranges into tasks: as many as Spark's cores can run at once, each with about as many records.
 
-Every record is in exactly one task, and the same ranges always give the same tasks, so that a replay is split like the
-first run.
+A task costs Spark about 50 ms of CPU, however few records it reads, so there are fewer tasks than partitions if there
+are few cores or few records. Every record is in exactly one task. The same ranges, options and cores always give the
+same tasks, so that a replay is split like the first run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.sql.datasource import InputPartition
 
 from kshare.spark.ranges import RecordRange, by_partition
+
+_LARGEST_TASK = 1_000_000
+"""A view may be very large. Smaller tasks balance better, and less is repeated if one fails."""
+_ROWS_UNKNOWN = 10_000
+"""Records per task if the number of cores is unknown: about as many as take as long as a task costs."""
+_TOLERANCE = 0.15
+"""How much larger or smaller a task may be, as a fraction of the average, so that a partition isn't torn."""
 
 
 @dataclass
@@ -21,38 +29,66 @@ class RangePartition(InputPartition):
     ranges: tuple[RecordRange, ...]
 
 
-def split(ranges: Iterable[RecordRange], min_partitions: int | None = None) -> list[tuple[RecordRange, ...]]:
-    """Tasks of about equal size, each with ranges of one partition. None is empty."""
+@dataclass(frozen=True, slots=True)
+class TaskLimits:
+    """How many tasks there may be."""
+
+    min_tasks: int | None = None
+    max_tasks: int | None = None
+    min_records: int = 1
+    """Fewer tasks if they would have fewer records than this. `min_tasks` has precedence."""
+
+    def tasks(self, records: int, partitions: int, cores: int | None) -> int:
+        """The number of tasks for this many records; 0 if there are none."""
+        if cores is None:
+            wanted = min(partitions, -(-records // max(self.min_records, _ROWS_UNKNOWN)))
+            cores = 1
+        else:
+            wanted = max(1, min(cores, records // self.min_records))
+        if records > wanted * _LARGEST_TASK:
+            wanted = -(-records // (_LARGEST_TASK * cores)) * cores
+        wanted = max(wanted, self.min_tasks or 0)
+        return min(wanted, self.max_tasks or wanted, records)
+
+
+def split(
+    ranges: Iterable[RecordRange], limits: TaskLimits, cores: int | None
+) -> list[tuple[RecordRange, ...]]:
+    """The ranges of each task, by partition and offset. No task is empty."""
     places = [tuple(partition_ranges) for partition_ranges in by_partition(ranges)]
-    wanted = min_partitions or 0
-    if wanted <= len(places):
-        return places
     total = sum(map(_count, places))
-    tasks: list[tuple[RecordRange, ...]] = []
+    count = limits.tasks(total, len(places), cores)
+    return list(_cut([one for place in places for one in place], _ends(places, total, count)))
+
+
+def _ends(places: Sequence[Sequence[RecordRange]], total: int, count: int) -> list[int]:
+    """How many records are in the first task, the first two, and so on: where a partition ends, if that is near."""
+    borders = [0]
     for place in places:
-        tasks += _cut(place, max(1, round(wanted * _count(place) / total)))
-    return tasks
+        borders.append(borders[-1] + _count(place))
+    ends: list[int] = []
+    for number in range(1, count + 1):
+        even = total * number // count
+        nearest = min(borders, key=lambda border: abs(border - even))
+        ends.append(nearest if abs(nearest - even) <= _TOLERANCE * total / count else even)
+    return ends
 
 
-def _cut(place: Sequence[RecordRange], pieces: int) -> list[tuple[RecordRange, ...]]:
-    """Cut a partition's ranges into this many pieces, or one per record if there are fewer records."""
-    remaining = _count(place)
-    pieces = min(pieces, remaining)
-    tasks: list[tuple[RecordRange, ...]] = []
-    waiting = list(reversed(place))
-    for number in range(pieces, 0, -1):
-        quota = -(-remaining // number)
-        remaining -= quota
+def _cut(ranges: Sequence[RecordRange], ends: Iterable[int]) -> Iterator[tuple[RecordRange, ...]]:
+    """Yield the records up to each end, and then those up to the next."""
+    waiting = list(reversed(ranges))
+    done = 0
+    for end in ends:
         piece: list[RecordRange] = []
-        while quota:
+        while done < end:
             one = waiting.pop()
-            if len(one) > quota:
-                waiting.append(replace(one, first=one.first + quota))
-                one = replace(one, last=one.first + quota - 1)
-            quota -= len(one)
+            if len(one) > end - done:
+                middle = one.first + end - done
+                waiting.append(replace(one, first=middle))
+                one = replace(one, last=middle - 1)
+            done += len(one)
             piece.append(one)
-        tasks.append(tuple(piece))
-    return tasks
+        yield tuple(piece)
 
 
 def _count(ranges: Iterable[RecordRange]) -> int:

@@ -129,7 +129,12 @@ class World:
         if not self.requests:
             return
         asked = self.requests.pop(0)
-        for spans, becomes in ((asked.accept, "done"), (asked.reject, "done"), (asked.release, "free")):
+        later = [span for span, _ in asked.release_later]
+        for spans, becomes in (
+            (asked.accept, "done"),
+            (asked.reject, "done"),
+            ([*asked.release, *later], "free"),
+        ):
             for span in spans:
                 for at in range(span.first, span.last + 1):
                     if self.log[span.partition, at] == "ours":

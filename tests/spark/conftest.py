@@ -33,6 +33,15 @@ def spark() -> Iterator[SparkSession]:
         spark.stop()
 
 
+@pytest.fixture
+def jvm_pid(spark: SparkSession) -> int:
+    """The process id of the session's JVM."""
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    pid: int = jvm.java.lang.ProcessHandle.current().pid()
+    return pid
+
+
 @pytest.fixture(scope="session")
 def connect_spark(spark: SparkSession) -> Iterator[SparkSession]:
     """A client of that server, which has no other access to the JVM."""

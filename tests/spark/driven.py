@@ -90,6 +90,11 @@ class DrivenQuery(SharedTopic):
         self._run_batch(reader)
         return True
 
+    def progress(self) -> dict[str, Any]:
+        """What the source reports while the query runs."""
+        assert self._reader is not None
+        return self._reader.reportLatestOffset() or {}
+
     def read_again(self) -> None:
         """Ask for the partitions of the current batch a second time, as Spark may."""
         assert self._reader is not None

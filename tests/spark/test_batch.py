@@ -51,7 +51,7 @@ def test_a_view_is_a_dataframe_like_any_other(any_spark: SparkSession, orders_br
     topic = topic_of(any_spark, "batch-view")
     fill(orders_broker, topic)
     frame = view(any_spark, options(orders_broker, topic), minPartitions="3")
-    assert frame.selectExpr("spark_partition_id() AS task").distinct().count() == 4
+    assert frame.selectExpr("spark_partition_id() AS task").distinct().count() == 3
     assert places(frame) == EXPECTED
     orders_broker.produce(topic, [b"later"])
     assert frame.join(frame, ["partition", "offset"]).count() == 200
@@ -130,7 +130,7 @@ def test_a_lease_is_read_repeatedly_and_ends(any_spark: SparkSession, orders_bro
         ({"gruop": "x"}, r"did you mean group\?"),
         ({"minPartitions": "none"}, "minPartitions must be a whole number"),
         ({"lease": "nonsense"}, "lease and .* exclude each other"),
-        ({"subscribe": "no-such-topic"}, "topic no-such-topic: UNKNOWN_TOPIC_OR_PARTITION"),
+        ({"subscribe": "no-such-topic"}, "topic no-such-topic does not exist: check the option subscribe"),
     ],
 )
 def test_errors_say_what_to_write(
@@ -160,7 +160,8 @@ def test_the_guides_examples(any_spark: SparkSession, tmp_path: Path) -> None:
         for group in ("packing", "judging", "archive", "forwarding", "relaying"):
             broker.set_group_config(group, {"share.auto.offset.reset": "earliest"})
         for block in blocks:
-            if not any(jar in block for jar in WITH_JARS):
+            is_refused = "publish_metrics" in block and "connect" in type(any_spark).__module__
+            if not is_refused and not any(jar in block for jar in WITH_JARS):
                 code = block.replace("localhost:9092", broker.bootstrap)
                 run(code.replace("spark = SparkSession.builder.getOrCreate()\n", ""), names)
         names["query"].stop()

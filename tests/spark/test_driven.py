@@ -155,7 +155,7 @@ def test_min_partitions_sets_the_number_of_tasks(query: DrivenQuery) -> None:
         tasks = [cast(RangePartition, task).ranges for task in reader.partitions(start, end)]
     finally:
         reader.stop()
-    assert sorted(sum(map(len, ranges)) for ranges in tasks) == [10, 22, 22, 23, 23]
+    assert sorted(sum(map(len, ranges)) for ranges in tasks) == [20, 20, 20, 20, 20]
 
 
 def test_the_group_removes_a_member_that_died(query: DrivenQuery) -> None:
@@ -293,10 +293,31 @@ def test_rows_are_rejected_and_released(query: DrivenQuery) -> None:
             assert _runner_of(row_ranges([(query.topic, 0, 99)]), None) is None
 
     query.at = judge
-    told = query.run(settleRows="true")
+    told = query.run(settleRows="true", releaseDelayMs="1000")
     assert sorted(query.written) == sorted([(0, at) for at in range(20)] + [(0, 7)])
+    assert told["delayed"] == 0
     assert (told["accepted"], told["rejected"], told["released"]) == (18, 2, 1)
     assert query.lag() == 0
+
+
+def test_rows_that_wait_are_released_when_the_query_stops(query: DrivenQuery) -> None:
+    query.produce(20)
+
+    def judge(step: str, batch: int) -> None:
+        if (step, batch) == ("written", 0):
+            path = _runner_of(row_ranges([(query.topic, 0, 7)]), None)
+            assert path is not None
+            assert _ask(path, {"verdict": "release", "rows": {query.topic: {"0": [[7, 7]]}}})["rows"] == 1
+
+    def is_accepted() -> bool:
+        told = query.progress()
+        return (told["accepted"], told["delayed"], told["released"]) == (19, 1, 0)
+
+    query.at = judge
+    query.run(until=is_accepted, settleRows="true", releaseDelayMs="600000")
+    query.at = lambda step, batch: None
+    query.run()
+    assert sorted(query.written) == sorted([(0, at) for at in range(20)] + [(0, 7)])
 
 
 def test_rows_are_combined_into_ranges() -> None:

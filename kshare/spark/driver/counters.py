@@ -28,6 +28,9 @@ class QueryCounters:
         self._lost = 0
         self._sessions_ended = 0
         self._lag: int | None = None
+        self.lock_limit: int | None = None
+        """How many records of a partition the group may lock, as last requested."""
+        self.partitions = 0
 
     def observe(self, event: Event) -> None:
         match event:
@@ -56,8 +59,14 @@ class QueryCounters:
             if row.start_offset is not None:
                 self.starts[row.topic, row.partition] = row.start_offset
         self.finished = {(row.topic, row.partition) for row in rows if row.lag == 0}
+        self.partitions = len(rows)
         lags = [row.lag for row in rows if row.lag is not None]
         self._lag = sum(lags) if lags else None
+
+    def lock_use(self, held: int) -> float | None:
+        """The fraction of the records that the group may lock that this query holds; None if the limit is unknown."""
+        most = (self.lock_limit or 0) * self.partitions
+        return round(held / most, 4) if most else None
 
     def readings(self) -> dict[str, int | None]:
         return {

@@ -19,7 +19,7 @@ Every offset that a broker has acquired for this query is in one of these states
     Spark is about to read the token, which  | custody `checkpoint`: in flight → owed, accepted at once
     proves that its log holds it             |
     Spark asks for the token after it, which | in flight → owed, accepted (rows that the user settled otherwise
-    proves that the batch is complete        | are settled that way, and are not owed)
+    proves that the batch is complete        | are settled that way, released ones after a delay, and are not owed)
     acceptance confirmed                     | owed → done
     lock lost, session ended                 | fresh → forgotten; the rest stays as it is, and is redelivered
     the group's start passes an offset, or   | owed → done: it won't be redelivered
@@ -39,6 +39,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 from uuid import UUID
 
+from kshare.spark.driver.delayed_releases import Delayed
 from kshare.spark.driver.offset_sets import OffsetSet, PartitionRange
 from kshare.spark.driver.range_queue import CountedRange, RangeQueue
 from kshare.spark.driver.staging import Staging
@@ -58,9 +59,11 @@ class Decisions:
     accept: list[PartitionRange] = field(default_factory=list)
     release: list[PartitionRange] = field(default_factory=list)
     reject: list[PartitionRange] = field(default_factory=list)
+    release_later: list[Delayed] = field(default_factory=list)
+    """Rows that the user has released."""
 
     def __bool__(self) -> bool:
-        return bool(self.accept or self.release or self.reject)
+        return bool(self.accept or self.release or self.reject or self.release_later)
 
 
 class Custody:
@@ -369,13 +372,22 @@ class Custody:
             return decisions
         otherwise = self._verdicts
         for verdict, spans in otherwise.items():
-            getattr(decisions, verdict).extend(spans)
+            if verdict == "reject":
+                decisions.reject.extend(spans)
+            else:
+                decisions.release_later.extend(self._counted(spans))
             for span in spans:
                 self._in_flight.remove(span)
         decisions.accept = [*self._in_flight]
         self._add_unconfirmed(decisions.accept)
         self._in_flight, self._verdicts = OffsetSet(), {}
         return decisions
+
+    def _counted(self, spans: OffsetSet) -> Iterator[Delayed]:
+        """These rows of the newest token, with their delivery counts."""
+        for one in self._last.acquired if self._last is not None else ():
+            for part in spans.within(_span(one)):
+                yield part, one.delivery_count
 
     def _add_unconfirmed(self, spans: Iterable[PartitionRange]) -> None:
         for span in spans:

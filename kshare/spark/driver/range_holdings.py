@@ -18,6 +18,7 @@ from kshare.engine.reporter import Reporter
 from kshare.protocol.frames import MAX_FRAME
 from kshare.protocol.messages.share_fetch_response import PartitionData
 from kshare.spark.driver.custody import Custody, Decisions
+from kshare.spark.driver.delayed_releases import DelayedReleases
 from kshare.spark.driver.offset_sets import PartitionRange
 from kshare.spark.driver.stager import Stager
 from kshare.state.lease import ACCEPT, HELD, REJECT, RELEASE, RENEW, SENT, Lease, TopicIdPartition
@@ -39,7 +40,13 @@ class RangeHoldings:
     """Micro-batches are decided as a whole, so there is no processing rate."""
 
     def __init__(
-        self, custody: Custody, *, lease_timers: LeaseTimers, clock: Callable[[], float], reporter: Reporter
+        self,
+        custody: Custody,
+        *,
+        lease_timers: LeaseTimers,
+        clock: Callable[[], float],
+        reporter: Reporter,
+        release_delay: float = 0.0,
     ) -> None:
         self.book = LeaseBook(self, lease_timers=lease_timers, clock=clock, reporter=reporter)
         self.custody = custody
@@ -48,6 +55,7 @@ class RangeHoldings:
         """By topic and partition: the offset after the last one that was ever acquired."""
         self.stager: Stager | None = None
         """With `settle=journal`."""
+        self.delayed = DelayedReleases(release_delay)
         self._wanted = 0
         self._kept: dict[TopicIdPartition, list[Lease]] = {}
 
@@ -89,6 +97,7 @@ class RangeHoldings:
             self.reached[where] = max(self.reached.get(where, 0), lease.last + 1)
             self._kept.setdefault(lease.partition, []).append(lease)
             acquired = PartitionRange(lease.partition, lease.first, lease.last)
+            self.delayed.remove(acquired)
             self.apply(self.custody.acquired(topic, acquired, lease.delivery_count))
 
     def on_confirmed(self, partition: TopicIdPartition, ranges: Sequence[AckRange]) -> None:
@@ -147,8 +156,20 @@ class RangeHoldings:
         ):
             for partition, partition_spans in groupby(sorted(spans), key=lambda span: span.partition):
                 self._settle(partition, partition_spans, kind)
+        if decisions.release_later:
+            self.delayed.add(decisions.release_later, self.book.now())
+            self.release_due()
         if decisions:
             self.book.changed.send()
+
+    def release_due(self) -> None:
+        """Release the rows whose delay is over. They will be redelivered, so their partitions have to be read again."""
+        due = self.delayed.take_due(self.book.now())
+        for span in due:
+            where = (self.custody.names[span.partition[0]], span.partition[1])
+            self.reached[where] = min(self.reached.get(where, 0), span.first)
+        if due:
+            self.apply(Decisions(release=due))
 
     def _settle(self, partition: TopicIdPartition, spans: Iterable[PartitionRange], kind: int) -> None:
         live = sorted(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from functools import partial
 
 import anyio
@@ -24,6 +24,7 @@ from kshare.engine.reporter import Reporter
 from kshare.engine.signals import Signal
 from kshare.errors import KshareError
 from kshare.installation import warn_if_slow
+from kshare.spark.driver.checkpoint_lock import CheckpointLock
 from kshare.spark.driver.counters import QueryCounters
 from kshare.spark.driver.custody import Custody, Verdict
 from kshare.spark.driver.driver_watch import DriverWatch
@@ -32,8 +33,10 @@ from kshare.spark.driver.offset_sets import PartitionRange
 from kshare.spark.driver.range_holdings import RangeHoldings
 from kshare.spark.driver.settling import RowRanges, serve_settlements, socket_folder
 from kshare.spark.driver.stager import Stager
+from kshare.spark.driver.topic_watch import TopicWatch
 from kshare.spark.driver.verdict_log import VerdictLog
 from kshare.spark.journal.opening import check_drained
+from kshare.spark.lock_limit import lock_limit
 from kshare.spark.options import ReadOptions
 from kshare.spark.ranges import RecordRange, Token
 
@@ -68,6 +71,7 @@ class RangeMember:
         self._closing = anyio.Event()
         self._member: GroupMember | None = None
         self._verdict_log: VerdictLog | None = None
+        self._checkpoint_lock: CheckpointLock | None = None
         self._batch: int | None = None
         """The batch whose rows Spark is processing, and for which the user may decide single rows."""
         self._join: Callable[[str], GroupMember]
@@ -92,9 +96,13 @@ class RangeMember:
                 lease_timers=cluster.lease_timers(),
                 clock=anyio.current_time,
                 reporter=reporter,
+                release_delay=self._options.release_delay,
             )
             self._router = Router(cluster.pool, config.request_timeout)
             self._stager = self._holdings.stager = self._new_stager()
+            self._topics = TopicWatch(
+                self._router, self._options.topics, fails_on_loss=self._options.fail_on_data_loss
+            )
             async with anyio.create_task_group() as self._tasks:
                 self._join = partial(GroupMember, settings, cluster.pool, self._holdings.book, self._tasks)
                 task_status.started()
@@ -104,7 +112,9 @@ class RangeMember:
                     self._tasks.start_soon(self._stager.run)
                 if self._options.settle_rows:
                     self._tasks.start_soon(serve_settlements, config.group, self._settle_rows)
-                with closing(reporter.log):
+                    self._tasks.start_soon(self._release_delayed)
+                with closing(reporter.log), ExitStack() as stack:
+                    stack.callback(self._unlock_checkpoint)
                     await self._closing.wait()
                     with anyio.move_on_after(config.close_timeout, shield=True):
                         await self._leave()
@@ -124,10 +134,16 @@ class RangeMember:
             return None
         # Appends are repeated for as long as an election may take. Meanwhile, the locks are renewed.
         router = Router(self._router.pool, _APPEND_S)
-        return Stager(self._options, journal, self._custody, self._holdings.apply, router)
+        return Stager(
+            self._options, journal, self._custody, lambda decisions: self._holdings.apply(decisions), router
+        )
 
-    async def _open_journal(self, token: Token) -> None:
+    async def _take_over(self, token: Token) -> None:
         """Before anything is done with the newest token in Spark's log, which another process may have made."""
+        if self._checkpoint_lock is None:
+            lock = CheckpointLock(socket_folder(), token.member)
+            await lock.acquire(self._options.group)
+            self._checkpoint_lock = lock
         if self._custody.has_begun:
             return
         if self._stager is not None:
@@ -135,14 +151,17 @@ class RangeMember:
         elif token.journal is not None:
             await check_drained(self._router, token.journal)
 
-    def _start_member(self, token: Token) -> GroupMember:
+    def _start_member(self, token: Token) -> None:
         """Join the group if necessary. The token has the query's member id."""
         if self._member is None:
             self._member = self._join(token.member)
             self._tasks.start_soon(self._member.run)
             if self._options.settle_rows or token.is_settled_by_row:
                 self._verdict_log = VerdictLog(socket_folder(), token.member)
-        return self._member
+
+    def _unlock_checkpoint(self) -> None:
+        if self._checkpoint_lock is not None:
+            self._checkpoint_lock.release()
 
     def close(self) -> None:
         self._closing.set()
@@ -158,11 +177,13 @@ class RangeMember:
 
     async def latest(self, start: Token, max_rows: int | None) -> Token | None:
         """Plan the next micro-batch; None if there are no records. This call means that `start` is complete."""
+        await self._topics.start()
+        self._topics.check()
         self._note_duration()
         is_restart = not self._custody.has_begun
         self._batch = None
         self._raise_failure()
-        await self._open_journal(start)
+        await self._take_over(start)
         self._start_member(start)
         verdicts = self._verdict_log.read(start.batch) if self._verdict_log and is_restart else None
         self._holdings.apply(self._custody.complete(start, verdicts))
@@ -199,7 +220,7 @@ class RangeMember:
         """Return the ranges of this micro-batch, which Spark is about to read."""
         is_replay = not self._custody.has_begun
         if start != end:
-            await self._open_journal(end)
+            await self._take_over(end)
         ranges, decisions = self._custody.read(start, end, is_logged=is_logged)
         if not self._custody.has_begun:
             # Acquire nothing until it is known whether this batch is complete: records would be mistaken for new ones.
@@ -222,18 +243,21 @@ class RangeMember:
 
     async def prepare_to_drain(self) -> None:
         """From now on, emit only what is in the topics at this moment."""
+        await self._topics.start()
         where = await partitions_of(self._router, dict.fromkeys(self._options.topics))
         self._ends = await log_offsets(self._router, where, LATEST)
         self._custody.limit_to(self._ends)
 
-    def progress(self) -> dict[str, int | None]:
+    def progress(self) -> dict[str, float | None]:
         """The metrics that Spark shows in the query's progress."""
         custody = self._custody
         return {
             "held": self._holdings.held,
+            "lockUse": self.counters.lock_use(self._holdings.held),
             "fresh": custody.fresh,
             "inFlight": custody.in_flight,
             "owed": custody.owed,
+            "delayed": self._holdings.delayed.total,
             "skippedDuplicates": custody.skipped,
             **({} if self._stager is None else self._stager.readings()),
             **self.counters.readings(),
@@ -254,6 +278,11 @@ class RangeMember:
         if verdict is not None and count and self._verdict_log:
             self._verdict_log.write(self._batch, self._custody.verdicts)
         return count
+
+    async def _release_delayed(self) -> None:
+        while True:
+            await anyio.sleep(_POLL_S)
+            self._holdings.release_due()
 
     # --- waiting for records
 
@@ -288,6 +317,8 @@ class RangeMember:
         consumer keeps for longer by renewing their locks aren't waited for.
         """
         assert self._ends is not None
+        if self._holdings.delayed.total:
+            return False
         if quiet > max(self._holdings.lock_s or 0.0, _USUAL_SESSION_S):
             return True
         if anyio.current_time() >= self._refresh_at:
@@ -334,6 +365,7 @@ class RangeMember:
 
     async def _wait_for_event(self) -> None:
         self._raise_failure()
+        self._topics.check()
         await self._event_seen.wait()
 
     def _raise_failure(self) -> None:
@@ -356,6 +388,22 @@ class RangeMember:
         while True:
             await anyio.sleep(_REFRESH_S)
             await self._refresh_group_offsets()
+            await self._refresh_lock_limit()
+            await self._refresh_topics()
+
+    async def _refresh_lock_limit(self) -> None:
+        try:
+            limit = await lock_limit(self._router, self._options.group)
+        except KshareError as error:
+            log.info("the group's limit on locks is unknown: %s", error)
+        else:
+            self.counters.lock_limit = limit.locks if limit else None
+
+    async def _refresh_topics(self) -> None:
+        try:
+            await self._topics.refresh()
+        except KshareError as error:
+            log.info("it is unknown whether the topics exist: %s", error)
 
     async def _refresh_group_offsets(self) -> None:
         """Request the group's offsets. Errors are only logged: queries work without the right to describe the group."""

@@ -81,8 +81,8 @@ class Runner:
     def prepare_to_drain(self) -> None:
         self._call(self._member.prepare_to_drain)
 
-    def progress(self) -> dict[str, int | None]:
-        async def progress() -> dict[str, int | None]:
+    def progress(self) -> dict[str, float | None]:
+        async def progress() -> dict[str, float | None]:
             return self._member.progress()
 
         return self._call(progress)

@@ -19,6 +19,7 @@ renew.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from contextlib import ExitStack
 from types import TracebackType
@@ -34,14 +35,19 @@ from kshare.client.record import ShareBatch, lease_of, spans_of
 from kshare.engine.events import Event, Settled
 from kshare.engine.events import LeaseLost as LostEvent
 from kshare.errors import ConfigError, KshareError
+from kshare.spark.executor.connections import Connections, connections
 from kshare.spark.leases.lease_token import LeaseEnded, LeaseToken
+from kshare.spark.lock_limit import lock_limit, shortage
 from kshare.spark.options import LARGEST_BATCH, ReadOptions
 from kshare.spark.ranges import RecordRange
+from kshare.spark.topic_check import topic_ids
 from kshare.state.lease import ACCEPT
 from kshare.state.lease import Lease as Locks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger("kshare.spark")
 
 _LULL_S = 1.0
 """Acquiring ends if no more records have arrived for this long."""
@@ -76,7 +82,10 @@ class BatchLease:
 
     @property
     def count(self) -> int:
-        """How many offsets were acquired. Some may have no record, because of compaction or transactions."""
+        """How many offsets were acquired. Less than `max_records` if the group locks or has fewer.
+
+        Some may have no record, because of compaction or transactions.
+        """
         return sum(map(len, self.ranges))
 
     @property
@@ -92,11 +101,14 @@ class BatchLease:
 
     def __enter__(self) -> Self:
         """Acquire records. Returns with `max_records`, when no more arrive, or after `max_wait` if there are none."""
+        shared = connections(self._options.net_settings())
+        shared.submit(topic_ids, shared.router, self._options.topics).result()
         with ExitStack() as stack:
             self._portal = stack.enter_context(start_blocking_portal("asyncio", name="kshare lease"))
             self._ended = self._portal.call(anyio.Event)
             self._holding, _ = self._portal.start_task(self._hold)
             self._exit_stack = stack.pop_all()
+        self._warn_if_short(shared)
         return self
 
     def __exit__(
@@ -113,6 +125,19 @@ class BatchLease:
             raise LeaseLostError(self._loss())
         if error is None and self._refused is not None:
             raise LeaseLostError(f"records couldn't be accepted and will be redelivered: {self._refused}")
+
+    def _warn_if_short(self, shared: Connections) -> None:
+        """Say why there are fewer records than requested, if the group's limit on locks is the reason."""
+        if self.count >= self._max_records:
+            return
+        try:
+            limit = shared.submit(lock_limit, shared.router, self._options.group).result()
+        except KshareError as error:
+            log.info("the group's limit on locks is unknown: %s", error)
+            return
+        reason = limit and shortage(self.ranges, self._max_records, self._options.group, limit)
+        if reason:
+            log.warning("%s", reason)
 
     def _check(self) -> None:
         if self._exit_stack is None:

@@ -21,9 +21,11 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from kshare.admin.groups import describe_share_group
 from kshare.errors import BrokerError, ConfigError, KshareError
 from kshare.protocol.error_codes import ErrorCode
+from kshare.spark.cores import spark_cores
 from kshare.spark.executor.connections import connections
 from kshare.spark.executor.reader import read_arrow
 from kshare.spark.options import ReadOptions
+from kshare.spark.plain_errors import with_plain_errors
 from kshare.spark.ranges import RecordRange, Token, TokenError
 from kshare.spark.splitting import RangePartition, split
 
@@ -85,9 +87,10 @@ class LeaseReader(DataSourceReader):
         self.options = options
         self._token = token
 
+    @with_plain_errors
     def partitions(self) -> Sequence[RangePartition]:
         self._check()
-        tasks = split(self._token.ranges, self.options.min_partitions)
+        tasks = split(self._token.ranges, self.options.task_limits, spark_cores())
         return [RangePartition(one) for one in tasks or [()]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -274,7 +274,7 @@ def test_only_a_released_row_is_emitted_again() -> None:
     assert custody.settle_rows(PartitionRange(ORDERS, 3, 4), "release") == 2
     assert custody.settle_rows(PartitionRange(ORDERS, 4, 4), "reject") == 1
     decisions = custody.complete(token)
-    assert decisions.release == [PartitionRange(ORDERS, 3, 3)]
+    assert decisions.release_later == [(PartitionRange(ORDERS, 3, 3), 1)]
     assert decisions.reject == [PartitionRange(ORDERS, 4, 4)]
     assert decisions.accept == [PartitionRange(ORDERS, 0, 2), PartitionRange(ORDERS, 5, 9)]
     again = custody.acquired("orders", PartitionRange(ORDERS, 2, 3), 2)

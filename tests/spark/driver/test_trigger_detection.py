@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-
 import pytest
-from pyspark.sql import SparkSession
 
 from kshare.errors import ConfigError
 from kshare.spark.driver import trigger_detection
@@ -51,25 +48,10 @@ def test_single_batch_triggers_are_refused(monkeypatch: pytest.MonkeyPatch) -> N
 def test_ambiguous_stack_traces_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     both, ours = stacks(WAITING + EVERY, WAITING + ONCE), stacks(WAITING + ONCE)
     said = iter([both, both, ours])
-    monkeypatch.setattr(trigger_detection, "_jvm", lambda: 1)
-    monkeypatch.setattr(trigger_detection, "_threads", lambda _: next(said))
+    monkeypatch.setattr(trigger_detection, "driver_jvm", lambda: 1)
+    monkeypatch.setattr(trigger_detection, "threads", lambda _: next(said))
     assert trigger_detection.is_single_batch() is True
 
 
 def test_without_a_jvm_the_trigger_is_unknown() -> None:
     assert trigger_detection.is_single_batch() is None
-
-
-def test_the_stack_traces_of_a_jvm(spark: SparkSession) -> None:
-    jvm = spark.sparkContext._jvm
-    assert jvm is not None
-    dump = trigger_detection._threads(jvm.java.lang.ProcessHandle.current().pid())
-    assert dump is not None
-    assert '"main"' in dump
-
-
-def test_a_process_that_is_no_jvm_gets_no_signal() -> None:
-    with subprocess.Popen(["sleep", "60"]) as deaf:
-        assert trigger_detection._threads(deaf.pid) is None
-        assert deaf.poll() is None
-        deaf.kill()

@@ -17,6 +17,7 @@ from kshare.spark.executor.connections import close_connections
 from kshare.spark.leases import batch_lease
 from kshare.spark.leases.lease_token import lease_options, lease_reader
 from kshare.spark.options import ReadOptions
+from kshare.spark.topic_check import UnknownTopic
 from kshare.testing import Broker
 
 NO_SPARK = cast(SparkSession, None)
@@ -174,3 +175,28 @@ def test_tokens_contain_the_options_and_invalid_ones_are_refused(broker: Broker)
             lease_reader(nonsense, {})
     with pytest.raises(ConfigError, match="max_records must be from 1"):
         lease(NO_SPARK, given, max_records=0)
+
+
+def test_a_lease_that_the_locks_limit_says_so(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    broker.create_topic("narrow", 2)
+    broker.set_group_config(
+        "of-narrow", {"share.auto.offset.reset": "earliest", "share.partition.max.record.locks": "100"}
+    )
+    for partition in range(2):
+        for _ in range(15):
+            broker.produce("narrow", [b"one"] * 10, partition=partition)
+    with leased(broker, "narrow", max_records=5_000) as held:
+        assert held.count == 200
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        "the lease has 200 of 5,000 records: group of-narrow locks at most 100 records of a partition at once, and 2 "
+        "of 2 partitions have reached that. For more, run `kshare groups config set of-narrow "
+        "share.partition.max.record.locks=4000` (the brokers' group.share.max.partition.max.record.locks allows up to "
+        "4,000), use more partitions, or several leases one after the other"
+    ]
+
+
+def test_a_lease_of_an_unknown_topic_fails_at_once(broker: Broker) -> None:
+    with pytest.raises(
+        UnknownTopic, match=r"^topic nosuch does not exist: check the option subscribe, or create it first$"
+    ):
+        leased(broker, "nosuch").__enter__()

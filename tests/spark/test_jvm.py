@@ -1,0 +1,30 @@
+"""Asking a JVM for its threads and system properties."""
+
+from __future__ import annotations
+
+import subprocess
+
+from pyspark.sql import SparkSession
+
+from kshare.spark import jvm
+
+
+def test_a_jvm_answers(spark: SparkSession, jvm_pid: int) -> None:
+    assert '"main"' in (jvm.threads(jvm_pid) or "")
+    assert (jvm.properties(jvm_pid) or {})["spark.app.name"] == spark.sparkContext.appName
+
+
+def test_properties_are_read_as_java_writes_them() -> None:
+    text = "#Tue Nov 24\nspark.master=local[2]\nspark.a\\ b=spark\\://host\\:7077\nempty=\n"
+    assert jvm.parse_properties(text) == {
+        "spark.master": "local[2]",
+        "spark.a b": "spark://host:7077",
+        "empty": "",
+    }
+
+
+def test_a_process_that_is_no_jvm_gets_no_signal() -> None:
+    with subprocess.Popen(["sleep", "60"]) as deaf:
+        assert jvm.threads(deaf.pid) is None
+        assert deaf.poll() is None
+        deaf.kill()
