@@ -33,6 +33,8 @@ def main() -> None:
     told: dict[str, Any] = {"pyspark": pyspark.__version__}
     spark = session()
     told["backlog"] = spark.read.format("kshare").options(**options).load().count()
+    selected = spark.read.format("kshare").schema("offset LONG, value BINARY").options(**options).load()
+    told["selected"] = sorted((row.offset, row.value.decode()) for row in selected.collect())
     leasing = {**options, "group": f"{options['group']}-leasing"}
     with kshare.spark.lease(spark, leasing) as lease:
         told["leased"] = lease.dataframe().count()

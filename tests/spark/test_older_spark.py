@@ -49,6 +49,8 @@ def test_an_older_spark(orders_broker: Broker, tmp_path: Path, release: str) -> 
         finally:
             driver.kill()
     assert (told["pyspark"], told["backlog"], told["leased"]) == (release, 100, 100)
+    both = sorted([*range(60), *range(40)])
+    assert sorted(told["selected"]) == [[at, str(at)] for at in both]
     wanted = [[0, at] for at in range(60)] + [[1, at] for at in range(40)]
     assert sorted(told["stream"]["written"]) == wanted
     assert told["stream"]["error"] == ""

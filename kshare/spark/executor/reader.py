@@ -29,6 +29,7 @@ from kshare.spark.executor.connections import Connections, connections
 from kshare.spark.executor.cursor import Cursor
 from kshare.spark.options import ReadOptions
 from kshare.spark.ranges import RecordRange, by_partition
+from kshare.spark.schema import spark_schema
 
 log = logging.getLogger("kshare.spark")
 
@@ -95,8 +96,7 @@ class _PartitionReader:
         self._rows = RowBuilder(
             one.topic,
             one.partition,
-            include_headers=options.include_headers,
-            delivery_count=options.delivery_count,
+            options.columns or spark_schema(options.include_headers, options.delivery_count).fieldNames(),
         )
         self._empty_since: float | None = None
 
