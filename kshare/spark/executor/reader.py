@@ -90,7 +90,7 @@ class _PartitionReader:
         self._where = (UUID(one.topic_id).bytes, one.partition)
         self._fails_on_loss = options.fail_on_data_loss
         self._shared = shared
-        self._reader = shared.readers[is_committed_only]
+        self._reader = shared.reader(is_committed_only=is_committed_only, rack=options.consumer.rack)
         counted: list[Counted] = [(each.first, each.last, each.delivery_count) for each in ranges]
         self.cursor = Cursor(counted, shared.sizes.get(self._where))
         self._rows = RowBuilder(
