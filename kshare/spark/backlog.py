@@ -31,7 +31,9 @@ from kshare.admin.share_states import share_states
 from kshare.errors import KshareError
 from kshare.spark.executor.connections import connections
 from kshare.spark.executor.reader import read_arrow
+from kshare.spark.filtered_reader import narrowed
 from kshare.spark.options import ReadOptions
+from kshare.spark.range_filters import RangeFilters
 from kshare.spark.ranges import RecordRange
 from kshare.spark.splitting import split
 from kshare.state.share_records import (
@@ -60,11 +62,13 @@ class BacklogReader(DataSourceReader):
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
+        self.filters = RangeFilters()
 
     def partitions(self) -> Sequence[BacklogPartition]:
         shared = connections(self._options.net_settings())
         view = shared.submit(plan_view, shared.router, self._options).result()
-        tasks = split(view.ranges, self._options.min_partitions)
+        ranges = shared.submit(narrowed, shared.router, view.ranges, self.filters).result()
+        tasks = split(ranges, self._options.min_partitions)
         # For an empty list, Spark would plan one task without a partition.
         return [BacklogPartition(one, view.is_committed_only) for one in tasks or [()]]
 
