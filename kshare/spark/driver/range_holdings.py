@@ -15,7 +15,6 @@ from itertools import accumulate, groupby
 from kshare.engine.events import LossReason
 from kshare.engine.lease_book import LeaseBook
 from kshare.engine.reporter import Reporter
-from kshare.protocol.frames import MAX_FRAME
 from kshare.protocol.messages.share_fetch_response import PartitionData
 from kshare.spark.driver.custody import Custody, Decisions
 from kshare.spark.driver.offset_sets import PartitionRange
@@ -25,6 +24,10 @@ from kshare.state.session import AckRange
 
 _DONE = (ACCEPT, REJECT)
 _UNDECIDED = (HELD, RENEW, SENT | RENEW)
+
+_FETCH_BYTES = 16 << 20
+"""Responses of this size are received into the same memory again and again. Larger ones get new memory from the system,
+page by page, which takes as much CPU time as all the rest."""
 
 
 class RangeHoldings:
@@ -68,8 +71,8 @@ class RangeHoldings:
         return max(1, (self._wanted - self.custody.fresh) // brokers)
 
     def capacity_in_bytes(self, brokers: int) -> int:
-        """Unlimited, since only ranges are kept."""
-        return MAX_FRAME
+        """Constant, since only ranges are kept."""
+        return _FETCH_BYTES
 
     # --- notifications of the engine
 
