@@ -26,8 +26,8 @@ _DONE = (ACCEPT, REJECT)
 _UNDECIDED = (HELD, RENEW, SENT | RENEW)
 
 _FETCH_BYTES = 16 << 20
-"""Measured with records of 10 and 100 kB: responses of this size mostly get memory that was used before. Larger ones get
-new pages from the system, which takes as much CPU time as all the rest. With smaller ones, more is read in small steps."""
+"""Measured with records of 10 and 100 kB: responses of this size mostly get memory that was used before. Larger ones
+get new pages from the system, which takes as much CPU time as all the rest."""
 
 
 class RangeHoldings:
