@@ -1,19 +1,21 @@
 """Reads a topic's log with plain Fetch requests, in whole batches and without a group.
 
-Decides which broker to ask, and what to retry: after a leader has moved, or a connection broke. Requests contain topic
-ids, so that a recreated topic isn't mistaken for the old one. `kshare.state.aborted` decides which batches are for
-users, the caller which of their records.
+Decides what to retry: after a leader has moved, or a connection broke. `kshare.admin.read_replicas` decides whether a
+follower is asked; if it fails, the leader is asked at once. Requests contain topic ids, so that a recreated topic isn't
+mistaken for the old one. `kshare.state.aborted` decides which batches are for users, the caller which of their records.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import NamedTuple
 
 import anyio
 
+from kshare.admin.read_replicas import LogPartition, ReadReplicas
 from kshare.admin.routing import ResponseError, Router, response_error
-from kshare.errors import BrokerError, ConnectionLost, CorruptBatchError, RequestTimedOut
+from kshare.errors import BrokerError, ConnectionLost, CorruptBatchError, KshareError, RequestTimedOut
 from kshare.net.permissions import Right
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import FetchRequest, FetchResponse, MetadataRequest, MetadataResponse
@@ -23,8 +25,7 @@ from kshare.protocol.primitives import Buffer
 from kshare.protocol.records import Batch, read_batches
 from kshare.state.aborted import AbortedTransactions
 
-LogPartition = tuple[bytes, int]
-"""Topic id and partition."""
+log = logging.getLogger("kshare.admin")
 
 _USUAL_BYTES = 1 << 20
 _MAX_WAIT_MS = 500
@@ -58,13 +59,19 @@ class FetchedBatches(NamedTuple):
 
 
 class LogReader:
-    """Reads logs and remembers leaders. The router's limit is for one `fetch` with its retries, `try_s` for one try."""
+    """Reads logs and remembers leaders. The router's limit is for one `fetch` with its retries, `try_s` for one try.
 
-    def __init__(self, router: Router, *, is_committed_only: bool = False, try_s: float = 30.0) -> None:
+    With a rack, followers in it are read, if brokers are configured to name them.
+    """
+
+    def __init__(
+        self, router: Router, *, is_committed_only: bool = False, try_s: float = 30.0, rack: str | None = None
+    ) -> None:
         self._router = router
         self._is_committed_only = is_committed_only
         self._attempt_timeout_s = try_s
         self._leaders: dict[LogPartition, int] = {}
+        self._replicas = ReadReplicas(rack, anyio.current_time)
         self._names: dict[bytes, str] = {}
 
     async def fetch(self, where: LogPartition, offset: int, max_bytes: int = _USUAL_BYTES) -> FetchedBatches:
@@ -75,27 +82,61 @@ class LogReader:
         """
 
         async def step(deadline: float) -> FetchedBatches:
-            attempt_deadline = min(deadline, anyio.current_time() + self._attempt_timeout_s)
-            leader = self._leaders.get(where)
-            if leader is None:
-                leader = await self._find_leader(where, attempt_deadline)
-            try:
-                answer = await self._router.ask(
-                    leader, self._request(where, offset, max_bytes), self._errors_of, attempt_deadline
-                )
-            except (ConnectionLost, RequestTimedOut):
-                self._leaders.pop(where, None)
-                raise
-            except BrokerError as error:
-                self._leaders.pop(where, None)
-                if error.code not in _DISOWNED:
-                    raise
-                # A new leader may not know the topic yet. Metadata tells whether it was deleted.
-                await self._find_leader(where, attempt_deadline)
-                raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, str(error)) from None
+            answer = await self._ask_follower(where, offset, max_bytes, deadline)
+            if answer is None:
+                answer = await self._ask_leader(where, offset, max_bytes, deadline)
+                named = answer.responses[0].partitions[0].preferred_read_replica
+                if named >= 0:
+                    # Without records: the leader expects us to fetch them there.
+                    self._replicas.prefer(where, named)
+                    answer = await self._ask_follower(
+                        where, offset, max_bytes, deadline
+                    ) or await self._ask_leader(where, offset, max_bytes, deadline)
             return self._read(answer)
 
         return await self._router.retry(step)
+
+    async def _ask_leader(
+        self, where: LogPartition, offset: int, max_bytes: int, deadline: float
+    ) -> FetchResponse:
+        attempt_deadline = min(deadline, anyio.current_time() + self._attempt_timeout_s)
+        leader = self._leaders.get(where)
+        if leader is None:
+            leader = await self._find_leader(where, attempt_deadline)
+        request = self._request(where, offset, max_bytes, self._replicas.rack(where))
+        try:
+            return await self._router.ask(leader, request, self._errors_of, attempt_deadline)
+        except (ConnectionLost, RequestTimedOut):
+            self._leaders.pop(where, None)
+            raise
+        except BrokerError as error:
+            self._leaders.pop(where, None)
+            if error.code not in _DISOWNED:
+                raise
+            # A new leader may not know the topic yet. Metadata tells whether it was deleted.
+            await self._find_leader(where, attempt_deadline)
+            raise BrokerError(ErrorCode.NOT_LEADER_OR_FOLLOWER, str(error)) from None
+
+    async def _ask_follower(
+        self, where: LogPartition, offset: int, max_bytes: int, deadline: float
+    ) -> FetchResponse | None:
+        """None if the leader has to be asked: none is preferred, it failed, or it doesn't have these records yet."""
+        follower = self._replicas.follower(where)
+        if follower is None:
+            return None
+        now = anyio.current_time()
+        request = self._request(where, offset, max_bytes, self._replicas.rack(where))
+        # Half of the time is left for the leader.
+        attempt_deadline = min(now + (deadline - now) / 2, now + self._attempt_timeout_s)
+        try:
+            answer = await self._router.ask(follower, request, self._errors_of, attempt_deadline)
+        except KshareError as error:
+            log.info("broker %d is read no longer, but the leader: %s", follower, error)
+        else:
+            if answer.responses[0].partitions[0].records:
+                return answer
+        self._replicas.avoid_follower(where)
+        return None
 
     async def batches(self, where: LogPartition, first: int, end: int | None = None) -> AsyncIterator[Batch]:
         """Yield the batches for users with offsets from `first` up to, not including, `end`; forever without `end`.
@@ -112,7 +153,7 @@ class LogReader:
                 if is_for_users:
                     yield batch
 
-    def _request(self, where: LogPartition, offset: int, max_bytes: int) -> FetchRequest:
+    def _request(self, where: LogPartition, offset: int, max_bytes: int, rack: str) -> FetchRequest:
         wanted = FetchPartition(where[1], fetch_offset=offset, partition_max_bytes=max_bytes)
         return FetchRequest(
             max_wait_ms=_MAX_WAIT_MS,
@@ -120,6 +161,7 @@ class LogReader:
             max_bytes=max_bytes,
             isolation_level=int(self._is_committed_only),
             topics=[FetchTopic(topic_id=where[0], partitions=[wanted])],
+            rack_id=rack,
         )
 
     def _read(self, answer: FetchResponse) -> FetchedBatches:

@@ -33,6 +33,8 @@ class ReadOptions:
     include_headers: bool = False
     delivery_count: bool = False
     """Whether to add the column `deliveryCount`."""
+    columns: tuple[str, ...] = ()
+    """The columns to build, in this order, as `.schema(...)` selects them; all of them if empty."""
     fail_on_data_loss: bool = True
     settle: Settle = "sink"
     """What owns the records while a micro-batch runs: the group (sink), Spark's checkpoint, or the query's journal."""

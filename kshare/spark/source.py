@@ -10,6 +10,7 @@ asked for its first offset. Decides nothing about records.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
@@ -27,14 +28,16 @@ from kshare.spark.cores import spark_cores
 from kshare.spark.options import ReadOptions, lease_token
 from kshare.spark.plain_errors import with_plain_errors
 from kshare.spark.ranges import Token
-from kshare.spark.schema import spark_schema
+from kshare.spark.schema import selected_columns, spark_schema
 from kshare.spark.splitting import RangePartition, split
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
+    from kshare.spark.backlog import BacklogReader
     from kshare.spark.driver.runner import Runner
+    from kshare.spark.leases.lease_token import LeaseReader
 else:
     try:
         from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
@@ -67,13 +70,12 @@ class KshareDataSource(DataSource):
             from kshare.spark.leases.lease_token import lease_reader
 
             leased = lease_reader(token, given)
-            _check_schema(leased.options, schema)
-            return leased
+            leased.options = _with_columns(leased.options, schema)
+            return _with_filters(leased)
         from kshare.spark.backlog import BacklogReader
 
         options = ReadOptions.parse(given, is_streaming=False)
-        _check_schema(options, schema)
-        return BacklogReader(options)
+        return _with_filters(BacklogReader(_with_columns(options, schema)))
 
     @with_plain_errors
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
@@ -81,8 +83,7 @@ class KshareDataSource(DataSource):
         if lease_token(given) is not None:
             raise ConfigError("use spark.read to read a lease: a stream acquires records itself")
         options = ReadOptions.parse(given, is_streaming=True)
-        _check_schema(options, schema)
-        return ShareStreamReader(options)
+        return ShareStreamReader(_with_columns(options, schema))
 
     @with_plain_errors
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -186,9 +187,13 @@ def _schema(options: ReadOptions) -> StructType:
     return spark_schema(options.include_headers, options.delivery_count)
 
 
-def _check_schema(options: ReadOptions, schema: StructType) -> None:
-    if schema.fieldNames() != _schema(options).fieldNames():
-        raise ConfigError(
-            "the columns of kshare are fixed: leave .schema(...) out, and select or cast what you need. They are "
-            f"{', '.join(_schema(options).fieldNames())}"
-        )
+def _with_columns(options: ReadOptions, schema: StructType) -> ReadOptions:
+    """The options to read only the columns of this schema, which is the user's, or our own if there is none."""
+    return replace(options, columns=selected_columns(schema, _schema(options)))
+
+
+def _with_filters(reader: BacklogReader | LeaseReader) -> DataSourceReader:
+    """The reader, able to take filters if Spark is about to push them down."""
+    from kshare.spark.filtered_reader import FilteredReader, takes_filters
+
+    return FilteredReader(reader) if takes_filters() else reader

@@ -29,7 +29,6 @@ def broker() -> Cluster:
     cluster = Cluster(
         RELEASE,
         listeners=[Listener.DETOURED],
-        settings={"group.share.max.partition.max.record.locks": "10000"},
         advertised={Listener.DETOURED: detour_port()},
     )
     cluster.start()

@@ -1,6 +1,7 @@
-"""Spark sessions to measure, each in a process that runs as long as the study: ours, and one for Spark's Kafka source.
+"""The Spark session to measure, in a process that runs as long as the study.
 
-The Kafka source needs the PySpark that it was built for, which is installed separately, once.
+Spark's Kafka source needs the PySpark that it was built for, which is installed separately, once. All contestants run
+with it.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ ITS_JARS = ("spark-sql-kafka", "spark-token-provider", "kafka-clients", "commons
 class Spark:
     """A process with a Spark session, which executes runs one after the other."""
 
-    def __init__(self, pyspark: Path | None = None, settings: Sequence[str] = ()) -> None:
+    def __init__(self, pyspark: Path, settings: Sequence[str] = ()) -> None:
         variables = environment()
-        path = [variables["PYTHONPATH"]] if pyspark is None else [str(pyspark), variables["PYTHONPATH"]]
+        path = [str(pyspark), variables["PYTHONPATH"]]
         wanted = {name: variables[name] for name in ("JAVA_HOME", "PYSPARK_PYTHON", "SPARK_LOCAL_IP")}
         words = [f"{name}={value}" for name, value in {**wanted, "PYTHONPATH": ":".join(path)}.items()]
         module = "tools.benches.contenders.spark_runs"
@@ -46,14 +47,8 @@ class Spark:
 
 
 @functools.cache
-def ours() -> Spark:
+def spark() -> Spark:
     progress("spark: starting")
-    return Spark()
-
-
-@functools.cache
-def kafkas() -> Spark:
-    progress("spark: starting the one of Kafka's source")
     home = installed(SPARK_SOURCE_RELEASE)
     jars = [str(one) for one in sorted(install(SPARK_SOURCE).iterdir()) if one.name.startswith(ITS_JARS)]
     return Spark(home, [f"spark.jars={','.join(jars)}"])

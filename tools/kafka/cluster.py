@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -31,6 +31,7 @@ _POLL_S = 0.1
 _CONFIG_DEADLINE_S, _CONFIG_POLL_S = 30.0, 0.01
 _MEMORY_OF_ONE_MB, _MEMORY_OF_MANY_MB = 1024, 512
 
+_BY_RACK = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 _QUICK_SETTINGS = {
     "process.roles": "broker,controller",
     "num.partitions": "1",
@@ -66,11 +67,13 @@ class Cluster:
         settings: Mapping[str, str] | None = None,
         first_port: int | None = None,
         advertised: Mapping[Listener, int] | None = None,
+        racks: Sequence[str] = (),
     ) -> None:
         """`listeners` are added to PLAINTEXT; `settings` override our own.
 
         With `first_port`, PLAINTEXT listens on it and the next ports; all other ports are free ones. Brokers send
-        clients to the `advertised` ports, if there are any, where something else listens, such as a proxy.
+        clients to the `advertised` ports, if there are any, where something else listens, such as a proxy. `racks` are
+        those of the nodes, whose followers consumers in the same rack then read.
         """
         self.release = release
         self.folder = Path(tempfile.mkdtemp(prefix=f"kshare-kafka-{release}-"))
@@ -78,6 +81,7 @@ class Cluster:
         self._listeners = list(dict.fromkeys([Listener.PLAINTEXT, *listeners]))
         self._settings = dict(settings or {})
         self._advertised = dict(advertised or {})
+        self._racks = racks
         memory = _MEMORY_OF_ONE_MB if nodes == 1 else _MEMORY_OF_MANY_MB
         self._ports = _choose_ports(nodes, self._listeners, first_port)
         self.nodes = [
@@ -227,6 +231,7 @@ class Cluster:
                 for other, its in zip(self.nodes, self._ports, strict=True)
             ),
             **listener_settings(ports.clients, self._advertised, ports.controller, self.authority),
+            **self._rack_settings(node),
             **self._settings,
         }
         arguments = scram_arguments(self._listeners)
@@ -234,6 +239,11 @@ class Cluster:
             # From Kafka 4.2 on, share groups are enabled by default.
             arguments += ["--feature", "share.version=1"]
         node.format(settings, cluster_id, arguments)
+
+    def _rack_settings(self, node: Node) -> dict[str, str]:
+        if not self._racks:
+            return {}
+        return {"broker.rack": self._racks[self.nodes.index(node)], "replica.selector.class": _BY_RACK}
 
 
 def _prove_ready(nodes: Collection[Node]) -> None:

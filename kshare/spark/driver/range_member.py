@@ -35,6 +35,7 @@ from kshare.spark.driver.settling import RowRanges, serve_settlements, socket_fo
 from kshare.spark.driver.stager import Stager
 from kshare.spark.driver.topic_watch import TopicWatch
 from kshare.spark.driver.verdict_log import VerdictLog
+from kshare.spark.driver.verdict_writer import VerdictWriter
 from kshare.spark.journal.opening import check_drained
 from kshare.spark.lock_limit import lock_limit
 from kshare.spark.options import ReadOptions
@@ -72,6 +73,7 @@ class RangeMember:
         self._member: GroupMember | None = None
         self._verdict_log: VerdictLog | None = None
         self._checkpoint_lock: CheckpointLock | None = None
+        self._verdict_writer: VerdictWriter | None = None
         self._batch: int | None = None
         """The batch whose rows Spark is processing, and for which the user may decide single rows."""
         self._join: Callable[[str], GroupMember]
@@ -158,6 +160,7 @@ class RangeMember:
             self._tasks.start_soon(self._member.run)
             if self._options.settle_rows or token.is_settled_by_row:
                 self._verdict_log = VerdictLog(socket_folder(), token.member)
+                self._verdict_writer = VerdictWriter(self._verdict_log)
 
     def _unlock_checkpoint(self) -> None:
         if self._checkpoint_lock is not None:
@@ -229,8 +232,8 @@ class RangeMember:
         self._start_member(end)
         if start != end:
             self._batch = end.batch
-            if self._verdict_log and end.is_settled_by_row:
-                self._verdict_log.begin(end.batch)
+            if self._verdict_writer and end.is_settled_by_row:
+                await self._verdict_writer.begin(end.batch)
         if (is_replay and ranges) or decisions:
             # On a replay, the records that are read again should be locked. Otherwise the checkpoint now owns this
             # batch, and the next one can be fetched.
@@ -263,7 +266,7 @@ class RangeMember:
             **self.counters.readings(),
         }
 
-    def _settle_rows(self, verdict: Verdict | None, rows: RowRanges) -> int:
+    async def _settle_rows(self, verdict: Verdict | None, rows: RowRanges) -> int:
         """Note the user's decision for these rows, if there is one. Returns how many of the rows are in flight."""
         if self._batch is None:
             return 0
@@ -275,8 +278,8 @@ class RangeMember:
                     count += self._custody.settle_rows(
                         PartitionRange((ids[topic], int(number)), first, last), verdict
                     )
-        if verdict is not None and count and self._verdict_log:
-            self._verdict_log.write(self._batch, self._custody.verdicts)
+        if verdict is not None and count and self._verdict_writer:
+            await self._verdict_writer.write(self._batch, self._custody.verdicts)
         return count
 
     async def _release_delayed(self) -> None:

@@ -14,7 +14,7 @@ import json
 import os
 import socket
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -33,7 +33,7 @@ _LARGEST = 256 * 1024 * 1024
 
 RowRanges = dict[str, dict[str, list[list[int]]]]
 """Topic → partition → first and last offset of each range, as in JSON."""
-SettleRows = Callable[[Verdict | None, RowRanges], int]
+SettleRows = Callable[[Verdict | None, RowRanges], Awaitable[int]]
 """Settles those of the rows that are in flight and returns how many; without a verdict, only counts them."""
 
 
@@ -151,7 +151,7 @@ async def serve_settlements(group: str, answer: SettleRows) -> None:
         async with stream:
             try:
                 request = json.loads(await _line(stream))
-                count = answer(request.get("verdict"), request["rows"])
+                count = await answer(request.get("verdict"), request["rows"])
                 await stream.send(json.dumps({"group": group, "rows": count}).encode() + b"\n")
             except (anyio.EndOfStream, anyio.BrokenResourceError, ValueError):
                 return  # it only checked whether the runner is running

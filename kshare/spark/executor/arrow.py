@@ -1,4 +1,4 @@
-"""Converts records to Arrow: wraps the decoder's column buffers and adds the constant columns.
+"""Converts records to Arrow: wraps the decoder's column buffers and adds the constant columns, if they are wanted.
 
 Decides the types of the columns, as Spark wants them; the caller decides which records to add. No Python object is
 created per record, and only timestamps are copied, since their unit changes.
@@ -26,15 +26,12 @@ Counted = tuple[int, int, int]
 
 
 class RowBuilder:
-    """Collects records of one partition, in the order of their offsets, into columns."""
+    """Collects records of one partition, in the order of their offsets, into the wanted columns."""
 
-    def __init__(
-        self, topic: str, partition: int, *, include_headers: bool = False, delivery_count: bool = False
-    ) -> None:
+    def __init__(self, topic: str, partition: int, columns: Sequence[str]) -> None:
         self._topic = pa.scalar(topic, pa.string())
         self._partition = partition
-        self._include_headers = include_headers
-        self._delivery_count = delivery_count
+        self._wanted = tuple(columns)
         self._columns = RecordColumns()
         self._timestamp_types = array("i")
         self._ranges: list[Counted] = []
@@ -55,40 +52,40 @@ class RowBuilder:
         self._ranges.extend(ranges)
 
     def take(self) -> pa.RecordBatch:
-        """Returns the columns, in the order of `kshare.spark.schema`, and starts over."""
+        """Returns the columns in the wanted order, and starts over."""
         columns = self._columns.take()
-        found = record_batch(columns, include_headers=self._include_headers)
-        rows = found.num_rows
-        arrays = {
-            "key": found["key"],
-            "value": found["value"],
-            "topic": pa.repeat(self._topic, rows),
-            "partition": _numbers(array("i", [self._partition]) * rows),
-            "offset": found["offset"],
-            "timestamp": found["timestamp"],
-            "timestampType": _numbers(self._timestamp_types),
-        }
-        if self._include_headers:
-            arrays["headers"] = found["headers"]
-        if self._delivery_count:
-            arrays["deliveryCount"] = _numbers(_delivery_counts(columns.offsets.cast("q"), self._ranges))
+        built = [self._build(name, columns) for name in self._wanted]
         self._timestamp_types, self._ranges = array("i"), []
-        return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
+        return pa.RecordBatch.from_arrays(built, names=list(self._wanted))
+
+    def _build(self, name: str, columns: ColumnBuffers) -> pa.Array:
+        match name:
+            case "topic":
+                return pa.repeat(self._topic, columns.rows)
+            case "partition":
+                return _numbers(array("i", [self._partition]) * columns.rows)
+            case "timestampType":
+                return _numbers(self._timestamp_types)
+            case "deliveryCount":
+                return _numbers(_delivery_counts(columns.offsets.cast("q"), self._ranges))
+        return column_of_records(name, columns)
 
 
-def record_batch(columns: ColumnBuffers, *, include_headers: bool = True) -> pa.RecordBatch:
-    """The columns that come from the records themselves: offset, timestamp, key, value, headers."""
-    rows = columns.rows
-    milliseconds = _fixed(pa.timestamp("ms", tz="UTC"), rows, columns.timestamps)
-    arrays = {
-        "offset": _fixed(pa.int64(), rows, columns.offsets),
-        "timestamp": milliseconds.cast(TIMESTAMP, safe=False),
-        "key": _bytes(pa.binary(), rows, columns.keys),
-        "value": _bytes(pa.binary(), rows, columns.values),
-    }
-    if include_headers:
-        arrays["headers"] = _headers(columns)
-    return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
+def column_of_records(name: str, columns: ColumnBuffers) -> pa.Array:
+    """A column that comes from the records themselves."""
+    match name:
+        case "key":
+            return _bytes(pa.binary(), columns.rows, columns.keys)
+        case "value":
+            return _bytes(pa.binary(), columns.rows, columns.values)
+        case "offset":
+            return _fixed(pa.int64(), columns.rows, columns.offsets)
+        case "timestamp":
+            milliseconds = _fixed(pa.timestamp("ms", tz="UTC"), columns.rows, columns.timestamps)
+            return milliseconds.cast(TIMESTAMP, safe=False)
+        case "headers":
+            return _headers(columns)
+    raise ValueError(f"there is no column {name}")
 
 
 def _delivery_counts(offsets: Sequence[int], ranges: Sequence[Counted]) -> array[int]:

@@ -18,7 +18,8 @@ from typing import TypeVar
 
 from anyio.from_thread import start_blocking_portal
 
-from kshare.admin.log_reading import LogPartition, LogReader
+from kshare.admin.log_reading import LogReader
+from kshare.admin.read_replicas import LogPartition
 from kshare.admin.routing import Router
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
@@ -40,14 +41,19 @@ class Connections:
         )
         pool = self._exit_stack.enter_context(self._portal.wrap_async_context_manager(Pool(settings)))
         self.router = Router(pool, _TIMEOUT_S)
-        self.readers = {
-            is_committed_only: LogReader(
-                self.router, is_committed_only=is_committed_only, try_s=settings.request_timeout
-            )
-            for is_committed_only in (False, True)
-        }
+        self._try_s = settings.request_timeout
+        self._readers: dict[tuple[bool, str | None], LogReader] = {}
         self.sizes: dict[LogPartition, float] = {}
         """Bytes per offset by partition, as measured so far. Determines how much to ask for."""
+
+    def reader(self, *, is_committed_only: bool, rack: str | None) -> LogReader:
+        """The reader that remembers which brokers to ask."""
+        key = (is_committed_only, rack)
+        if key not in self._readers:
+            self._readers[key] = LogReader(
+                self.router, is_committed_only=is_committed_only, try_s=self._try_s, rack=rack
+            )
+        return self._readers[key]
 
     def submit(self, function: Callable[..., Awaitable[T]], *args: object) -> Future[T]:
         return self._portal.start_task_soon(function, *args)

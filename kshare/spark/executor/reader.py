@@ -29,6 +29,7 @@ from kshare.spark.executor.connections import Connections, connections
 from kshare.spark.executor.cursor import Cursor
 from kshare.spark.options import ReadOptions
 from kshare.spark.ranges import RecordRange, by_partition
+from kshare.spark.schema import spark_schema
 
 log = logging.getLogger("kshare.spark")
 
@@ -89,14 +90,13 @@ class _PartitionReader:
         self._where = (UUID(one.topic_id).bytes, one.partition)
         self._fails_on_loss = options.fail_on_data_loss
         self._shared = shared
-        self._reader = shared.readers[is_committed_only]
+        self._reader = shared.reader(is_committed_only=is_committed_only, rack=options.consumer.rack)
         counted: list[Counted] = [(each.first, each.last, each.delivery_count) for each in ranges]
         self.cursor = Cursor(counted, shared.sizes.get(self._where))
         self._rows = RowBuilder(
             one.topic,
             one.partition,
-            include_headers=options.include_headers,
-            delivery_count=options.delivery_count,
+            options.columns or spark_schema(options.include_headers, options.delivery_count).fieldNames(),
         )
         self._empty_since: float | None = None
 

@@ -85,5 +85,5 @@ def marker_log(shared: Connections, topic: str) -> MarkerLog:
     """This process's view of the topic."""
     logs = _logs.setdefault(shared, {})
     if topic not in logs:
-        logs[topic] = MarkerLog(shared.router, shared.readers[True], topic)
+        logs[topic] = MarkerLog(shared.router, shared.reader(is_committed_only=True, rack=None), topic)
     return logs[topic]

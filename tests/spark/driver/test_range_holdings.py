@@ -40,3 +40,9 @@ def test_the_rest_of_a_lease_is_accepted_after_one_of_its_rows_was_redelivered()
     acquire(100, 109, 1)
     holdings.apply(Decisions(accept=[PartitionRange(ORDERS, 50, 104)]))
     assert acks.take(renewals=False) == [AckRange(50, 99, b"\x01"), AckRange(100, 104, b"\x01")]
+
+
+def test_responses_are_small_enough_to_be_received_into_the_same_memory() -> None:
+    lease_timers = LeaseTimers(can_renew=True, max_lease_s=100.0)
+    holdings = RangeHoldings(Custody(), lease_timers=lease_timers, clock=lambda: 0.0, reporter=Reporter())
+    assert holdings.capacity_in_bytes(brokers=1) == holdings.capacity_in_bytes(brokers=3) == 16 * 1024 * 1024

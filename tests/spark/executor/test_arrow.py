@@ -8,8 +8,17 @@ import pyarrow as pa
 import pytest
 
 from kshare.protocol.record_builder import BatchBuilder
-from kshare.spark.executor.arrow import record_batch
+from kshare.protocol.record_columns import ColumnBuffers, RecordColumns
+from kshare.protocol.records import read_batches
+from kshare.spark.executor.arrow import RowBuilder, column_of_records
 from tests.helpers.uncompiled import IMPLEMENTATIONS, decoder
+
+FROM_RECORDS = ("offset", "timestamp", "key", "value", "headers")
+
+
+def record_batch(columns: ColumnBuffers) -> pa.RecordBatch:
+    arrays = [column_of_records(name, columns) for name in FROM_RECORDS]
+    return pa.RecordBatch.from_arrays(arrays, names=list(FROM_RECORDS))
 
 
 @pytest.mark.lengthy
@@ -51,3 +60,21 @@ def test_no_records_at_all(implementation: str) -> None:
     arrow = record_batch(decoder(implementation).record_columns.RecordColumns().take())
     arrow.validate(full=True)
     assert arrow.num_rows == 0
+
+
+def test_only_the_wanted_columns_are_built_in_their_order() -> None:
+    builder = BatchBuilder(base_offset=40)
+    builder.append(b"one", timestamp=0)
+    builder.append(b"two", timestamp=0)
+    rows = RowBuilder("orders", 3, ["deliveryCount", "offset", "topic"])
+    for batch in read_batches(builder.build()):
+        rows.add(batch, [(40, 40, 1), (41, 41, 2)])
+    taken = rows.take()
+    assert taken.schema.names == ["deliveryCount", "offset", "topic"]
+    assert taken.to_pydict() == {"deliveryCount": [1, 2], "offset": [40, 41], "topic": ["orders", "orders"]}
+    assert rows.take().num_rows == 0
+
+
+def test_an_unknown_column_is_an_error() -> None:
+    with pytest.raises(ValueError, match="no column size"):
+        column_of_records("size", RecordColumns().take())

@@ -18,7 +18,7 @@ KEY = MarkerKey("4d2f", 0)
 
 
 def log_of(shared: Connections) -> MarkerLog:
-    return MarkerLog(shared.router, shared.readers[True], "markers")
+    return MarkerLog(shared.router, shared.reader(is_committed_only=True, rack=None), "markers")
 
 
 def read(shared: Connections, log: MarkerLog, limit: float = 30) -> dict[MarkerKey, BatchMarker]:

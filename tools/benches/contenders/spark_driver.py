@@ -16,6 +16,7 @@ def acquire(given: dict[str, str]) -> None:
         "kafka.bootstrap.servers": given["bootstrap"],
         "group": given["group"],
         "subscribe": given["topic"],
+        "settle": given["settle"],
     }
     runner = Runner(ReadOptions.parse(options, is_streaming=True))
     wanted = int(given["records"])

@@ -23,8 +23,6 @@ from tools.spark import session
 
 _DEADLINE_S = 600.0
 _POLL_S = 0.02
-_WARM_UP = 5
-"""The number of micro-batches at a query's start that aren't counted, since they compile code and start workers."""
 _SETTINGS = {"spark.sql.streaming.numRecentProgressUpdates": "100000"}
 
 
@@ -38,27 +36,26 @@ def view(spark: SparkSession, options: Mapping[str, Any]) -> dict[str, float]:
 
 
 def stream(spark: SparkSession, options: Mapping[str, Any]) -> dict[str, float]:
-    """Run consecutive micro-batches until this many rows were processed, not counting the first ones."""
-    if options["format"] == "prepared":
-        from tools.benches.contenders.spark_twin import PreparedRows
+    """Run consecutive micro-batches until this many rows were processed.
 
-        spark.dataSource.register(PreparedRows)
+    The first `warm_up` micro-batches aren't counted, since they compile code and start workers.
+    """
     frame = spark.readStream.format(options["format"]).options(**options["options"]).load()
     query = frame.writeStream.format("noop").option("checkpointLocation", options["checkpoint"]).start()
     try:
-        return _measure(query, options["rows"])
+        return _measure(query, options["rows"], options["warm_up"])
     finally:
         query.stop()
 
 
-def _measure(query: StreamingQuery, rows: int) -> dict[str, float]:
+def _measure(query: StreamingQuery, rows: int, warm_up: int) -> dict[str, float]:
     deadline = time.monotonic() + _DEADLINE_S
     while True:
         if query.exception() is not None:
             raise RuntimeError(str(query.exception()))
-        full = [one for one in query.recentProgress if one["numInputRows"]][_WARM_UP:]
+        full = [one for one in query.recentProgress if one["numInputRows"]][warm_up:]
         seen = list(itertools.accumulate(one["numInputRows"] for one in full))
-        if len(full) > 2 and seen[-2] >= rows:
+        if len(full) > 1 and seen[-2] >= rows:
             break
         if time.monotonic() > deadline:
             raise TimeoutError(f"{seen[-1:]} of {rows} rows in time, {len(full)} micro-batches")
@@ -67,7 +64,7 @@ def _measure(query: StreamingQuery, rows: int) -> dict[str, float]:
     durations = sorted(one["durationMs"]["triggerExecution"] for one in full[:-1])
     return {
         "rows": seen[-2] / (end - begin).total_seconds(),
-        "batch": seen[-2] / len(durations),
+        "median rows": sorted(one["numInputRows"] for one in full[:-1])[len(durations) // 2],
         "median": durations[len(durations) // 2],
         "least": durations[0],
     }
