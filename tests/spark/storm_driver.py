@@ -57,6 +57,7 @@ class Life:
         idle = 0
         while idle < 10 or not self.enough.exists():
             idle = 0 if self.trigger() else idle + 1
+            write(self.enough.with_name("progress"), self.reader.reportLatestOffset())
         self.reader.stop()
 
     def trigger(self) -> bool:

@@ -13,6 +13,7 @@ from unittest import mock
 import pytest
 
 from kshare.errors import ConfigError, KshareError
+from kshare.spark.driver import range_member
 from kshare.spark.journal.journal import Journal
 from kshare.spark.journal.store import JournalError
 from kshare.testing import Broker
@@ -118,8 +119,10 @@ def test_staged_records_survive_many_crashes_in_a_row(query: JournaledQuery) -> 
     query.expect(900)
 
 
-def test_a_zombie_is_fenced_and_accepts_nothing_more(query: JournaledQuery) -> None:
-    """Its driver was suspended; another one has taken over the checkpoint, and then it goes on."""
+def test_a_zombie_is_fenced_and_accepts_nothing_more(
+    query: JournaledQuery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its driver was suspended; one on another machine has taken over the checkpoint, and then it goes on."""
     query.produce(300)
     is_suspended, may_go_on = Event(), Event()
     zombie = JournaledQuery.of(query)
@@ -133,6 +136,8 @@ def test_a_zombie_is_fenced_and_accepts_nothing_more(query: JournaledQuery) -> N
     with ThreadPoolExecutor(1) as threads:
         running = threads.submit(zombie.run, until=lambda: False, maxRecordsPerTrigger="50")
         assert is_suspended.wait(PATIENCE_S)
+        # On the same machine, the lock on the checkpoint would refuse the second one.
+        monkeypatch.setattr(range_member, "socket_folder", lambda: tmp_path)
         query.offset_log, query.commit_log = [*zombie.offset_log], {*zombie.commit_log}
         query.sink = dict(zombie.sink)
         query.run(maxRecordsPerTrigger="50")

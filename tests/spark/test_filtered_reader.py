@@ -43,7 +43,7 @@ def rig(pushing_spark: SparkSession, orders_broker: Broker, tmp_path: Path) -> R
 
 
 def view(rig: Rig) -> DataFrame:
-    return rig.spark.read.format("kshare").options(**rig.options()).load()
+    return rig.spark.read.format("kshare").options(**rig.options()).options(minRecordsPerPartition=10).load()
 
 
 def offsets(frame: DataFrame) -> list[tuple[int, int]]:

@@ -33,6 +33,7 @@ from tools.kafka.jars import install
 
 PARTITIONS, LIVES = 4, 56
 JOURNALED = 300_000
+RUN_S = 600
 GROUP, TOPIC = "storm", "storm"
 LIMIT = "group.share.delivery.count.limit"
 SETTINGS = {
@@ -88,7 +89,13 @@ class Storm:
                 self.crashes[crash] += 1
                 self.live("read")
                 run.send_signal(signal.SIGCONT)
-            _, said = run.communicate(timeout=600)
+            try:
+                _, said = run.communicate(timeout=RUN_S)
+            except subprocess.TimeoutExpired:
+                run.kill()
+                _, said = run.communicate()
+                progress = self.folder / "progress"
+                pytest.fail(f"a run didn't end: {progress.read_text() if progress.exists() else said}")
         last = (said.strip().splitlines() or [""])[-1] if run.returncode else "ended normally"
         if crash == SUSPENDED:
             self.zombies.append(last)
