@@ -11,7 +11,7 @@ from typing import Literal
 
 REPORT = Path(__file__).resolve().parents[2] / "docs" / "reports" / "spark.md"
 
-Section = Literal["spark", "driven"]
+Section = Literal["spark", "journal", "driven"]
 
 _HEAD = """# Spark: storms
 
@@ -38,12 +38,22 @@ by the other's loss: the other consumer had them first, and lost its locks or it
 Doubled after the answer: the broker had confirmed the query's acceptance before, so this must not happen. With
 `settle=checkpoint`, all others happened between Spark's offset log and the response to the acceptance.
 """,
+    "journal": """## Over a real Spark, with a journal
+
+Written by the same test: the same faults with `settle=journal`, and two more crash points, appending (a frame of the
+journal is being written) and appended (it is durable, and its records aren't accepted yet). Who died and tasks: as
+above.
+""",
     "driven": """## Driven without Spark
 
 Written by `tests/spark/test_storm.py --long`: Spark's calls in Spark's order, with its two logs and a sink that is
 idempotent by batch id as files, so that a run takes a second. "Doubled for the group": records that another consumer
 of the group processed as well, by the crash that ended the run in which they were logged. With `settle=checkpoint`, the
-acceptance is sent when they are logged, and a crash a few milliseconds later may still come before its response.
+acceptance is sent when they are logged, and a crash a few milliseconds later may still come before its response. With
+`settle=journal`, there are more crash points: appending (a frame of the journal is being written) and appended (it is
+durable, and its records aren't accepted yet). Each run has another folder for temporary files, as on another machine.
+"Suspended" runs are stopped by SIGSTOP and go on when another one has taken their place: each of them ended with an
+error.
 """,
 }
 _COLUMNS: dict[Section, tuple[str, ...]] = {
@@ -53,12 +63,16 @@ _COLUMNS: dict[Section, tuple[str, ...]] = {
         *("who died", "tasks", "brokers killed", "doubled by the other's loss"),
         *("lost", "emitted twice", "doubled after the answer"),
     ),
+    "journal": (
+        *("brokers", "Spark", "journal", "records", "crashes", "who died", "tasks", "brokers killed"),
+        *("lost", "emitted twice"),
+    ),
     "driven": (
         *("brokers", "settle", "records", "of these by another consumer"),
         *("crashes", "lost", "emitted twice", "doubled for the group"),
     ),
 }
-_KEYS: dict[Section, int] = {"spark": 4, "driven": 2}
+_KEYS: dict[Section, int] = {"spark": 4, "journal": 3, "driven": 2}
 """How many of the first columns identify the kind of run."""
 
 
@@ -66,7 +80,7 @@ def report(section: Section, cells: Sequence[str]) -> None:
     assert len(cells) == len(_COLUMNS[section])
     rows = {each: _rows(each) for each in _COLUMNS}
     rows[section][tuple(cells[: _KEYS[section]])] = list(cells)
-    parts = [_HEAD, *(_part(each, rows[each].values()) for each in ("spark", "driven") if rows[each])]
+    parts = [_HEAD, *(_part(each, rows[each].values()) for each in _COLUMNS if rows[each])]
     REPORT.write_text("\n".join(parts), encoding="utf-8")
 
 

@@ -13,13 +13,17 @@ from pathlib import Path
 from random import Random
 from typing import Any, Literal
 
-Step = Literal["planned", "logged", "read", "written", "committed", "asking", "answering"]
+Step = Literal[
+    "planned", "logged", "read", "written", "committed", "asking", "answering", "appending", "appended"
+]
 Victim = Literal["runner", "driver", "both", "sink", "task"]
 """The source's process; Spark's JVM with its Python; both; or none, but the sink or a task raises an exception."""
 
 RUNNER_STEPS: tuple[Step, ...] = ("planned", "logged", "committed", "asking", "answering")
 SINK_STEPS: tuple[Step, ...] = ("read", "written")
 STEPS: tuple[Step, ...] = ("planned", "logged", "read", "written", "committed", "asking", "answering")
+JOURNAL_STEPS: tuple[Step, ...] = (*STEPS, "appending", "appended")
+"""With `settle=journal`: while a frame is being written, and when it is durable, before its records are accepted."""
 VICTIMS: tuple[Victim, ...] = ("runner", "driver", "both", "sink", "task")
 WITH_SPARK: tuple[Victim, ...] = ("driver", "both")
 
@@ -43,11 +47,11 @@ class Fate:
         return asdict(self)
 
 
-def fates(random: Random, with_spark: int) -> list[Fate]:
+def fates(random: Random, with_spark: int, steps: tuple[Step, ...] = STEPS) -> list[Fate]:
     """In random order: kills of the runner at every step, failures without a kill, and `with_spark` kills of Spark."""
     chosen: list[tuple[Step, Victim]] = [("read", "sink"), ("written", "sink"), ("read", "task")]
-    chosen += [(step, "runner") for step in STEPS]
-    chosen += [(step, random.choice(WITH_SPARK)) for step in random.sample(STEPS, with_spark)]
+    chosen += [(step, "runner") for step in steps]
+    chosen += [(step, random.choice(WITH_SPARK)) for step in random.sample(steps, with_spark)]
     random.shuffle(chosen)
     found = [
         Fate(number, step, victim, random.randrange(3), random.randrange(1000))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.spark.real_storm.fates import STEPS, VICTIMS
+from tests.spark.real_storm.fates import JOURNAL_STEPS, STEPS, VICTIMS
 from tests.spark.real_storm.places import ends, lag
 from tests.spark.real_storm.sink import Where, batches
 from tests.spark.real_storm.storm import GROUP, TOPIC, Storm
@@ -35,6 +35,19 @@ class Verdict:
     endings: Counter[str] = field(default_factory=Counter)
     """How runs of the query ended that were not killed together with their driver."""
     failures: list[str] = field(default_factory=list)
+
+    def journal_cells(self) -> list[str]:
+        """The row of a query with a journal: crashes by point, who died, and the rest."""
+        points = Counter(step for step, _ in self.crashes.elements())
+        killed = sum(count for fault, count in self.tasks.items() if fault in ("kill", "daemon", "executor"))
+        return [
+            ", ".join(f"{step} {points[step]}" for step in JOURNAL_STEPS),
+            " / ".join(str(sum(self.crashes[step, victim] for step in JOURNAL_STEPS)) for victim in VICTIMS),
+            f"{sum(self.tasks.values()) - killed} / {killed}",
+            str(self.strikes),
+            str(len(self.lost)),
+            str(len(self.twice)),
+        ]
 
     def cells(self) -> list[str]:
         """The report's row: each crash point, then which process was killed, then the rest."""

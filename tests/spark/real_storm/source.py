@@ -24,6 +24,7 @@ from pyspark.sql.types import StructType
 
 from kshare.spark.driver.custody import Decisions
 from kshare.spark.driver.offset_sets import PartitionRange
+from kshare.spark.journal.journal import Journal
 from kshare.spark.options import ReadOptions
 from kshare.spark.source import KshareDataSource, ShareStreamReader
 from kshare.spark.splitting import RangePartition
@@ -186,6 +187,15 @@ class Hand:
             self.ledger.report("confirmed", partition=span.partition[1], first=span.first, last=span.last)
             confirmed(span)
 
+        append = Journal.append
+
+        async def watched(journal: Journal, *arguments: Any) -> None:
+            if self.is_due("appending"):
+                threading.Timer(0.0005 * (self.fate.seed % 20), strike, (self.folder, self.fate)).start()
+            await append(journal, *arguments)
+            self.at("appended")
+
+        mock.patch.object(Journal, "append", watched).start()
         mock.patch.object(holdings, "apply", leaving).start()
         mock.patch.object(holdings, "on_confirmed", answered).start()
         mock.patch.object(custody, "confirmed", known).start()

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from random import Random
@@ -20,7 +20,7 @@ from threading import Event, Thread
 
 from kshare.spark.options import Settle
 from tests.spark.real_storm.company import Company
-from tests.spark.real_storm.fates import Fate, Ledger, fates
+from tests.spark.real_storm.fates import JOURNAL_STEPS, STEPS, Fate, Ledger, fates
 from tests.spark.real_storm.places import Place
 from tools.spark import environment
 
@@ -54,9 +54,11 @@ class Storm:
         is_alone: bool,
         total: int,
         seed: str,
+        options: Mapping[str, str] | None = None,
     ) -> None:
         self.place, self.folder, self.master, self.settle = place, folder, master, settle
-        self.is_alone, self.total = is_alone, total
+        self.is_alone, self.total, self.options = is_alone, total, options or {}
+        """`options`: further ones of the query."""
         self.ledger = Ledger(folder)
         self.random = Random(seed)
         self.company = Company(place.bootstrap, GROUP, TOPIC, _COMPANY_PAUSE_S)
@@ -68,7 +70,7 @@ class Storm:
 
     def rage(self) -> None:
         """Run until every fate has happened, the topic is drained, and all processes have ended."""
-        plan = fates(self.random, _WITH_SPARK)
+        plan = fates(self.random, _WITH_SPARK, JOURNAL_STEPS if self.settle == "journal" else STEPS)
         self.place.begin(TOPIC, self.partitions, GROUP)
         with nullcontext() if self.is_alone else self.company.at_work(), ExitStack() as life:
             life.callback(self._kill_what_is_left)
@@ -99,6 +101,7 @@ class Storm:
                 "maxRecordsPerTrigger": "1500",
                 "minPartitions": "2",
                 "maxWaitMs": "200",
+                **self.options,
             },
         }
         said = self.folder / f"driver-{self.drivers}.log"
