@@ -28,7 +28,7 @@ SUBJECTS = {
     "net": "out_of_reach",
     "protocol": "golden hostile",
     "spark": "batch driven driven_journal driven_older expired_ranges left_behind older_restarts older_spark "
-    "real_storm reused_checkpoints storm stream writing_back",
+    "real_storm reused_checkpoints storm stream throughput writing_back",
     "testing": "arguments confluent_share consumer_meets_faults dead_letters",
     "tools/benches": "members",
     "tools/kgen": "generated schemas types",
