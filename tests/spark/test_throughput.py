@@ -120,8 +120,10 @@ def write(sent: int, produced_s: float, elapsed: float, spent: float, told: Any)
         "",
         "| | |",
         "|---|---|",
-        f"| produced | {sent:,} records, {megabytes:,.0f} MB in {produced_s:,.0f} s: {megabytes / produced_s:,.1f} MB/s |",
-        f"| processed | {rows:,} rows in {elapsed:,.0f} s: {rows / elapsed:,.0f} rows/s, {megabytes / elapsed:,.1f} MB/s |",
+        f"| produced | {sent:,} records, {megabytes:,.0f} MB in {produced_s:,.0f} s: "
+        f"{megabytes / produced_s:,.1f} MB/s |",
+        f"| processed | {rows:,} rows in {elapsed:,.0f} s: {rows / elapsed:,.0f} rows/s, "
+        f"{megabytes / elapsed:,.1f} MB/s |",
         f"| received by the driver | {megabytes / elapsed:,.1f} MB/s and protocol overhead: each byte once |",
         f"| the runner's CPU | {spent:,.1f} s: {100 * spent / elapsed:.1f} % of a core, "
         f"{1000 * spent / megabytes:.3f} ms a MB, {1e6 * spent / rows:.2f} us a record |",
