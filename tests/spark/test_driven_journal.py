@@ -17,7 +17,7 @@ from kshare.spark.driver import range_member
 from kshare.spark.journal.journal import Journal
 from kshare.spark.journal.store import JournalError
 from kshare.testing import Broker
-from tests.spark.driven import Crash, DrivenQuery, Stop
+from tests.spark.driven import Crash, DrivenQuery, OlderDrivenQuery, Stop
 
 pytestmark = pytest.mark.lengthy
 
@@ -248,3 +248,26 @@ def test_retention_must_be_longer_than_records_may_be_staged(query: JournaledQue
         query.run()
     query.run(journalMaxAgeMs="20000")
     query.expect(10)
+
+
+class OlderJournaledQuery(JournaledQuery, OlderDrivenQuery):
+    """As in PySpark 4.0 and 4.1."""
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_crash_on_an_older_spark(broker: Broker, step: str) -> None:
+    query = OlderJournaledQuery(broker)
+    for _ in range(10):
+        query.produce(60)
+
+    def crash(at: str, batch: int) -> None:
+        if (at, batch) == ("read", 1):
+            query.await_staged(200)
+        _crash_if((at, batch) == (step, 2))
+
+    query.at = crash
+    with pytest.raises(Crash):
+        query.run(until=lambda: False, maxRecordsPerTrigger="80")
+    query.at = lambda step, batch: None
+    query.run(until=lambda: len(query.written) >= 600, maxRecordsPerTrigger="80")
+    query.expect(600)

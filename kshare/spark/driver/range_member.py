@@ -124,7 +124,9 @@ class RangeMember:
 
     async def _leave(self) -> None:
         if self._stager is not None:
-            await self._stager.stop()
+            # If the journal can't be reached, what is being appended isn't accepted, and is released.
+            with anyio.move_on_after(self._options.consumer.close_timeout / 3):
+                await self._stager.stop()
         if self._member is not None:
             await self._member.close()
         if self._stager is not None:
@@ -229,6 +231,8 @@ class RangeMember:
             # Acquire nothing until it is known whether this batch is complete: records would be mistaken for new ones.
             return ()
         self._holdings.apply(decisions)
+        if self._stager is not None:
+            self._stager.wake()
         self._start_member(end)
         if start != end:
             self._batch = end.batch

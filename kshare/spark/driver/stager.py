@@ -126,6 +126,10 @@ class Stager:
         """The micro-batch of this token is complete."""
         if self._journal is not None and token.journal is not None:
             self._journal.complete(token.journal.taken)
+        self.wake()
+
+    def wake(self) -> None:
+        """There may be something to append: Spark's log has a token that knows the journal."""
         self._acquired.send()
 
     async def run(self) -> None:
