@@ -5,6 +5,10 @@ as the partition has a batch of the higher epoch, its leader refuses batches of 
 outside of transactions, too, so an append costs one request; committing a transaction takes several, and about a tenth
 of a second.
 
+Coordinators forget a transactional id that hasn't been claimed for `transactional.id.expiration.ms` (7 days by
+default), and then give the next writer another producer id, which fences nobody. So a writer claims its name again
+every ten minutes, which fails if a newer writer has claimed it.
+
 An append is repeated with the same sequence number until its deadline, so it is in the log once. If its outcome is
 unknown by then, this writer refuses further appends, because a later one could come before the unknown one.
 """
@@ -12,6 +16,7 @@ unknown by then, this writer refuses further appends, because a later one could 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from time import time
 
 import anyio
 
@@ -32,6 +37,7 @@ _ALL_REPLICAS = -1
 _DUPLICATE = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
 _NO_ANSWER = (ConnectionLost, RequestTimedOut)
 _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+_CLAIM_S = 600.0
 _UNKNOWN_S = 10.0
 """How long a topic may be unknown before it counts as deleted."""
 
@@ -47,13 +53,16 @@ class FencedWriter:
         self._link = TransactionLink(router, WriterSettings(transactional_id=name))
         self._identity: ProducerIdentity | None = None
         self._sequence = 0
+        self._claimed_at = 0.0
         self._failure: KshareError | None = None
         self._found: tuple[int, bytes] | None = None
         """The partition's leader and the topic's id."""
 
     async def claim(self) -> None:
         """Get the next epoch. Older writers are fenced by the first append after this."""
+        claimed_at = time()  # not a monotonic clock: that may stand still while the machine is suspended
         self._identity = await self._link.identify()
+        self._claimed_at = claimed_at
         self._sequence = 0
 
     async def append(self, records: Iterable[NewRecord]) -> int:
@@ -61,6 +70,8 @@ class FencedWriter:
         if self._failure is not None:
             raise self._failure
         assert self._identity is not None, "claimed before"
+        if abs(time() - self._claimed_at) > _CLAIM_S:
+            await self._claim_again()
         builder = BatchBuilder(
             producer_id=self._identity.producer_id,
             producer_epoch=self._identity.epoch,
@@ -105,6 +116,13 @@ class FencedWriter:
             raise
         self._sequence += count
         return answer.responses[0].partition_responses[0].base_offset
+
+    async def _claim_again(self) -> None:
+        try:
+            await self.claim()
+        except ProducerFenced as error:
+            self._failure = self._fenced(error.code)
+            raise self._failure from None
 
     async def _leader(self, deadline: float) -> tuple[int, bytes]:
         if self._found is not None:

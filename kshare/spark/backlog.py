@@ -32,10 +32,8 @@ from kshare.errors import KshareError
 from kshare.spark.cores import spark_cores
 from kshare.spark.executor.connections import connections
 from kshare.spark.executor.reader import read_arrow
-from kshare.spark.filtered_reader import narrowed
 from kshare.spark.options import ReadOptions
 from kshare.spark.plain_errors import with_plain_errors
-from kshare.spark.range_filters import RangeFilters
 from kshare.spark.ranges import RecordRange
 from kshare.spark.splitting import split
 from kshare.spark.topic_check import topic_ids
@@ -65,14 +63,12 @@ class BacklogReader(DataSourceReader):
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
-        self.filters = RangeFilters()
 
     @with_plain_errors
     def partitions(self) -> Sequence[BacklogPartition]:
         shared = connections(self._options.net_settings())
         view = shared.submit(plan_view, shared.router, self._options).result()
-        ranges = shared.submit(narrowed, shared.router, view.ranges, self.filters).result()
-        tasks = split(ranges, self._options.task_limits, spark_cores())
+        tasks = split(view.ranges, self._options.task_limits, spark_cores())
         # For an empty list, Spark would plan one task without a partition.
         return [BacklogPartition(one, view.is_committed_only) for one in tasks or [()]]
 

@@ -15,7 +15,7 @@ from kshare.client.config import ConsumerConfig
 from kshare.client.kafka_names import KAFKA_NAMES
 from kshare.errors import ConfigError
 from kshare.net.settings import NetSettings
-from kshare.spark.journal.settings import TOPIC_PREFIX, JournalSettings
+from kshare.spark.journal.settings import JournalSettings
 from kshare.spark.option_names import KAFKA, check_kafka_names, in_spark_names
 from kshare.spark.splitting import TaskLimits
 
@@ -91,7 +91,7 @@ class ReadOptions:
         journal = _journal(values)
         consumer = _consumer(kafkas, values)
         if settle == "journal":
-            values["journal"] = JournalSettings(**{"topic": TOPIC_PREFIX + consumer.group, **journal})
+            values["journal"] = JournalSettings(**journal)
         elif journal:
             raise ConfigError(f"{_JOURNAL[next(iter(journal))]} needs settle=journal")
         return cls(consumer=consumer, **values)

@@ -35,9 +35,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
-    from kshare.spark.backlog import BacklogReader
     from kshare.spark.driver.runner import Runner
-    from kshare.spark.leases.lease_token import LeaseReader
 else:
     try:
         from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
@@ -71,11 +69,11 @@ class KshareDataSource(DataSource):
 
             leased = lease_reader(token, given)
             leased.options = _with_columns(leased.options, schema)
-            return _with_filters(leased)
+            return leased
         from kshare.spark.backlog import BacklogReader
 
         options = ReadOptions.parse(given, is_streaming=False)
-        return _with_filters(BacklogReader(_with_columns(options, schema)))
+        return BacklogReader(_with_columns(options, schema))
 
     @with_plain_errors
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
@@ -190,10 +188,3 @@ def _schema(options: ReadOptions) -> StructType:
 def _with_columns(options: ReadOptions, schema: StructType) -> ReadOptions:
     """The options to read only the columns of this schema, which is the user's, or our own if there is none."""
     return replace(options, columns=selected_columns(schema, _schema(options)))
-
-
-def _with_filters(reader: BacklogReader | LeaseReader) -> DataSourceReader:
-    """The reader, able to take filters if Spark is about to push them down."""
-    from kshare.spark.filtered_reader import FilteredReader, takes_filters
-
-    return FilteredReader(reader) if takes_filters() else reader

@@ -36,9 +36,6 @@ def main() -> None:
     told["backlog"] = spark.read.format("kshare").options(**options).load().count()
     selected = spark.read.format("kshare").schema("offset LONG, value BINARY").options(**options).load()
     told["selected"] = sorted((row.offset, row.value.decode()) for row in selected.collect())
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    filtered = spark.read.format("kshare").options(**options).load().where("partition = 1 AND offset > 37")
-    told["filtered"] = [(row.partition, row.offset) for row in filtered.collect()]
     leasing = {**options, "group": f"{options['group']}-leasing"}
     with kshare.spark.lease(spark, leasing) as lease:
         told["leased"] = lease.dataframe().count()

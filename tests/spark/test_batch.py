@@ -142,6 +142,20 @@ def test_errors_say_what_to_write(
     assert "Py4J" not in str(caught.value)
 
 
+def test_a_frame_that_is_used_twice_is_whole(spark: SparkSession, orders_broker: Broker) -> None:
+    """If the source took filters, Spark 4.3 would apply them to each use of the frame."""
+    fill(orders_broker, "reused")
+    frame = view(spark, options(orders_broker, "reused"))
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        count, of_one = frame.count(), frame.where("partition = 1").count()
+        assert 0 < of_one < count
+        assert frame.union(frame.where("partition = 1")).count() == count + of_one
+        assert frame.count() == count
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
 def test_a_user_schema_is_refused(any_spark: SparkSession, orders_broker: Broker) -> None:
     reader = any_spark.read.format("kshare").options(**options(orders_broker, "batch-errors"))
     with pytest.raises(Exception, match="gives the column value the type STRING, but it is BINARY"):

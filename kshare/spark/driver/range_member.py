@@ -7,6 +7,7 @@ decodes records; the tokens are all that it has of Spark.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from functools import partial
@@ -153,7 +154,7 @@ class RangeMember:
         if self._stager is not None:
             await self._stager.open(token)
         elif token.journal is not None:
-            await check_drained(self._router, token.journal)
+            await check_drained(self._router, token.journal, int(time.time() * 1000))
 
     def _start_member(self, token: Token) -> None:
         """Join the group if necessary. The token has the query's member id."""

@@ -22,7 +22,7 @@ from kshare.errors import KshareError
 from kshare.spark.driver.custody import Custody, Decisions
 from kshare.spark.journal.journal import Journal, Usage, open_journal
 from kshare.spark.journal.opening import check_retention, opened_store
-from kshare.spark.journal.settings import JournalSettings
+from kshare.spark.journal.settings import JournalSettings, usual_topic
 from kshare.spark.options import ReadOptions
 from kshare.spark.ranges import Token
 
@@ -67,7 +67,7 @@ class Stager:
         await check_retention(router, self._options.topics, self._settings.max_age)
         group = self._options.group
 
-        async def is_running(member: str) -> bool:
+        async def is_running(group: str, member: str) -> bool:
             try:
                 return any(
                     one.member_id == member for one in (await describe_share_group(router, group)).members
@@ -76,7 +76,9 @@ class Stager:
                 return False
 
         self._journal = await open_journal(
-            await opened_store(router, self._settings, self._options.topics),
+            await opened_store(
+                router, self._settings, self._options.topics, usual_topic(group, token.member)
+            ),
             group=group,
             member=token.member,
             known=token.journal,
@@ -140,6 +142,7 @@ class Stager:
                 async with self._writing:
                     if not self._is_stopping:
                         await self._append()
+                        await self._tell_what_is_done()
                         await self._trim()
                 if not self._custody.waiting:
                     await acquired.wait()
@@ -171,6 +174,11 @@ class Stager:
             self._note_usage()
             self._apply(self._custody.appended(frame))
             self.staged.send()
+
+    async def _tell_what_is_done(self) -> None:
+        """Otherwise, an older copy of the checkpoint wouldn't be recognized as one."""
+        if self._journal is not None:
+            await self._journal.tell_what_is_done(_now_ms())
 
     async def _trim(self) -> None:
         """What can't be deleted stays, and is tried again."""

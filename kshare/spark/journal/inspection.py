@@ -111,7 +111,7 @@ async def write_back(
         )
     of = found.contents
 
-    async def is_running(_: str) -> bool:
+    async def is_running(group: str, member: str) -> bool:
         return False
 
     journal = await open_journal(

@@ -131,21 +131,25 @@ async def open_journal(
     group: str,
     member: str,
     known: JournalPosition | None,
-    is_running: Callable[[str], Awaitable[bool]],
+    is_running: Callable[[str, str], Awaitable[bool]],
     now_ms: int,
 ) -> Journal:
     """Take over the journal, which fences its older writer, or begin a new one.
 
-    `known`: what the newest token in Spark's checkpoint says. `is_running`: whether this member is in the group.
+    `known`: what the newest token in Spark's checkpoint says. `is_running`: whether a group has a member.
     """
     if known is not None and known.place != store.place:
         raise JournalError(
             f"the query's journal is in {known.place}, but its options name {store.place}: set the old one again"
         )
     found = await store.read()
-    contents = replay(found, store.place)
+    contents = before = replay(found, store.place)
     check(contents, known, store.place)
-    if contents is not None and contents.member != member and await is_running(contents.member):
+    if (
+        contents is not None
+        and contents.member != member
+        and await is_running(contents.group, contents.member)
+    ):
         raise JournalError(
             f"the journal in {store.place} belongs to a running query of group {contents.group} (member "
             f"{contents.member}): each query needs its own. {_ANOTHER}"
@@ -180,7 +184,7 @@ async def open_journal(
     # What was written before the claim may have changed what was checked.
     check(contents, known, store.place)
     assert contents is not None, "it has the claim"
-    if known is None and contents.end:
+    if known is None and before is not None:
         frame = claim(uuid4().hex, 0, 0)
         number = await store.append(encode(frame), number)
         contents = replay([(number, encode(frame))], store.place)
@@ -196,7 +200,7 @@ def check(contents: JournalContents | None, known: JournalPosition | None, place
                 f"the journal in {place} has {contents.staged_records:,} staged records of another query of group "
                 f"{contents.group}, whose checkpoint this query doesn't have. They were accepted, and nobody has "
                 "processed them. Start that query again with its checkpointLocation, or, if that is lost, write its "
-                f"records to their topics again: `kshare spark journal return`. {_ANOTHER}"
+                f"records to their topics again: `{return_command(place)}`. {_ANOTHER}"
             )
         return
     if contents is None or contents.journal != known.journal:
@@ -212,7 +216,7 @@ def check(contents: JournalContents | None, known: JournalPosition | None, place
         raise JournalError(
             f"the checkpoint is older than the journal in {place}: it continues at position {known.taken:,}, and "
             f"micro-batches up to position {contents.done:,} are complete. Was it restored from a copy? Use the newest "
-            "checkpoint. If that is lost, `kshare spark journal return` writes the staged records to their topics "
+            f"checkpoint. If that is lost, `{return_command(place)}` writes the staged records to their topics "
             "again; then start with a new checkpointLocation"
         )
     if known.taken > contents.end or known.taken < contents.first:
@@ -223,10 +227,16 @@ def check(contents: JournalContents | None, known: JournalPosition | None, place
         )
 
 
+def return_command(place: str) -> str:
+    kind, _, name = place.partition(" ")
+    return f"kshare spark journal return {name if kind == 'topic' else f'--folder {name}'}"
+
+
 def _taken_over(place: str, error: JournalFenced) -> str:
     return (
         f"another runner has taken over the journal in {place} ({error}): this one stops, and has accepted nothing "
-        "that isn't in the journal. Is the query running twice with the same checkpointLocation?"
+        "that isn't in the journal. Is the query running twice with the same checkpointLocation, or does another query "
+        "have the same journalTopic or journalFolder?"
     )
 
 

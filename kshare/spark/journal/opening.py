@@ -9,6 +9,7 @@ from kshare.admin.configs import ConfigResource, describe
 from kshare.admin.routing import Router
 from kshare.errors import ConfigError
 from kshare.spark.journal.folder_store import FolderStore
+from kshare.spark.journal.journal import open_journal, return_command
 from kshare.spark.journal.replay import replay
 from kshare.spark.journal.settings import JournalSettings
 from kshare.spark.journal.store import JournalError, JournalStore
@@ -18,13 +19,15 @@ from kshare.spark.ranges import JournalPosition
 _RETENTION = "retention.ms"
 
 
-async def opened_store(router: Router, settings: JournalSettings, topics: Iterable[str]) -> JournalStore:
+async def opened_store(
+    router: Router, settings: JournalSettings, topics: Iterable[str], usual_topic: str
+) -> JournalStore:
     """Create the topic or the folder if necessary. `topics`: those of the query."""
     if settings.folder is not None:
         in_folder = FolderStore(settings.folder)
         await in_folder.open()
         return in_folder
-    in_topic = TopicStore(router, settings.topic)
+    in_topic = TopicStore(router, settings.topic or usual_topic)
     await in_topic.open(topics)
     return in_topic
 
@@ -42,14 +45,26 @@ async def check_retention(router: Router, topics: Iterable[str], max_age: float)
                 )
 
 
-async def check_drained(router: Router, known: JournalPosition) -> None:
+async def check_drained(router: Router, known: JournalPosition, now_ms: int) -> None:
     """Raise JournalError if the query has staged records, because it would continue without them."""
     kind, _, name = known.place.partition(" ")
     store = TopicStore(router, name) if kind == "topic" else FolderStore(Path(name))
     contents = replay(await store.read(), known.place)
-    if contents is not None and contents.journal == known.journal and contents.end > known.taken:
+    if contents is None or contents.journal != known.journal:
+        return
+    if contents.end > known.taken:
         raise JournalError(
             f"the query's journal in {known.place} has {contents.end - known.taken:,} staged records, which would be "
             'lost without it: set option("settle", "journal") again and let the query process them, or write them to '
-            "their topics again with `kshare spark journal return`"
+            f"their topics again: `{return_command(known.place)}`"
         )
+    # So that a journal of this query can begin in the same place later.
+    journal = await open_journal(
+        store, group=contents.group, member=contents.member, known=known, is_running=_nobody, now_ms=now_ms
+    )
+    journal.complete(known.taken)
+    await journal.tell_what_is_done(now_ms)
+
+
+async def _nobody(group: str, member: str) -> bool:
+    return False

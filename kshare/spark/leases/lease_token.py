@@ -24,10 +24,8 @@ from kshare.protocol.error_codes import ErrorCode
 from kshare.spark.cores import spark_cores
 from kshare.spark.executor.connections import connections
 from kshare.spark.executor.reader import read_arrow
-from kshare.spark.filtered_reader import narrowed
 from kshare.spark.options import ReadOptions
 from kshare.spark.plain_errors import with_plain_errors
-from kshare.spark.range_filters import RangeFilters
 from kshare.spark.ranges import RecordRange, Token, TokenError
 from kshare.spark.splitting import RangePartition, split
 
@@ -87,15 +85,12 @@ class LeaseReader(DataSourceReader):
 
     def __init__(self, token: LeaseToken, options: ReadOptions) -> None:
         self.options = options
-        self.filters = RangeFilters()
         self._token = token
 
     @with_plain_errors
     def partitions(self) -> Sequence[RangePartition]:
         self._check()
-        shared = connections(self.options.net_settings())
-        ranges = shared.submit(narrowed, shared.router, self._token.ranges, self.filters).result()
-        tasks = split(ranges, self.options.task_limits, spark_cores())
+        tasks = split(self._token.ranges, self.options.task_limits, spark_cores())
         return [RangePartition(one) for one in tasks or [()]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -38,7 +38,11 @@ class Abandoned(DrivenQuery):
 
     @property
     def words(self) -> list[str]:
-        return [f"kshare-journal-{self.group}"] if self.folder is None else ["--folder", str(self.folder)]
+        return [self.journal_topic] if self.folder is None else ["--folder", str(self.folder)]
+
+    @property
+    def journal_topic(self) -> str:
+        return f"kshare-journal-{self.group}.{json.loads(self.offset_log[0])['member']}"
 
     @property
     def unfinished(self) -> int:
@@ -102,7 +106,7 @@ def test_groups_say_what_is_staged(query: Abandoned, run: Kshare) -> None:
     said = run("groups", "describe", query.group).out
     (form,) = json.loads(run("groups", "describe", query.group, "--json").out)
     if query.folder is None:
-        place = f"topic kshare-journal-{query.group}"
+        place = f"topic {query.journal_topic}"
         assert f"{query.unfinished} records of a Spark query staged in" in " ".join(said.split())
         assert form["staged"] == {place: query.unfinished}
     else:

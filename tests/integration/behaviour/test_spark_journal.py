@@ -24,7 +24,7 @@ FRAMES = 40
 
 
 async def opened(queue: WorkQueue, router: Router, known: JournalPosition | None = None) -> Journal:
-    async def is_running(_: str) -> bool:
+    async def is_running(group: str, member: str) -> bool:
         return False
 
     store = TopicStore(router, f"kshare-journal-{queue.group}")

@@ -50,7 +50,7 @@ class Place:
     async def open(
         self, known: JournalPosition | None = None, *, member: str = "m", running: str = ""
     ) -> Journal:
-        async def is_running(one: str) -> bool:
+        async def is_running(group: str, one: str) -> bool:
             return one == running
 
         return await open_journal(
