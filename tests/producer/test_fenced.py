@@ -98,3 +98,20 @@ async def test_a_refused_append_ends_the_writer(kshare_broker: Broker, writer: N
         with pytest.raises(BrokerError, match=r"TOPIC_AUTHORIZATION_FAILED|not allowed|permission"):
             await one.append([record(b"a")])
     assert written(kshare_broker) == []
+
+
+async def test_a_writer_claims_its_name_again(
+    kshare_broker: Broker, writer: NewWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise, the coordinator would forget the name, and the next writer would fence nobody."""
+    old, new = writer(), writer()
+    await old.claim()
+    await old.append([record(b"a")])
+    monkeypatch.setattr("kshare.producer.fenced._CLAIM_S", -1.0)
+    await old.append([record(b"b")])
+    await new.claim()
+    # The newer one hasn't appended anything yet.
+    with pytest.raises(ProducerFenced):
+        await old.append([record(b"c")])
+    await new.append([record(b"d")])
+    assert written(kshare_broker) == [b"a", b"b", b"d"]

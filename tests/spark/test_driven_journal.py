@@ -271,3 +271,44 @@ def test_a_crash_on_an_older_spark(broker: Broker, step: str) -> None:
     query.at = lambda step, batch: None
     query.run(until=lambda: len(query.written) >= 600, maxRecordsPerTrigger="80")
     query.expect(600)
+
+
+def test_an_older_copy_of_the_checkpoint_is_refused(query: JournaledQuery) -> None:
+    for _ in range(20):
+        query.produce(50)
+
+    def crash(at: str, batch: int) -> None:
+        if (at, batch) == ("read", 1):
+            query.await_lag(0)
+        _crash_if((at, batch) == ("committed", 8))
+
+    query.at = crash
+    with pytest.raises(Crash):
+        query.run(until=lambda: False, maxRecordsPerTrigger="50")
+    query.at = lambda step, batch: None
+    del query.offset_log[4:]
+    query.commit_log = set(range(4))
+    with pytest.raises(JournalError, match=r"the checkpoint is older than the journal .*restored from a copy"):
+        query.run()
+
+
+def test_a_journal_is_left_and_entered_again(query: JournaledQuery) -> None:
+    """The last micro-batch with the journal was complete, although its runner never heard of it."""
+    for _ in range(6):
+        query.produce(50)
+
+    def stop(at: str, batch: int) -> None:
+        if (at, batch) == ("read", 1):
+            query.await_lag(0)
+        if at == "committed" and len(query.written) == 300:
+            raise Stop
+
+    query.at = stop
+    query.run(until=lambda: False, maxRecordsPerTrigger="100")
+    query.at = lambda step, batch: None
+    journal, query.journal = query.journal, {}
+    query.run(settle="sink")
+    query.produce(50)
+    query.journal = journal
+    query.run()
+    query.expect(350)

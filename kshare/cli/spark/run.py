@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import typer
+
 from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
 from kshare.cli.terminal.failure import Failure, Misuse
@@ -62,6 +64,8 @@ def write_back(
         raise Misuse("name the journal's topic, or its --folder")
     if is_dry_run:
         inspect(cluster, [] if topic is None else [topic], folder, is_json)
+        if not is_json:
+            typer.echo("what is staged would be written to its topics again; nothing was changed")
         return
     screen = Screen()
     line = ProgressLine()

@@ -62,7 +62,7 @@ class OnceWriter:
                 check_same_rows(before, self._sum, self._key)
                 return 0
             with self._shared.entered(writer.transaction()):
-                RowWriter(self._shared, writer, settings, self._options.topic, self._task).write(
+                RowWriter(self._shared, writer, settings, self._options.topic, self._task, self._topic).write(
                     batches, self._add
                 )
                 # When all rows are confirmed: other tasks wait while a marker is in an open transaction.

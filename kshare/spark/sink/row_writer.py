@@ -52,11 +52,14 @@ class RowWriter:
         settings: WriterSettings,
         topic: str | None,
         task: str,
+        marker_topic: str | None = None,
     ) -> None:
+        """`marker_topic`: no row may be written to it."""
         self._shared = shared
         self._writer = writer
         self._topic = topic
         self._task = task
+        self._marker_topic = marker_topic
         self._block_bytes = settings.batch_bytes
         self._collected_bytes = settings.buffer_bytes // 2
         self._blocks: dict[_Place, _Block] = {}
@@ -93,6 +96,8 @@ class RowWriter:
         for number, (topic, partition, key, value, headers, timestamp) in enumerate(rows, first):
             if topic is None:
                 raise self._refused(number, "the topic is null")
+            if topic == self._marker_topic:
+                raise self._refused(number, f"the topic {topic} is for batch markers (exactlyOnceTopic)")
             if partition is None and key is not None:
                 partition = partition_for(key, self._counts.get(topic) or await self._count(topic, number))
             size = len(value or b"") + len(key or b"") + 32  # as NewRecord.size

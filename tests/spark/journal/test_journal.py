@@ -193,6 +193,16 @@ async def test_a_new_query_continues_the_place_of_a_finished_one(place: Place) -
         await place.open(one.position(10))
 
 
+async def test_a_new_query_never_has_the_id_of_another(place: Place) -> None:
+    """Although nothing was staged yet: both checkpoints would claim what either of them stages later."""
+    one = await place.open()
+    two = await place.open(member="another")
+    assert two.id != one.id
+    await two.append([span(0, 9)], 0, 1)
+    with pytest.raises(JournalError, match="has the journal of another query"):
+        await place.open(one.position(0))
+
+
 async def test_a_journal_that_was_moved(place: Place) -> None:
     one = await place.open()
     with pytest.raises(JournalError, match="is in topic elsewhere, but its options name"):
