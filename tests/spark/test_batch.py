@@ -166,7 +166,7 @@ def test_the_guides_examples(any_spark: SparkSession, tmp_path: Path) -> None:
     blocks = re.findall(
         r"^```python\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
     )
-    names: dict[str, Any] = {"spark": any_spark, "folder": str(tmp_path)}
+    names: dict[str, Any] = {"spark": any_spark}
     with Broker() as broker:
         fill(broker, "orders", "shipping")
         for topic in ("shipped", "drafts", "relayed"):
@@ -177,8 +177,11 @@ def test_the_guides_examples(any_spark: SparkSession, tmp_path: Path) -> None:
             is_refused = "publish_metrics" in block and "connect" in type(any_spark).__module__
             if not is_refused and not any(jar in block for jar in WITH_JARS):
                 code = block.replace("localhost:9092", broker.bootstrap)
+                code = code.replace("tempfile.mkdtemp()", repr(str(tmp_path)))
                 run(code.replace("spark = SparkSession.builder.getOrCreate()\n", ""), names)
-        names["query"].stop()
+        for name in ("query", "watched"):
+            if name in names:  # publish_metrics is refused by Spark Connect
+                names[name].stop()
         assert [len(broker.records(topic)) for topic in ("shipped", "drafts", "relayed")] == [200, 3, 200]
         assert b"orders/0/0" in {record.headers[0][1] for record in broker.records("shipped")}
     assert any_spark.read.parquet(f"{tmp_path}/archive").count() == 200
