@@ -288,7 +288,9 @@ def test_an_older_copy_of_the_checkpoint_is_refused(query: JournaledQuery) -> No
     query.at = lambda step, batch: None
     del query.offset_log[4:]
     query.commit_log = set(range(4))
-    with pytest.raises(JournalError, match=r"the checkpoint is older than the journal .*restored from a copy"):
+    with pytest.raises(
+        JournalError, match=r"the checkpoint is older than the journal .*restored from a copy"
+    ):
         query.run()
 
 
