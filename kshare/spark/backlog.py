@@ -67,6 +67,7 @@ class BacklogReader(DataSourceReader):
     @with_plain_errors
     def partitions(self) -> Sequence[BacklogPartition]:
         shared = connections(self._options.net_settings())
+        shared.reach()
         view = shared.submit(plan_view, shared.router, self._options).result()
         tasks = split(view.ranges, self._options.task_limits, spark_cores())
         # For an empty list, Spark would plan one task without a partition.

@@ -23,6 +23,9 @@ _NAMES = {
     "sasl_mechanism": "kafka.sasl.mechanism",
     "username is given": "kafka.sasl.jaas.config is given",
     "topics": "subscribe",
+    "compression": "kafka.compression.type",
+    "delivery_timeout": "kafka.delivery.timeout.ms",
+    "transaction_timeout": "kafka.transaction.timeout.ms",
 }
 _OF_CONSUMERS = ("acknowledgement", "deserializer=", "max_records")
 """What a hint mentions that isn't for queries."""

@@ -220,8 +220,8 @@ _OF_ROWS = {
 """Options that may be combined with a lease."""
 
 _BEGINS = (
-    "starting offsets belong to the share group, not to the query: set the group's share.auto.offset.reset, or reset "
-    "its offsets, with `kshare groups` or kshare.AdminClient"
+    "starting offsets belong to the share group, not to the query. Before its first start: `kshare groups config set "
+    "GROUP share.auto.offset.reset=earliest`. Later, with the query stopped: `kshare groups reset-offsets`"
 )
 _ENDS = "the view ends where the topic ends when it is planned: filter by offset or timestamp instead"
 _ONE_WAY = 'members of a share group share whole topics: write option("subscribe", "orders,refunds")'
@@ -244,6 +244,8 @@ _REFUSED = {
     "fetchoffset.numretries": _OURS,
     "fetchoffset.retryintervalms": _OURS,
     "path": 'leave the argument of load() out, and write option("subscribe", "orders")',
+    "topic": 'write option("subscribe", "orders"): topic is an option for writing',
+    "topics": 'write option("subscribe", "orders,refunds")',
 }
 _LENT = {
     "max_records": "write maxRecordsPerTrigger instead",

@@ -52,7 +52,7 @@ def selected_columns(wanted: StructType, whole: StructType) -> tuple[str, ...]:
     names = tuple(wanted.fieldNames())
     if not names:
         raise ConfigError(
-            f'.schema(...) names no column: write for example .schema("value BINARY"). {_columns(whole)}'
+            f'.schema(...) names no column: write for example .schema("value BINARY"); {_columns(whole)}'
         )
     twice = [name for name in names if names.count(name) > 1]
     if twice:
@@ -70,7 +70,9 @@ def _check(field: StructField, whole: StructType) -> None:
         else:
             near = get_close_matches(name.lower(), whole.fieldNames(), 1)
             advice = f"did you mean {near[0]}?" if near else _columns(whole)
-        raise ConfigError(f".schema(...) names the column {name}, which kshare doesn't have: {advice}")
+        raise ConfigError(
+            f".schema(...) names the column {name}, which this DataFrame doesn't have: {advice}"
+        )
     expected = whole[name].dataType
     if field.dataType != expected:
         raise ConfigError(
@@ -86,7 +88,7 @@ def _check(field: StructField, whole: StructType) -> None:
 
 def _columns(whole: StructType) -> str:
     described = ", ".join(f"{one.name} {_ddl(one.dataType.simpleString())}" for one in whole)
-    return f"The columns are {described}"
+    return f"the columns are {described}"
 
 
 def _ddl(kind: str) -> str:

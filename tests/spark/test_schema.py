@@ -29,10 +29,10 @@ def test_any_columns_in_any_order() -> None:
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        (schema(), r"names no column: .* The columns are key BINARY, .* offset BIGINT"),
+        (schema(), r"names no column: .* the columns are key BINARY, .* offset BIGINT"),
         (schema(WHOLE["key"], WHOLE["key"]), "column key twice"),
         (schema(StructField("Value", StringType())), r"column Value, .* did you mean value\?"),
-        (schema(StructField("x", StringType())), "column x, .* The columns are key BINARY"),
+        (schema(StructField("x", StringType())), "column x, .* the columns are key BINARY"),
         (schema(StructField("headers", StringType())), r'option\("includeHeaders", "true"\)'),
         (schema(StructField("deliveryCount", IntegerType())), r'option\("deliveryCount", "true"\)'),
         (schema(StructField("value", StringType())), "column value the type STRING, but it is BINARY"),

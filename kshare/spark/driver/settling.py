@@ -58,8 +58,8 @@ def settle(frame: DataFrame, verdict: Verdict, *, group: str | None = None) -> i
     settled = int(_ask(path, {"verdict": verdict, "rows": rows})["rows"]) if path else 0
     if settled < len(pairs):
         raise KshareError(
-            f"{len(pairs) - settled} of {len(pairs)} rows are in no micro-batch that is being processed: call settle "
-            'in foreachBatch, with rows of its DataFrame, in a query with option("settleRows", "true")'
+            f'{len(pairs) - settled} of {len(pairs)} rows can\'t be settled. Does the query have option("settleRows", '
+            '"true")? If so, call settle in foreachBatch, with rows of its DataFrame'
         )
     return settled
 

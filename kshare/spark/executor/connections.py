@@ -16,11 +16,13 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, Exit
 from threading import Lock
 from typing import TypeVar
 
+import anyio
 from anyio.from_thread import start_blocking_portal
 
 from kshare.admin.log_reading import LogReader
 from kshare.admin.read_replicas import LogPartition
 from kshare.admin.routing import Router
+from kshare.errors import ConnectionLost
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 
@@ -29,6 +31,8 @@ T = TypeVar("T")
 _MOST = 4
 _TIMEOUT_S = 120.0
 """For one request, retries included: long enough for a new leader to be elected."""
+_REACH_S, _PAUSE_S = 30.0, 0.5
+"""For a first connection: long enough for a broker to restart."""
 
 
 class Connections:
@@ -55,6 +59,10 @@ class Connections:
             )
         return self._readers[key]
 
+    def reach(self) -> None:
+        """Connect to any broker, or raise ConnectionLost: requests would be retried for much longer."""
+        self._portal.call(_reach, self.router.pool)
+
     def submit(self, function: Callable[..., Awaitable[T]], *args: object) -> Future[T]:
         return self._portal.start_task_soon(function, *args)
 
@@ -68,6 +76,19 @@ class Connections:
 
     def close(self) -> None:
         self._exit_stack.close()
+
+
+async def _reach(pool: Pool) -> None:
+    deadline = anyio.current_time() + _REACH_S
+    while True:
+        try:
+            await pool.bootstrap()
+        except ConnectionLost:
+            if anyio.current_time() + _PAUSE_S >= deadline:
+                raise
+            await anyio.sleep(_PAUSE_S)
+        else:
+            return
 
 
 _open: OrderedDict[NetSettings, Connections] = OrderedDict()

@@ -165,7 +165,7 @@ class RowWriter:
 
     def _not_written(self, block: _Block, reason: str) -> RowsNotWritten:
         return RowsNotWritten(
-            f"rows {block.first} to {block.last} of {self._task}, as far as they are for the same partition, aren't "
+            f"rows {block.first} to {block.last} of {self._task} that go to this partition aren't "
             f"confirmed: {reason}. Spark repeats the task; remove the cause if it fails again"
         )
 

@@ -14,8 +14,8 @@ from kshare.errors import ConfigError
 from kshare.net.settings import NetSettings
 from kshare.producer.config import producer_settings
 from kshare.producer.settings import WriterSettings
+from kshare.spark.option_names import KAFKA, in_spark_names
 
-KAFKA = "kafka."
 _SERVERS = "kafka.bootstrap.servers"
 _TRANSACTION_S = 300.0
 """A task may take long, because Spark computes the rows while they are written. Brokers allow 15 minutes by default."""
@@ -89,7 +89,10 @@ def _producer(kafkas: dict[str, Any], *, is_exactly_once: bool) -> tuple[NetSett
     try:
         return producer_settings(None, kafkas)
     except ConfigError as error:
-        raise ConfigError(f"{KAFKA}{error}" if str(error).split(":")[0] in kafkas else str(error)) from None
+        prefix = KAFKA if str(error).split(":")[0] in kafkas else ""
+        raise ConfigError(
+            prefix + in_spark_names(str(error)).replace("or None, not", "or none, not")
+        ) from None
 
 
 def _complaint(original: str) -> str:

@@ -89,6 +89,7 @@ class StreamWriter(DataSourceStreamWriter, DataSourceArrowWriter):
 
         key = MarkerKey(query_id, task.partitionId())
         shared = connections(self._options.net)
+        shared.reach()
         return RowsWritten(OnceWriter(shared, self._options, key, int(batch_id), name).write(iterator))
 
     def commit(  # type: ignore[override]
@@ -112,6 +113,7 @@ def _written(options: WriteOptions, batches: Iterable[pa.RecordBatch], task: str
     from kshare.spark.sink.row_writer import RowWriter
 
     shared = connections(options.net)
+    shared.reach()
     with kept_writer(shared, options.writing) as writer:
         rows = RowWriter(shared, writer, options.writing, options.topic, task)
         rows.write(batches)

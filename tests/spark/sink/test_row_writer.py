@@ -43,7 +43,7 @@ def test_partitions_topics_and_timestamps_of_rows(broker: Broker) -> None:
     [
         (
             {"partition": pa.array([0, 5], pa.int32())},
-            r"rows 4 to 4 of task 3, .* aren't confirmed: orders\[5\]: .* no partition 5",
+            r"rows 4 to 4 of task 3 that go to this partition aren't confirmed: orders\[5\]: .* no partition 5",
         ),
         ({"topic": pa.array(["orders", None])}, "row 4 of task 3 can't be written: the topic is null"),
         (
@@ -65,13 +65,17 @@ def test_rows_that_a_broker_refuses(broker: Broker) -> None:
     broker.faults.add(ProduceRequest, error=ErrorCode.INVALID_RECORD, times=None)
     partition = pa.array([1] * 5, pa.int32())
     with pytest.raises(
-        RowsNotWritten, match=r"rows 0 to 4 of task 3, .* aren't confirmed: writing to orders\[1\]"
+        RowsNotWritten,
+        match=r"rows 0 to 4 of task 3 that go to this partition aren't confirmed: writing to orders\[1\]",
     ):
         write(broker, column_batch([b"x"] * 5, partition=partition))
 
 
 def test_an_unknown_topic(broker: Broker) -> None:
-    with pytest.raises(RowsNotWritten, match=r"rows 0 to 1 of task 3, .* aren't confirmed: bad topic!: "):
+    with pytest.raises(
+        RowsNotWritten,
+        match=r"rows 0 to 1 of task 3 that go to this partition aren't confirmed: bad topic!: ",
+    ):
         write(broker, numbered(0, 2), topic="bad topic!")
 
 
