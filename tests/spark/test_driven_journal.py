@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -314,3 +315,32 @@ def test_a_journal_is_left_and_entered_again(query: JournaledQuery) -> None:
     query.journal = journal
     query.run()
     query.expect(350)
+
+
+def test_a_new_query_tells_what_a_lost_one_has_left(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    """With a lost checkpoint, a query begins as a new one, and with a new journal."""
+    query = JournaledQuery(broker)
+    for _ in range(10):
+        query.produce(50)
+
+    def crash(at: str, batch: int) -> None:
+        if (at, batch) == ("read", 1):
+            query.await_lag(0)
+        _crash_if((at, batch) == ("committed", 1))
+
+    query.at = crash
+    with pytest.raises(Crash):
+        query.run(until=lambda: False, maxRecordsPerTrigger="50")
+    lost = json.loads(query.offset_log[0])["member"]
+    successor = JournaledQuery.of(query)
+    successor.produce(10)
+    deadline = time.monotonic() + PATIENCE_S
+    while query.members():
+        assert time.monotonic() < deadline, "the member of the lost query is still in the group"
+        time.sleep(0.1)
+    successor.run()
+    (told,) = [
+        one.getMessage() for one in caplog.records if "staged records of another query" in one.getMessage()
+    ]
+    assert f"`kshare spark journal return kshare-journal-{query.group}.{lost}`" in told
+    assert sorted(successor.written) == [(0, at) for at in range(500, 510)]

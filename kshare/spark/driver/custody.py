@@ -5,6 +5,7 @@ Every offset that a broker has acquired for this query is in one of these states
     state      | meaning                                  | survives a crash by
     -----------+------------------------------------------+-------------------------------------------------------
     fresh      | acquired, in no token yet                | being released with the session and redelivered
+    staged     | in the journal, accepted, in no token    | the journal: see `staging`
     in flight  | in the token whose batch isn't complete  | `acquired` of that token, which is replayed as it is
     owed       | emitted, its acceptance isn't confirmed  | `acquired` of the completed token, and then `owed` of
                |                                          | the tokens after it, until it is confirmed
@@ -20,6 +21,8 @@ Every offset that a broker has acquired for this query is in one of these states
     proves that its log holds it             |
     Spark asks for the token after it, which | in flight → owed, accepted (rows that the user settled otherwise
     proves that the batch is complete        | are settled that way, released ones after a delay, and are not owed)
+    with a journal: acquired, and Spark's    | written to the journal first; then staged, accepted at once, and
+    log has a token that knows the journal   | owed until that is confirmed. Tokens are made of what is staged
     acceptance confirmed                     | owed → done
     lock lost, session ended                 | fresh → forgotten; the rest stays as it is, and is redelivered
     the group's start passes an offset, or   | owed → done: it won't be redelivered

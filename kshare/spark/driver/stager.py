@@ -20,7 +20,8 @@ from kshare.admin.routing import Router
 from kshare.engine.signals import Signal
 from kshare.errors import KshareError
 from kshare.spark.driver.custody import Custody, Decisions
-from kshare.spark.journal.journal import Journal, Usage, open_journal
+from kshare.spark.journal.inspection import readable_journals
+from kshare.spark.journal.journal import Journal, Usage, open_journal, return_command
 from kshare.spark.journal.opening import check_retention, opened_store
 from kshare.spark.journal.settings import JournalSettings, usual_topic
 from kshare.spark.options import ReadOptions
@@ -89,8 +90,23 @@ class Stager:
         staged = self._journal.staged(taken)
         self._custody.adopt_journal(self._journal.position(taken), staged)
         self._note_usage()
+        if token.journal is None:
+            await self._warn_of_abandoned_journals()
         if staged:
             log.info("%s records are staged in %s", sum(map(len, staged)), self._journal.place)
+
+    async def _warn_of_abandoned_journals(self) -> None:
+        """This query is new. If it replaces one whose checkpoint is lost, nobody processes what that one has staged."""
+        for one in await readable_journals(self._router):
+            if one.contents.group == self._options.group and one.ranges and not one.is_running:
+                log.warning(
+                    "the journal in %s has %s staged records of another query of group %s, which isn't running. If it "
+                    "won't be started again, write them to their topics again: `%s`",
+                    one.place,
+                    f"{sum(map(len, one.ranges)):,}",
+                    self._options.group,
+                    return_command(one.place),
+                )
 
     @property
     def max_records(self) -> int:

@@ -27,6 +27,7 @@ _FRAMES = re.compile(r"frames-(\d+)")
 _NAME = re.compile(r"(\d{20})\.frame")
 _PARTIAL = ".partial"
 _CLAIMS = 100
+_TRIES = 10
 
 
 class FolderStore:
@@ -43,9 +44,14 @@ class FolderStore:
 
     async def read(self, after: int = -1) -> list[tuple[int, bytes | None]]:
         def read() -> list[tuple[int, bytes | None]]:
-            frames = self._frames or self._newest()
-            found = [] if frames is None else _files(frames)
-            return [(number, path.read_bytes()) for number, path in found if number > after]
+            for _ in range(_TRIES):
+                frames = self._frames or self._newest()
+                found = [] if frames is None else _files(frames)
+                with suppress(FileNotFoundError):  # a running query has deleted it meanwhile
+                    return [(number, path.read_bytes()) for number, path in found if number > after]
+            raise JournalError(
+                f"the journal in {self.place} is trimmed faster than it can be read: try again"
+            )
 
         return await self._do("read", read)
 

@@ -83,7 +83,11 @@ async def find_journal(router: Router, store: JournalStore) -> FoundJournal | No
 async def readable_journals(router: Router) -> list[FoundJournal]:
     """Those in topics that have the usual name, and that we may read."""
     found = []
-    for topic in await journal_topics(router):
+    try:
+        topics = await journal_topics(router)
+    except KshareError:
+        return []
+    for topic in topics:
         try:
             journal = await find_journal(router, TopicStore(router, topic))
         except KshareError:

@@ -23,6 +23,8 @@ from kshare.spark.journal.store import JournalError, JournalFenced
 
 _CONFIG = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 """Frames are deleted when they aren't needed any more, and never by age or size."""
+_TRIES = 10
+"""A running query may delete frames while somebody else reads them."""
 
 
 class TopicStore:
@@ -47,6 +49,15 @@ class TopicStore:
         await self._check()
 
     async def read(self, after: int = -1) -> list[tuple[int, bytes | None]]:
+        for _ in range(_TRIES):
+            try:
+                return await self._read(after)
+            except BrokerError as error:
+                if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
+                    raise
+        raise JournalError(f"the journal in {self.place} is trimmed faster than it can be read: try again")
+
+    async def _read(self, after: int) -> list[tuple[int, bytes | None]]:
         place = (self._topic, 0)
         first = max(after + 1, (await log_offsets(self._router, [place], EARLIEST))[place])
         end = (await log_offsets(self._router, [place], LATEST))[place]
