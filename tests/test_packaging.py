@@ -51,11 +51,12 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(command: list[str | Path], cwd: Path = ROOT, code: int = 0, **environment: str) -> str:
-    """Run a command. Returns its output."""
+    """Run a command, without this project in its path. Returns its output."""
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
         command,
         cwd=cwd,
-        env={**os.environ, **environment},
+        env={**inherited, **environment},
         capture_output=True,
         text=True,
         timeout=280,

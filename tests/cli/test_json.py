@@ -15,9 +15,9 @@ from tests.cli.packets import CAPTURES
 from tests.cli.running import Kshare, kshare
 from tests.helpers.rejecting import reject
 
-ELSEWHERE = {"trace", "worker check"}
+ELSEWHERE = {"trace", "worker check", "spark journal return"}
 """The first ends at a signal; `tests.cli.tracing` parses its lines as JSON. The second needs a program:
-`tests.cli.worker.test_check`."""
+`tests.cli.worker.test_check`. The third needs a journal: `tests.cli.spark.test_run`."""
 CALLS = {
     "decode": ["--as", "request", "00120003 00000007 0007 7061636b657273 00 01 01 00"],
     "doctor": [],
@@ -38,6 +38,7 @@ CALLS = {
     "groups config show": ["shippers"],
     "groups config set": ["shippers", "share.session.timeout.ms=50000"],
     "groups config unset": ["shippers", "share.session.timeout.ms"],
+    "spark journal inspect": [],
     "dlq list": [],
     "dlq show": ["dlq.orders"],
     "dlq redrive": ["dlq.orders", "--dry-run"],

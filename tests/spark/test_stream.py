@@ -123,7 +123,7 @@ def judge(frame: DataFrame, batch: int) -> None:
     assert settle(frame.where("offset = 5"), "release") == 1
     with pytest.raises(ConfigError, match="keep the column offset"):
         settle(frame.select("topic", "partition"), "reject")
-    with pytest.raises(KshareError, match="in no micro-batch"):
+    with pytest.raises(KshareError, match="rows can't be settled"):
         settle(frame.selectExpr("topic", "partition", "offset + 100 AS offset").limit(1), "reject")
 
 

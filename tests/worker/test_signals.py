@@ -37,11 +37,16 @@ def test_handlers_installed_before_run_too_and_are_installed_again() -> None:
 
 def test_python_raises_no_keyboard_interrupt() -> None:
     seen: list[signal.Signals] = []
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    with on_stop_signals(seen.append):
-        signal.raise_signal(signal.SIGINT)
-    assert seen == [signal.SIGINT]
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    before = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # Spark's sessions leave one of their own
+    try:
+        with on_stop_signals(seen.append):
+            signal.raise_signal(signal.SIGINT)
+        assert seen == [signal.SIGINT]
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_ignored_signals_stay_ignored() -> None:

@@ -73,6 +73,7 @@ SCENES = (
     Scene(["pcap", "orders.pcap", "--group", GROUP], to_its_end),
     Scene(["topics", "list"], to_its_end),
     Scene(["groups", "list"], to_its_end),
+    Scene(["spark", "journal", "inspect"], to_its_end),
     Scene(["groups", "describe", GROUP, "--offsets", "--members"], to_its_end),
     Scene(["groups", "config", "show", GROUP], to_its_end),
     Scene(["lag"], to_its_end),

@@ -144,7 +144,7 @@ async def open_journal(
         )
     found = await store.read()
     contents = before = replay(found, store.place)
-    check(contents, known, store.place)
+    require_match(contents, known, store.place)
     if (
         contents is not None
         and contents.member != member
@@ -182,7 +182,7 @@ async def open_journal(
         raise JournalError(f"another runner keeps writing to the journal in {store.place}: stop it")
     contents = replay([*found, (number, encode(frame))], store.place)
     # What was written before the claim may have changed what was checked.
-    check(contents, known, store.place)
+    require_match(contents, known, store.place)
     assert contents is not None, "it has the claim"
     if known is None and before is not None:
         frame = claim(uuid4().hex, 0, 0)
@@ -192,7 +192,7 @@ async def open_journal(
     return Journal(store, contents, number)
 
 
-def check(contents: JournalContents | None, known: JournalPosition | None, place: str) -> None:
+def require_match(contents: JournalContents | None, known: JournalPosition | None, place: str) -> None:
     """Raise JournalError if the journal and the checkpoint don't belong together."""
     if known is None:
         if contents is not None and contents.staged_records:

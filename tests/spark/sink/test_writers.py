@@ -123,7 +123,7 @@ def test_topics_of_rows(any_spark: SparkSession, sink: Sink) -> None:
             ["CAST(id AS STRING) AS value", "7 AS partition"],
             "append",
             {},
-            r"rows 0 to \d of task \d, .* aren't confirmed: .*\[7\]: topic .* has no partition 7",
+            r"rows 0 to \d of task \d that go to this partition aren't confirmed: .*\[7\]: topic .* has no partition 7",
         ),
     ],
 )
