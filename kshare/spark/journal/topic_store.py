@@ -7,7 +7,10 @@ an older one, however long that one was suspended. Frames that aren't needed any
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+import anyio
 
 from kshare.admin.configs import ConfigResource, describe
 from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets
@@ -21,8 +24,12 @@ from kshare.producer.records import NewRecord
 from kshare.protocol.error_codes import ErrorCode
 from kshare.spark.journal.store import JournalError, JournalFenced
 
+T = TypeVar("T")
+
 _CONFIG = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 """Frames are deleted when they aren't needed any more, and never by age or size."""
+_UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+_UNKNOWN_S, _PAUSE_S = 10.0, 0.1
 _TRIES = 10
 """A running query may delete frames while somebody else reads them."""
 
@@ -46,12 +53,12 @@ class TopicStore:
         except BrokerError as error:
             if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
-        await self._check()
+        await self._patiently(self._check)
 
     async def read(self, after: int = -1) -> list[tuple[int, bytes | None]]:
         for _ in range(_TRIES):
             try:
-                return await self._read(after)
+                return await self._patiently(lambda: self._read(after))
             except BrokerError as error:
                 if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
                     raise
@@ -83,6 +90,17 @@ class TopicStore:
 
     async def trim(self, before: int) -> None:
         await delete_records_before(self._router, self._topic, 0, before)
+
+    async def _patiently(self, function: Callable[[], Awaitable[T]]) -> T:
+        """Call it again while brokers don't know the topic yet, right after its creation or their own start."""
+        deadline = anyio.current_time() + _UNKNOWN_S
+        while True:
+            try:
+                return await function()
+            except BrokerError as error:
+                if error.code not in _UNKNOWN or anyio.current_time() >= deadline:
+                    raise
+            await anyio.sleep(_PAUSE_S)
 
     async def _check(self) -> None:
         """Raise JournalError for a topic that would lose frames."""
