@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kshare.admin.routing import ResponseError, Router, response_error
-from kshare.errors import BrokerError
 from kshare.net.permissions import Right
-from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import DeleteRecordsRequest, DeleteRecordsResponse
 from kshare.protocol.messages.delete_records_request import DeleteRecordsPartition, DeleteRecordsTopic
 
@@ -27,10 +25,7 @@ async def delete_records_before(router: Router, topic: str, partition: int, offs
                 )
 
     async def step(deadline: float) -> None:
-        answer = await router.metadata([topic], deadline)
-        leaders = {row.partition_index: row.leader_id for row in answer.topics[0].partitions}
-        if leaders.get(partition, -1) < 0:
-            raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}[{partition}]")
-        await router.ask(leaders[partition], DeleteRecordsRequest(rows, timeout_ms), errors_of, deadline)
+        leader, _ = await router.leader(topic, partition, deadline)
+        await router.ask(leader, DeleteRecordsRequest(rows, timeout_ms), errors_of, deadline)
 
     await router.retry(step)

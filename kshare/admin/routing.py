@@ -181,6 +181,15 @@ class Router:
         self.learn(answer)
         return answer
 
+    async def leader(self, topic: str, partition: int, deadline: float) -> tuple[int, bytes]:
+        """The leader of a partition, and the topic's id. Raises LEADER_NOT_AVAILABLE if there is none at the moment."""
+        found = (await self.metadata([topic], deadline)).topics[0]
+        leaders = {row.partition_index: row.leader_id for row in found.partitions}
+        leader = leaders.get(partition, -1)
+        if leader < 0:
+            raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}[{partition}]")
+        return leader, found.topic_id
+
     def learn(self, answer: MetadataResponse) -> None:
         """Remember the addresses of the brokers."""
         self.pool.learn({one.node_id: (one.host, one.port, one.rack) for one in answer.brokers})

@@ -87,7 +87,9 @@ class FencedWriter:
 
         async def step(deadline: float) -> ProduceResponse:
             try:
-                leader, topic_id = await self._leader(deadline)
+                leader, topic_id = self._found or await self._router.leader(
+                    self._topic, self._partition, deadline
+                )
             except BrokerError as error:
                 if error.code not in _UNKNOWN or anyio.current_time() >= unknown_until:
                     raise
@@ -123,16 +125,6 @@ class FencedWriter:
         except ProducerFenced as error:
             self._failure = self._fenced(error.code)
             raise self._failure from None
-
-    async def _leader(self, deadline: float) -> tuple[int, bytes]:
-        if self._found is not None:
-            return self._found
-        found = (await self._router.metadata([self._topic], deadline)).topics[0]
-        leaders = {row.partition_index: row.leader_id for row in found.partitions}
-        leader = leaders.get(self._partition, -1)
-        if leader < 0:
-            raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, f"{self._topic}[{self._partition}]")
-        return leader, found.topic_id
 
     def _errors_of(self, answer: ProduceResponse) -> Iterable[ResponseError | None]:
         for topic in answer.responses:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import anyio
 
 from kshare.errors import ConfigError, KshareError
+from kshare.protocol.record import Record
 
 Headers = Sequence[tuple[str, bytes | None]]
 Contents = tuple[bytes | None, bytes | None, Headers, int]
@@ -46,6 +47,16 @@ class NewRecord(NamedTuple):
             4 * len(name) + len(content or b"") + _HEADER_OVERHEAD for name, content in self.headers
         )
         return len(self.value or b"") + len(self.key or b"") + headers + _OVERHEAD
+
+
+def copied_record(record: Record) -> NewRecord:
+    """A record that was read, to be written again. Its contents are copied, because they may be parts of a response."""
+    return NewRecord(
+        None if record.value is None else bytes(record.value),
+        None if record.key is None else bytes(record.key),
+        [(name, None if value is None else bytes(value)) for name, value in record.headers],
+        record.timestamp,
+    )
 
 
 def _own(name: str, content: object) -> bytes | None:

@@ -47,7 +47,7 @@ def spark_schema(include_headers: bool = False, delivery_count: bool = False) ->
 def selected_columns(wanted: StructType, whole: StructType) -> tuple[str, ...]:
     """The columns that the user's schema selects of `whole`, in its order.
 
-    Raises ConfigError for a column that there isn't, or that has another type: Spark would read its bytes as that type.
+    Raises ConfigError for an unknown column, or one that has another type: Spark would read its bytes as that type.
     """
     names = tuple(wanted.fieldNames())
     if not names:

@@ -13,7 +13,7 @@ from kshare.admin.log_reading import LogReader
 from kshare.admin.routing import Router
 from kshare.cli.dlq.dead_letter import DeadLetter, Origin
 from kshare.errors import BrokerError
-from kshare.producer.records import NewRecord
+from kshare.producer.records import NewRecord, copied_record
 from kshare.protocol.error_codes import ErrorCode
 
 _GONE = {
@@ -68,12 +68,7 @@ class OriginalRecords:
                 return {}
             raise
         return {
-            Origin(origin.topic, origin.partition, record.offset): NewRecord(
-                None if record.value is None else bytes(record.value),
-                None if record.key is None else bytes(record.key),
-                [(name, None if value is None else bytes(value)) for name, value in record.headers],
-                record.timestamp,
-            )
+            Origin(origin.topic, origin.partition, record.offset): copied_record(record)
             for batch, is_for_users in fetch.batches()
             if is_for_users
             for record in batch

@@ -12,15 +12,15 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import anyio
 
-from kshare.admin.groups import describe_share_group
 from kshare.admin.routing import Router
 from kshare.engine.signals import Signal
 from kshare.errors import KshareError
 from kshare.spark.driver.custody import Custody, Decisions
-from kshare.spark.journal.inspection import readable_journals
+from kshare.spark.journal.inspection import is_member, readable_journals
 from kshare.spark.journal.journal import Journal, Usage, open_journal, return_command
 from kshare.spark.journal.opening import check_retention, opened_store
 from kshare.spark.journal.settings import JournalSettings, usual_topic
@@ -69,12 +69,9 @@ class Stager:
         group = self._options.group
 
         async def is_running(group: str, member: str) -> bool:
-            try:
-                return any(
-                    one.member_id == member for one in (await describe_share_group(router, group)).members
-                )
-            except KshareError:
-                return False
+            with suppress(KshareError):  # queries work without the right to describe the group
+                return await is_member(router, group, member)
+            return False
 
         self._journal = await open_journal(
             await opened_store(

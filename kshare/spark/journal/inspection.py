@@ -18,12 +18,12 @@ from kshare.admin.log_reading import LogReader
 from kshare.admin.routing import Router
 from kshare.admin.topics import list_topics
 from kshare.errors import BrokerError, KshareError
-from kshare.producer.records import NewRecord
+from kshare.producer.records import NewRecord, copied_record
 from kshare.producer.settings import WriterSettings
 from kshare.producer.writer import RecordWriter
 from kshare.protocol.error_codes import ErrorCode
 from kshare.spark.journal.folder_store import FolderStore
-from kshare.spark.journal.journal import open_journal
+from kshare.spark.journal.journal import nobody_is_running, open_journal
 from kshare.spark.journal.replay import JournalContents, replay
 from kshare.spark.journal.settings import TOPIC_PREFIX
 from kshare.spark.journal.store import JournalError, JournalStore
@@ -77,7 +77,7 @@ async def find_journal(router: Router, store: JournalStore) -> FoundJournal | No
     contents = replay(await store.read(), store.place)
     if contents is None:
         return None
-    return FoundJournal(store.place, contents, await _is_running(router, contents))
+    return FoundJournal(store.place, contents, await is_member(router, contents.group, contents.member))
 
 
 async def readable_journals(router: Router) -> list[FoundJournal]:
@@ -114,16 +114,12 @@ async def write_back(
             f"{found.contents.group}), and will process what is staged: stop it first"
         )
     of = found.contents
-
-    async def is_running(group: str, member: str) -> bool:
-        return False
-
     journal = await open_journal(
         store,
         group=of.group,
         member=of.member,
         known=JournalPosition(of.journal, store.place, of.done),
-        is_running=is_running,
+        is_running=nobody_is_running,
         now_ms=_now_ms(),
     )
     returned = Returned()
@@ -150,15 +146,7 @@ async def _read(router: Router, one: RecordRange) -> AsyncIterator[tuple[int, li
         found: list[NewRecord] = []
         try:
             async for batch in reader.batches((UUID(one.topic_id).bytes, one.partition), first, last + 1):
-                found += [
-                    NewRecord(
-                        None if record.value is None else bytes(record.value),
-                        None if record.key is None else bytes(record.key),
-                        [(name, None if value is None else bytes(value)) for name, value in record.headers],
-                        record.timestamp,
-                    )
-                    for record in batch.records([(first, last)])
-                ]
+                found += map(copied_record, batch.records([(first, last)]))
         except BrokerError as error:
             if error.code not in _GONE:
                 raise
@@ -166,14 +154,15 @@ async def _read(router: Router, one: RecordRange) -> AsyncIterator[tuple[int, li
         first = last + 1
 
 
-async def _is_running(router: Router, contents: JournalContents) -> bool:
+async def is_member(router: Router, group: str, member: str) -> bool:
+    """Whether the group has this member: then its query is running."""
     try:
-        members = (await describe_share_group(router, contents.group)).members
+        members = (await describe_share_group(router, group)).members
     except BrokerError as error:
         if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
             raise
         return False
-    return any(one.member_id == contents.member for one in members)
+    return any(one.member_id == member for one in members)
 
 
 def staged_by_partition(ranges: tuple[RecordRange, ...]) -> Counter[tuple[str, int]]:

@@ -9,7 +9,7 @@ from kshare.admin.configs import ConfigResource, describe
 from kshare.admin.routing import Router
 from kshare.errors import ConfigError
 from kshare.spark.journal.folder_store import FolderStore
-from kshare.spark.journal.journal import open_journal, return_command
+from kshare.spark.journal.journal import nobody_is_running, open_journal, return_command
 from kshare.spark.journal.replay import replay
 from kshare.spark.journal.settings import JournalSettings
 from kshare.spark.journal.store import JournalError, JournalStore
@@ -60,11 +60,12 @@ async def check_drained(router: Router, known: JournalPosition, now_ms: int) -> 
         )
     # So that a journal of this query can begin in the same place later.
     journal = await open_journal(
-        store, group=contents.group, member=contents.member, known=known, is_running=_nobody, now_ms=now_ms
+        store,
+        group=contents.group,
+        member=contents.member,
+        known=known,
+        is_running=nobody_is_running,
+        now_ms=now_ms,
     )
     journal.complete(known.taken)
     await journal.tell_what_is_done(now_ms)
-
-
-async def _nobody(group: str, member: str) -> bool:
-    return False

@@ -31,7 +31,7 @@ _CONFIG = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": 
 _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 _UNKNOWN_S, _PAUSE_S = 10.0, 0.1
 _TRIES = 10
-"""A running query may delete frames while somebody else reads them."""
+"""A running query may delete frames while a tool reads them."""
 
 
 class TopicStore:
