@@ -80,6 +80,9 @@ class Holdings:
         """The user waits for records, and so has all that are undecided."""
         return self.waiters > 0 and not self._waiting
 
+    wants_only_ready = False
+    """A user who has records works on them, and doesn't wait for more."""
+
     @property
     def wants_more(self) -> bool:
         if self.is_paused:

@@ -41,6 +41,10 @@ class HeldDemand:
         return self._holder.is_user_waiting
 
     @property
+    def wants_only_ready(self) -> bool:
+        return self._holder.wants_only_ready
+
+    @property
     def is_confirming(self) -> bool:
         return self._book.commits.is_confirming
 

@@ -134,8 +134,10 @@ class ShareStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Runs in an executor, perhaps several times. Neither acquires nor acknowledges."""
         from kshare.spark.executor.reader import read_arrow
+        from kshare.spark.executor.spare_collections import spare_collections
 
         assert isinstance(partition, RangePartition)
+        spare_collections()
         return iter(read_arrow(self._options, partition.ranges))
 
     @with_plain_errors

@@ -32,6 +32,8 @@ IDLE_WAIT_MS = 500
 """How long the broker may wait for records while there can't be anything to acknowledge."""
 BUSY_WAIT_MS = 25
 """The shortest wait while the user has records: their acknowledgements queue behind this fetch."""
+READY_WAIT_MS = 1
+"""The wait for records that the broker has at once."""
 BUSY_SHARE = 0.25
 """Fraction of the user's time per record, or of the time since the last activity: such a short delay of an
 acknowledgement makes no difference."""
@@ -76,6 +78,11 @@ class Demand(Protocol):
     @property
     def is_user_waiting(self) -> bool:
         """The user is waiting for records, and so has all that are undecided."""
+        ...
+
+    @property
+    def wants_only_ready(self) -> bool:
+        """Has enough to go on with, and only waits for what brokers can send at once."""
         ...
 
     @property
@@ -261,6 +268,8 @@ class RequestPlanner:
 
     def _wait_ms(self, demand: Demand, now: float, *, is_acknowledging: bool) -> int:
         """How long the broker may wait for records: shorter if decisions are expected soon."""
+        if self.broker_has_more and demand.wants_only_ready:
+            return READY_WAIT_MS
         longest = min(IDLE_WAIT_MS, max(BUSY_WAIT_MS, int(1000 * min(1.0, LOCK_SHARE * self._lock_s))))
         if not is_acknowledging and not any(acks.leases for acks in self._partition_acks.values()):
             return longest

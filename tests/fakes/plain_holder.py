@@ -13,6 +13,7 @@ from kshare.state.session import AckRange
 class PlainHolder:
     wants_more = True
     is_user_waiting = False
+    wants_only_ready = False
     refill_at = 0
     rate = 0.0
     handed_out_at = 0.0

@@ -58,6 +58,7 @@ class Wish(NamedTuple):
     undecided: int = 0
     refill_at: int = 10
     is_user_waiting: bool = False
+    wants_only_ready: bool = False
     is_confirming: bool = False
     has_committed: bool = False
     rate: float = 0.0
@@ -249,6 +250,17 @@ TRANSCRIPTS = {
         undecided 100
         > fetch 100, wait 10, strictly
     """,
+    "records: the broker doesn't wait if only what is ready is wanted": """
+        brings 0 0-99
+        ready
+        > fetch 100, wait 1, strictly
+    """,
+    "records: the broker waits even so if it had nothing, rather than being asked again and again": """
+        hold 0 0-9
+        ready
+        at 0.005
+        > fetch 100, wait 25, strictly
+    """,
     "records: the broker waits for a small part of a short lock": """
         want 0
         > fetch 100, wait 500, strictly, opening, add 0
@@ -363,6 +375,8 @@ class Talk:
                 self.demand = self.demand._replace(lease_check_at=float(when))
             case "asked", []:
                 self.demand = self.demand._replace(is_user_waiting=True)
+            case "ready", []:
+                self.demand = self.demand._replace(wants_only_ready=True)
             case "commits", []:
                 self.demand = self.demand._replace(has_committed=True)
             case "confirming", []:
@@ -497,6 +511,7 @@ _STEPS = st.one_of(
             optional={
                 "wants_more": st.booleans(),
                 "is_user_waiting": st.booleans(),
+                "wants_only_ready": st.booleans(),
                 "is_confirming": st.booleans(),
                 "has_committed": st.booleans(),
                 "capacity": st.integers(1, 1000),

@@ -4,6 +4,7 @@ Both run in one Spark, of the release for which the Kafka source was built, and 
 Brokers have their default settings: a group locks 2,000 records of a partition, and 4,000 if it asks for it. The Kafka
 source gets the median number of rows that kshare's micro-batches had in the same round. Without locks: micro-batches of
 a million rows, for which kshare needs `settle=journal`.
+Floor: a source in Python that does nothing but return as many rows, which are always the same.
 View: a batch DataFrame reads a topic. It is read several times before it is measured, because a JVM is slow at first.
 Driver: only the query's member, acquiring and accepting, with small and with large records; CPU time of its process.
 Bytes: a program that only receives bytes and drops them, which no member can do with less CPU.
@@ -37,8 +38,8 @@ LOCKS = (2_000, 4_000)
 FREE_ROWS = 1_000_000
 """The rows of a micro-batch that isn't bounded by locks."""
 ROUNDS = 3
-_WARM_UPS = 3
-_STREAMED = 12
+_WARM_UPS = 6
+_STREAMED = 24
 """The approximate number of micro-batches to measure, if the topic is large enough for it."""
 _LARGE_SHARE = 50
 """One large record stands for this many small ones, so that its topic isn't too large."""
@@ -63,6 +64,10 @@ def study(wishes: Wishes) -> Study:
             trials[ours] = partial(_kshare_stream, records, partitions, locks, "sink")
             trials[theirs] = partial(_kafka_stream, records, partitions, (partitions, locks))
             contests.append(Contest(_ROWS, ours, theirs))
+            if partitions == PARTITIONS[0]:
+                floor = f"floor, as {shared}"
+                trials[floor] = partial(_floor, records, (partitions, locks))
+                contests.append(Contest(_ROWS, floor, theirs))
     most = PARTITIONS[-1]
     free = f"Kafka's stream, {most} partitions, without locks"
     trials[free] = partial(_kafka_stream, records, most, None)
@@ -159,6 +164,11 @@ def _kafka_stream(records: int, partitions: int, alike: tuple[int, int] | None) 
         "maxOffsetsPerTrigger": rows,
     }
     return _stream("kafka", options, rows, records)
+
+
+def _floor(records: int, alike: tuple[int, int]) -> Mapping[str, float]:
+    rows = _batches.get(alike, alike[0] * alike[1])
+    return _stream("constant", {"rows": rows}, rows, records)
 
 
 def _free_rows(records: int) -> int:

@@ -9,7 +9,8 @@ Decides how much to fetch (what the next micro-batch has room for). `Custody` de
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import accumulate, groupby
 
 from kshare.engine.events import LossReason
@@ -59,6 +60,7 @@ class RangeHoldings:
         self.stager: Stager | None = None
         """With `settle=journal`."""
         self.delayed = DelayedReleases(release_delay)
+        self._is_trigger_waiting = False
         self._wanted = 0
         self._kept: dict[TopicIdPartition, list[Lease]] = {}
 
@@ -72,6 +74,15 @@ class RangeHoldings:
         self._wanted = records
         self.book.changed.send()
 
+    @contextmanager
+    def trigger_waiting(self) -> Iterator[None]:
+        """While a trigger waits for records: it goes on with some as soon as brokers have no more."""
+        self._is_trigger_waiting = True
+        try:
+            yield
+        finally:
+            self._is_trigger_waiting = False
+
     # --- questions of the engine
 
     @property
@@ -79,6 +90,11 @@ class RangeHoldings:
         if self.stager is not None and not self.stager.has_room:
             return False
         return self.custody.fresh < self._wanted
+
+    @property
+    def wants_only_ready(self) -> bool:
+        """Groups lock few records, so that most triggers get all at once, and would wait for an empty response."""
+        return self._is_trigger_waiting and self.custody.fresh > 0
 
     def capacity(self, brokers: int) -> int:
         return max(1, (self._wanted - self.custody.fresh) // brokers)

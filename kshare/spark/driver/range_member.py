@@ -297,7 +297,7 @@ class RangeMember:
     async def _wait_for_enough(self, limit: int) -> None:
         """Wait until there are enough records, or some and the brokers have no more, or the time is up."""
         self._request_records(limit)
-        with anyio.move_on_after(self._options.max_wait):
+        with self._holdings.trigger_waiting(), anyio.move_on_after(self._options.max_wait):
             while self._custody.fresh < limit and not (self._custody.fresh and self._are_brokers_empty()):
                 await self._wait_for_event()
 

@@ -13,7 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from itertools import pairwise
+from itertools import islice, pairwise
 from time import monotonic, sleep
 from uuid import UUID
 
@@ -36,6 +36,8 @@ log = logging.getLogger("kshare.spark")
 ROWS = 10_000
 """Rows per Arrow batch. Fewer mean more transfers to the JVM; more need memory and save no time."""
 _BYTES = 32 << 20
+_AHEAD = 3
+"""For how many partitions a fetch is on its way while a response is converted."""
 _EMPTY_S = 30.0
 """How long fetches may return nothing where there should be records: a new leader learns its high watermark late."""
 _PAUSE_S = 0.05
@@ -57,21 +59,23 @@ def read_arrow(
         _PartitionReader(options, partition_ranges, shared, is_committed_only)
         for partition_ranges in _by_partition(ranges)
     )
-    waiting: Future[FetchedBatches] | None = None
     try:
         while places:
+            for near in islice(places, _AHEAD):
+                near.ask()
             place = places[0]
-            found = place.answer(waiting or place.ask())
+            found = place.answer()
             if place.cursor.is_done:
                 places.popleft()
-            # Send the next fetch before converting this response.
-            waiting = places[0].ask() if places else None
+            # Before the response is converted.
+            for near in islice(places, _AHEAD):
+                near.ask()
             yield from place.columns(found)
             if place.cursor.is_done:
                 yield from place.rest()
     finally:
-        if waiting is not None:
-            waiting.cancel()
+        for place in places:
+            place.cancel()
 
 
 class _PartitionReader:
@@ -99,16 +103,21 @@ class _PartitionReader:
             options.columns or spark_schema(options.include_headers, options.delivery_count).fieldNames(),
         )
         self._empty_since: float | None = None
+        self._asked: Future[FetchedBatches] | None = None
 
-    def ask(self) -> Future[FetchedBatches]:
-        return self._shared.submit(
-            self._reader.fetch, self._where, self.cursor.offset, self.cursor.bytes_to_fetch
-        )
+    def ask(self) -> None:
+        """Send the next fetch, unless one is on its way."""
+        if self._asked is None:
+            self._asked = self._shared.submit(
+                self._reader.fetch, self._where, self.cursor.offset, self.cursor.bytes_to_fetch
+            )
 
-    def answer(self, waiting: Future[FetchedBatches]) -> list[WantedBatch]:
-        """Wait for the response, and return the wanted batches. Moves the cursor past them."""
+    def answer(self) -> list[WantedBatch]:
+        """Wait for the response to `ask`, and return the wanted batches. Moves the cursor past them."""
+        assert self._asked is not None, "asked before"
+        asked, self._asked = self._asked, None
         try:
-            fetch = waiting.result()
+            fetch = asked.result()
         except BrokerError as error:
             if error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 self._on_out_of_range()
@@ -130,6 +139,10 @@ class _PartitionReader:
             self._empty_since = None
             self._shared.sizes[self._where] = self.cursor.bytes_per_offset or 0
         return found
+
+    def cancel(self) -> None:
+        if self._asked is not None:
+            self._asked.cancel()
 
     def columns(self, found: Iterable[WantedBatch]) -> Iterator[pa.RecordBatch]:
         """Convert these batches, and yield the Arrow batches that are full."""

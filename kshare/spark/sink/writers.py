@@ -73,6 +73,9 @@ class StreamWriter(DataSourceStreamWriter, DataSourceArrowWriter):
 
     @with_plain_errors
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        from kshare.spark.executor.spare_collections import spare_collections
+
+        spare_collections()
         task = _task()
         query_id, batch_id = task.getLocalProperty(_QUERY_ID), task.getLocalProperty(_BATCH_ID)
         name = f"task {task.partitionId()} of micro-batch {batch_id}"

@@ -46,3 +46,16 @@ def test_responses_are_small_enough_to_be_received_into_the_same_memory() -> Non
     lease_timers = LeaseTimers(can_renew=True, max_lease_s=100.0)
     holdings = RangeHoldings(Custody(), lease_timers=lease_timers, clock=lambda: 0.0, reporter=Reporter())
     assert holdings.capacity_in_bytes(brokers=1) == holdings.capacity_in_bytes(brokers=3) == 16 * 1024 * 1024
+
+
+def test_a_trigger_with_records_waits_for_no_more_than_what_is_ready() -> None:
+    custody = Custody()
+    custody.complete(Token())
+    lease_timers = LeaseTimers(can_renew=True, max_lease_s=100.0)
+    holdings = RangeHoldings(custody, lease_timers=lease_timers, clock=lambda: 0.0, reporter=Reporter())
+    with holdings.trigger_waiting():
+        assert not holdings.wants_only_ready, "it needs some records"
+        data = PartitionData(0, acquired_records=[AcquiredRecords(0, 99, 1)])
+        holdings.book.acquire("orders", PartitionAcks(ORDERS), data, 30.0, 0.0)
+        assert holdings.wants_only_ready
+    assert not holdings.wants_only_ready, "fetching ahead must not ask again and again"

@@ -19,6 +19,7 @@ from kshare.spark.executor.reader import DataLoss, read_arrow
 from kshare.spark.options import ReadOptions
 from kshare.spark.ranges import RecordRange
 from kshare.testing import Broker
+from tests.spark.queries import eventually
 
 
 @pytest.fixture(scope="module")
@@ -183,6 +184,20 @@ def test_errors_name_partition_and_offset(broker: Broker) -> None:
     with pytest.raises(KshareError, match=r"can't read refused\[0\] at offset 10: .*checksum"):
         list(read_arrow(options(broker), wanted))
     assert len(rows(read_arrow(options(broker), wanted))) == 10
+
+
+def test_fetches_of_the_next_partitions_are_on_their_way(broker: Broker) -> None:
+    fill(broker, "ahead", 6, batches=1, size=10)
+    wanted = ranges(broker, "ahead", *((partition, 0, 9) for partition in range(6)))
+    assert len(rows(read_arrow(options(broker), wanted))) == 60  # finds the leaders
+    fetches = broker.faults.add(FetchRequest, times=None)
+    reading = read_arrow(options(broker), wanted)
+    try:
+        next(reading)
+        eventually(lambda: fetches.hits == 4, "three more fetches have arrived")
+    finally:
+        fetches.stop()
+    assert len(rows(reading)) == 50
 
 
 def test_closing_the_generator_ends_its_requests(broker: Broker) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tools.benches.contenders.constant_source import ConstantSource
 from tools.spark import session
 
 _DEADLINE_S = 600.0
@@ -90,6 +91,7 @@ RUNS: dict[str, Callable[[SparkSession, Mapping[str, Any]], dict[str, float]]] =
 def main() -> None:
     settings = dict(word.split("=", 1) for word in sys.argv[1:])
     spark = session("local[2]", {**_SETTINGS, **settings})
+    spark.dataSource.register(ConstantSource)
     print(json.dumps({"spark": spark.version}), flush=True)
     for line in sys.stdin:
         options = json.loads(line)
