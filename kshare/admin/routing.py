@@ -29,7 +29,8 @@ ErrorsOf = Callable[[ResponseT], Iterable["ResponseError | None"]]
 """The errors in a response; None stands for success."""
 
 # A misspelt name shouldn't be retried for half a minute, though right after a creation a retry would succeed.
-_PASSES = RETRIABLE - {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
+_UNKNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+_PASSES = RETRIABLE - _UNKNOWN
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
 
 
@@ -72,9 +73,14 @@ class Router:
         self.limit = limit
         self._coordinators: dict[int, str] = {}
 
-    async def retry(self, step: Callable[[float], Awaitable[T]]) -> T:
-        """Call `step` with the deadline, and repeat that while it raises transient errors."""
-        deadline = anyio.current_time() + self.limit
+    async def retry(self, step: Callable[[float], Awaitable[T]], *, unknown_s: float = 0.0) -> T:
+        """Call `step` with the deadline, and repeat that while it raises transient errors.
+
+        `unknown_s`: for how long an unknown topic counts as one, too. Brokers learn of a new topic a little after it
+        was created, and of all topics a little after their own start.
+        """
+        began = anyio.current_time()
+        deadline = began + self.limit
         pause = _FIRST_PAUSE_S
         while True:
             try:
@@ -85,7 +91,8 @@ class Router:
                 if anyio.current_time() + pause >= deadline:
                     raise error from None
             except BrokerError as error:
-                if error.code not in _PASSES or anyio.current_time() + pause >= deadline:
+                end = began + unknown_s if error.code in _UNKNOWN else deadline
+                if error.code not in RETRIABLE or anyio.current_time() + pause >= end:
                     raise error from None
             await anyio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE_S)

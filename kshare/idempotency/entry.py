@@ -34,7 +34,7 @@ def on_claim(entry: Entry | None, owner: str, now: float) -> ClaimAnswer:
 
 
 def may_finish(entry: Entry | None, owner: str, now: float) -> bool:
-    """Whether the owner's result is stored. Not if its claim expired and somebody else has the key now."""
+    """Whether the owner's result is stored. Not if its claim expired and another process has the key now."""
     return entry is None or entry.owner == owner or entry.expires <= now
 
 

@@ -161,7 +161,7 @@ class Guard:
         raise StoreFailed(f"{self.function}: its result wasn't stored within {STORE_DEADLINE_S:g} s.")
 
     async def abandon(self, ticket: Ticket, error: BaseException) -> None:
-        """Remove the claim, so that a redelivery runs the function. If that fails, the claim ends by itself."""
+        """Remove the claim, so that a redelivery runs the function. If that fails, the claim expires."""
         try:
             with anyio.move_on_after(STORE_DEADLINE_S, shield=True):
                 await self._store.abandon(ticket.key, ticket.owner)

@@ -18,8 +18,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from time import time
 
-import anyio
-
 from kshare.admin.routing import ResponseError, Router, response_error
 from kshare.errors import BrokerError, ConnectionLost, KshareError, ProducerFenced, RequestTimedOut
 from kshare.net.permissions import Right
@@ -36,7 +34,6 @@ from kshare.protocol.record_builder import BatchBuilder
 _ALL_REPLICAS = -1
 _DUPLICATE = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
 _NO_ANSWER = (ConnectionLost, RequestTimedOut)
-_UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 _CLAIM_S = 600.0
 _UNKNOWN_S = 10.0
 """How long a topic may be unknown before it counts as deleted."""
@@ -83,28 +80,19 @@ class FencedWriter:
             count += 1
         payload = bytes(builder.build())
 
-        unknown_until = anyio.current_time() + _UNKNOWN_S
-
         async def step(deadline: float) -> ProduceResponse:
-            try:
-                leader, topic_id = self._found or await self._router.leader(
-                    self._topic, self._partition, deadline
-                )
-            except BrokerError as error:
-                if error.code not in _UNKNOWN or anyio.current_time() >= unknown_until:
-                    raise
-                # A broker that has just been started doesn't know all topics yet.
-                raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, str(error)) from None
+            found = self._found or await self._router.leader(self._topic, self._partition, deadline)
+            leader, topic_id = found
             rows = [TopicProduceData(self._topic, topic_id, [PartitionProduceData(self._partition, payload)])]
             timeout_ms = int(1000 * self._router.pool.settings.request_timeout)
             request = ProduceRequest(None, _ALL_REPLICAS, timeout_ms, rows)
             self._found = None  # looked up again if this fails
             answer = await self._router.ask(leader, request, self._errors_of, deadline)
-            self._found = leader, topic_id
+            self._found = found
             return answer
 
         try:
-            answer = await self._router.retry(step)
+            answer = await self._router.retry(step, unknown_s=_UNKNOWN_S)
         except BrokerError as error:
             self._failure = self._fenced(error.code) if is_fencing(error.code) else error
             raise self._failure from None

@@ -127,7 +127,7 @@ def _schema_of(data: bytes, context: DeserializerContext) -> _Schema:
 
 def _is_outage(error: BaseException) -> bool:
     if isinstance(error, SchemaRegistryError):
-        # 40401, 40402 and 40403 say that there is no such subject, version or schema.
+        # 40401, 40402 and 40403 mean an unknown subject, version or schema.
         return error.error_code is None or error.error_code // 100 != _NOT_FOUND
     cause = error.__cause__ or error.__context__
     names = {kind.__name__ for kind in type(error).__mro__}

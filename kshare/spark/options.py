@@ -228,25 +228,26 @@ _ONE_WAY = 'members of a share group share whole topics: write option("subscribe
 _OURS = "leave it out: kshare doesn't need this setting"
 _REFUSED = {
     "assign": _ONE_WAY,
-    "subscribepattern": _ONE_WAY,
-    "startingoffsets": _BEGINS,
-    "startingtimestamp": _BEGINS,
-    "startingoffsetsbytimestamp": _BEGINS,
-    "startingoffsetsbytimestampstrategy": _BEGINS,
-    "endingoffsets": _ENDS,
-    "endingtimestamp": _ENDS,
-    "endingoffsetsbytimestamp": _ENDS,
-    "groupidprefix": 'leave it out and name the group: write option("group", "orders")',
-    "minoffsetspertrigger": "leave it out and write maxWaitMs: how long to wait for more records",
-    "maxtriggerdelay": "leave it out and write maxWaitMs: how long to wait for more records",
-    "maxrecordsperpartition": "leave it out and write minPartitions: the least number of tasks",
-    "kafkaconsumer.polltimeoutms": _OURS,
-    "fetchoffset.numretries": _OURS,
-    "fetchoffset.retryintervalms": _OURS,
+    "subscribePattern": _ONE_WAY,
+    "startingOffsets": _BEGINS,
+    "startingTimestamp": _BEGINS,
+    "startingOffsetsByTimestamp": _BEGINS,
+    "startingOffsetsByTimestampStrategy": _BEGINS,
+    "endingOffsets": _ENDS,
+    "endingTimestamp": _ENDS,
+    "endingOffsetsByTimestamp": _ENDS,
+    "groupIdPrefix": 'leave it out and name the group: write option("group", "orders")',
+    "minOffsetsPerTrigger": "leave it out and write maxWaitMs: how long to wait for more records",
+    "maxTriggerDelay": "leave it out and write maxWaitMs: how long to wait for more records",
+    "maxRecordsPerPartition": "leave it out and write minPartitions: the least number of tasks",
+    "kafkaConsumer.pollTimeoutMs": _OURS,
+    "fetchOffset.numRetries": _OURS,
+    "fetchOffset.retryIntervalMs": _OURS,
     "path": 'leave the argument of load() out, and write option("subscribe", "orders")',
     "topic": 'write option("subscribe", "orders"): topic is an option for writing',
     "topics": 'write option("subscribe", "orders,refunds")',
 }
+_REFUSED_NAMES = {name.lower(): name for name in _REFUSED}
 _LENT = {
     "max_records": "write maxRecordsPerTrigger instead",
     "acknowledgement": "micro-batches are acknowledged as a whole: see the option settle",
@@ -255,8 +256,9 @@ _LENT = {
 
 
 def _take(name: str, original: str, value: str, values: dict[str, Any], is_streaming: bool) -> None:
-    if name in _REFUSED:
-        raise ConfigError(f"{original}: {_REFUSED[name]}")
+    if name in _REFUSED_NAMES:
+        spelled = _REFUSED_NAMES[name]  # Spark passes lower-case names
+        raise ConfigError(f"{spelled}: {_REFUSED[spelled]}")
     option = _KNOWN.get(name)
     if option is None:
         near = get_close_matches(name, [*_KNOWN, "kafka.bootstrap.servers", "lease"], 1)

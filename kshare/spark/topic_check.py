@@ -7,10 +7,12 @@ name would leave a query running that never gets a record.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 
 import anyio
 
 from kshare.admin.routing import Router
+from kshare.admin.topics import list_topics
 from kshare.errors import BrokerError, KshareError
 from kshare.protocol.error_codes import ErrorCode
 
@@ -43,8 +45,18 @@ async def topic_ids(router: Router, topics: Sequence[str], *, grace_s: float = 0
         if not missing:
             return found
         if anyio.current_time() >= deadline:
-            raise UnknownTopic(unknown(missing))
+            raise UnknownTopic(unknown(missing) + await _similar(router, missing))
         await anyio.sleep(_POLL_S)
+
+
+async def _similar(router: Router, missing: Sequence[str]) -> str:
+    """The end of the message: topics with similar names, if there are any that we may see."""
+    try:
+        names = [one.topic for one in await list_topics(router, with_internal=False)]
+    except KshareError:
+        return ""
+    near = [name for one in missing for name in get_close_matches(one, names, 1)]
+    return f". Did you mean {' and '.join(near)}?" if near else ""
 
 
 def unknown(missing: Sequence[str]) -> str:

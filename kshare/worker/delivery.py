@@ -204,7 +204,7 @@ class Delivery:
         self._settle(lambda: self._keep(result))
 
     def renew(self) -> None:
-        """Start the acquisition lock again. The worker does this by itself while the handler runs."""
+        """Start the acquisition lock again. The worker does this automatically while the handler runs."""
         self._settle(self._renew)
 
     def _delay(self, delay: float) -> None:
@@ -261,7 +261,7 @@ class Delivery:
 
 
 class Deliveries(list[Delivery]):
-    """The deliveries of a batch. Each may be decided by itself; these decide all that are undecided."""
+    """The deliveries of a batch. Each may be decided separately; these decide all that are undecided."""
 
     def accept_all(self) -> None:
         """Accept them now."""

@@ -76,7 +76,7 @@ class WorkerHealth:
 
         An open breaker doesn't make it unready: it means that a dependency of the handler is down, for all workers
         alike. Orchestrators stop a rollout at workers that aren't ready, even one that brings the repair, and some
-        restart them; neither brings the dependency back, and the breaker notices by itself when it is.
+        restart them; neither brings the dependency back, and the breaker notices without a restart when it is.
         """
         if self.state is not WorkerState.RUNNING:
             return f"the worker is {self.state}"

@@ -137,17 +137,17 @@ class HandlerOptions:
 
 
 _NOT_FOR_SHARE_GROUPS = {
-    "enable_auto_commit": "share groups have no offsets to commit: each record is acknowledged by itself",
-    "auto_commit": "share groups have no offsets to commit: each record is acknowledged by itself",
-    "commit_offsets": "share groups have no offsets to commit: each record is acknowledged by itself",
-    "manual_offset_management": "share groups have no offsets to commit: each record is acknowledged by itself",
+    "enable_auto_commit": "share groups have no offsets to commit: each record is acknowledged separately",
+    "auto_commit": "share groups have no offsets to commit: each record is acknowledged separately",
+    "commit_offsets": "share groups have no offsets to commit: each record is acknowledged separately",
+    "manual_offset_management": "share groups have no offsets to commit: each record is acknowledged separately",
     "seek": "a share group has no position: change its start offsets with `kshare groups reset-offsets`",
     "auto_offset_reset": "it is a setting of the group: share.auto.offset.reset, see `kshare groups config`",
     "group_instance_id": "share groups have no static membership: any member can continue where another stopped",
     "static_membership": "share groups have no static membership: any member can continue where another stopped",
     "on_rebalance": "share groups don't rebalance: several members may read a partition, and none loses records",
     "partition_assignment_strategy": "brokers assign the partitions of share groups",
-    "max_poll_interval": "there is no such limit in share groups: use time_limit for the handler",
+    "max_poll_interval": "share groups have no such limit: use time_limit for the handler",
     "isolation_level": "it is a setting of the group: share.isolation.level",
 }
 

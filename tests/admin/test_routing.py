@@ -9,6 +9,9 @@ import anyio
 import pytest
 
 from kshare import AdminClient, BrokerError, ConnectionLost, RequestTimedOut
+from kshare.admin.routing import Router
+from kshare.net.pool import Pool
+from kshare.net.settings import NetSettings
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.message import Request
 from kshare.protocol.messages import (
@@ -22,6 +25,7 @@ from kshare.protocol.messages import (
     ListGroupsRequest,
     ListOffsetsRequest,
     MetadataRequest,
+    MetadataResponse,
     ShareGroupDescribeRequest,
 )
 from kshare.testing import Broker
@@ -151,3 +155,25 @@ async def test_config_bounds_are_none_without_permission_to_describe_the_broker(
     found = await admin.group_config("g")
     assert found
     assert {(one.lowest, one.highest) for one in found} == {(None, None)}
+
+
+async def test_a_topic_may_be_unknown_for_a_while(kshare_broker: Broker) -> None:
+    settings = NetSettings.parse(kshare_broker.bootstrap, client_id="patient")
+    async with Pool(settings) as pool:
+        router = Router(pool, 60.0)
+        with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+            await router.retry(lambda _: router.metadata(["late"]))
+        with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+            await router.retry(lambda _: router.metadata(["late"]), unknown_s=0.2)
+        tries = 0
+
+        async def step(_: float) -> MetadataResponse:
+            nonlocal tries
+            tries += 1
+            if tries == 3:
+                kshare_broker.create_topic("late")
+            return await router.metadata(["late"])
+
+        found = await router.retry(step, unknown_s=30.0)
+        assert found.topics[0].name == "late"
+        assert tries == 3

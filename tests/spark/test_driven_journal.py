@@ -170,6 +170,20 @@ def test_the_staged_records_are_capped(query: JournaledQuery) -> None:
     assert 300 <= seen[0] <= 400 + 2 * LOCKS
 
 
+def test_a_full_journal_is_not_waited_for(query: JournaledQuery) -> None:
+    """It has all that a micro-batch can have: nothing more is acquired before."""
+    query.produce(1_000)
+
+    def look(at: str, batch: int) -> None:
+        if (at, batch) == ("read", 1):
+            query.await_staged(100)
+        if at == "committed" and sum(map(len, query.sink.values())) >= 800:
+            raise Stop
+
+    query.at = look
+    query.run(until=lambda: False, journalMaxRecords="100", maxWaitMs="50000")
+
+
 def test_the_journal_is_continued_with_another_batch_size(query: JournaledQuery) -> None:
     query.produce(600)
     query.at = lambda step, batch: _crash_if((step, batch) == ("logged", 2))
@@ -249,6 +263,8 @@ def test_retention_must_be_longer_than_records_may_be_staged(query: JournaledQue
         query.run()
     query.run(journalMaxAgeMs="20000")
     query.expect(10)
+    query.broker.set_topic_config(query.topic, {"cleanup.policy": "compact"})
+    query.run()
 
 
 class OlderJournaledQuery(JournaledQuery, OlderDrivenQuery):

@@ -54,6 +54,7 @@ def test_security_options_of_kafka() -> None:
         ({"includeHeader": "true"}, "did you mean includeHeaders"),
         ({"includeHeaders": "yes"}, "includeHeaders must be true or false, not 'yes'"),
         ({"startingOffsets": "earliest"}, r"share\.auto\.offset\.reset"),
+        ({"startingoffsets": "earliest"}, r"^startingOffsets: "),  # Spark passes lower-case names
         ({"subscribePattern": "o.*"}, r'option\("subscribe"'),
         ({"assign": "{}"}, r'option\("subscribe"'),
         ({"journalTopic": "mine"}, "journalTopic needs settle=journal"),

@@ -26,7 +26,8 @@ def test_unknown_topics_are_named() -> None:
         assert list(shared.submit(topic_ids, shared.router, ["orders"]).result()) == ["orders"]
         with pytest.raises(
             UnknownTopic,
-            match=r"^topics oders and refunds do not exist: check the option subscribe, or create them first$",
+            match=r"^topics oders and refunds do not exist: check the option subscribe, or create them first. Did you "
+            r"mean orders\?$",
         ):
             shared.submit(topic_ids, shared.router, ["oders", "orders", "refunds"]).result()
         with pytest.raises(

@@ -64,19 +64,25 @@ def show_config(cluster: Cluster, group: str, is_json: bool) -> None:
     screen.done()
 
 
-Staged = dict[str, int]
-"""Journal → records that a query of Spark has staged in it: accepted, and not processed yet."""
+Staged = dict[str, int | None]
+"""Journal → records that a query of Spark has staged in it: accepted, and not processed yet. None: can't be read."""
 GroupParts = list[tuple[GroupDescription, list[PartitionProgress], Staged]]
 
 
 async def _staged(router: Router, groups: Sequence[str]) -> dict[str, Staged]:
-    """By group. Empty for groups without a journal, or whose journal we may not read."""
-    from kshare.spark.journal.inspection import readable_journals
+    """By group. Only the names of journals that can't be read tell which group they belong to."""
+    from kshare.spark.journal.inspection import all_journals
+    from kshare.spark.journal.settings import is_usual_topic
 
     staged: dict[str, Staged] = {group: {} for group in groups}
-    for one in await readable_journals(router):
+    found, unreadable = await all_journals(router)
+    for one in found:
         if one.ranges and one.contents.group in staged:
             staged[one.contents.group][one.place] = sum(map(len, one.ranges))
+    for topic in unreadable:
+        for group in groups:
+            if is_usual_topic(topic, group):
+                staged[group][f"topic {topic}"] = None
     return staged
 
 
@@ -151,7 +157,12 @@ def _show_offsets(screen: Screen, found: GroupParts, verbose: bool) -> None:
         for text in troubles(offsets, has_members=bool(group.members)):
             screen.paragraph((f"{group.group}  ", "bold"), text, 2)
         for journal, count in staged.items():
-            text = f"{counted_large(count, 'record')} of a Spark query staged in {journal}: accepted, not processed yet"
+            if count is None:
+                name = journal.removeprefix("topic ")
+                text = f"the journal in {journal} can't be read, see `kshare spark journal inspect {name}`"
+            else:
+                records = counted_large(count, "record")
+                text = f"{records} of a Spark query staged in {journal}: accepted, not processed yet"
             screen.paragraph((f"{group.group}  ", "bold"), text, 2)
 
 

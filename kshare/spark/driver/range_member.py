@@ -298,7 +298,7 @@ class RangeMember:
         """Wait until there are enough records, or some and the brokers have no more, or the time is up."""
         self._request_records(limit)
         with self._holdings.trigger_waiting(), anyio.move_on_after(self._options.max_wait):
-            while self._custody.fresh < limit and not (self._custody.fresh and self._are_brokers_empty()):
+            while not self._has_enough(limit) and not (self._custody.fresh and self._are_brokers_empty()):
                 await self._wait_for_event()
 
     async def _wait_until_drained(self, limit: int) -> None:
@@ -307,7 +307,7 @@ class RangeMember:
         quiet_since = anyio.current_time()
         seen = self.counters.acquired
         with self._holdings.book.commits.confirming():
-            while self._custody.fresh < limit:
+            while not self._has_enough(limit):
                 with anyio.move_on_after(_POLL_S):
                     await self._wait_for_event()
                 quiet = anyio.current_time() - quiet_since
@@ -317,6 +317,11 @@ class RangeMember:
                 is_quiet = self._are_brokers_empty() or quiet > _POLL_S
                 if is_quiet and (self._custody.fresh or await self._is_drained(quiet)):
                     return
+
+    def _has_enough(self, limit: int) -> bool:
+        """Whether nothing more would be acquired: there are as many as wanted, or as the journal may have."""
+        fresh = self._custody.fresh
+        return fresh >= limit or (fresh > 0 and self._stager is not None and self._stager.is_full)
 
     async def _is_drained(self, quiet: float) -> bool:
         """Whether nothing is left: for certain, or because nothing has arrived for longer than sessions and locks last.

@@ -20,7 +20,7 @@ from kshare.admin.routing import Router
 from kshare.engine.signals import Signal
 from kshare.errors import KshareError
 from kshare.spark.driver.custody import Custody, Decisions
-from kshare.spark.journal.inspection import is_member, readable_journals
+from kshare.spark.journal.inspection import all_journals, is_member
 from kshare.spark.journal.journal import Journal, Usage, open_journal, return_command
 from kshare.spark.journal.opening import check_retention, opened_store
 from kshare.spark.journal.settings import JournalSettings, usual_topic
@@ -94,7 +94,8 @@ class Stager:
 
     async def _warn_of_abandoned_journals(self) -> None:
         """This query is new. If it replaces one whose checkpoint is lost, nobody processes what that one has staged."""
-        for one in await readable_journals(self._router):
+        found, _ = await all_journals(self._router)
+        for one in found:
             if one.contents.group == self._options.group and one.ranges and not one.is_running:
                 log.warning(
                     "the journal in %s has %s staged records of another query of group %s, which isn't running. If it "
@@ -112,14 +113,18 @@ class Stager:
     @property
     def has_room(self) -> bool:
         """Whether more may be acquired now."""
+        return (
+            not self.is_full and not self._custody.waiting and self.failure is None and not self._is_stopping
+        )
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as much is staged as may be, so that nothing more is acquired before a micro-batch takes it."""
         records, size, since = self._usage
         return (
-            not self._custody.waiting
-            and self.failure is None
-            and not self._is_stopping
-            and records < self._settings.max_records
-            and size < self._settings.max_bytes
-            and (since is None or _now_ms() - since < 1000 * self._settings.max_age)
+            records >= self._settings.max_records
+            or size >= self._settings.max_bytes
+            or (since is not None and _now_ms() - since >= 1000 * self._settings.max_age)
         )
 
     def readings(self) -> dict[str, int]:

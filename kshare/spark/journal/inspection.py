@@ -80,21 +80,22 @@ async def find_journal(router: Router, store: JournalStore) -> FoundJournal | No
     return FoundJournal(store.place, contents, await is_member(router, contents.group, contents.member))
 
 
-async def readable_journals(router: Router) -> list[FoundJournal]:
-    """Those in topics that have the usual name, and that we may read."""
-    found = []
+async def all_journals(router: Router) -> tuple[list[FoundJournal], list[str]]:
+    """The journals in topics that have the usual name, and the topics of those that can't be read."""
+    found: list[FoundJournal] = []
+    unreadable: list[str] = []
     try:
         topics = await journal_topics(router)
     except KshareError:
-        return []
+        return [], []
     for topic in topics:
         try:
             journal = await find_journal(router, TopicStore(router, topic))
         except KshareError:
-            continue
-        if journal is not None:
-            found.append(journal)
-    return found
+            unreadable.append(topic)
+        else:
+            found += [] if journal is None else [journal]
+    return found, unreadable
 
 
 async def write_back(

@@ -16,7 +16,9 @@ from kshare.spark.journal.store import JournalError, JournalStore
 from kshare.spark.journal.topic_store import TopicStore
 from kshare.spark.ranges import JournalPosition
 
-_RETENTION = "retention.ms"
+_RETENTION, _CLEANUP = "retention.ms", "cleanup.policy"
+_UNKNOWN_S = 10.0
+"""A journal's topic may be new, and a broker may just have started."""
 
 
 async def opened_store(
@@ -27,7 +29,7 @@ async def opened_store(
         in_folder = FolderStore(settings.folder)
         await in_folder.open()
         return in_folder
-    in_topic = TopicStore(router, settings.topic or usual_topic)
+    in_topic = TopicStore(router, settings.topic or usual_topic, unknown_s=_UNKNOWN_S)
     await in_topic.open(topics)
     return in_topic
 
@@ -35,8 +37,11 @@ async def opened_store(
 async def check_retention(router: Router, topics: Iterable[str], max_age: float) -> None:
     """Raise ConfigError if records could be deleted while they are staged."""
     for topic in topics:
-        for one in await describe(router, ConfigResource.TOPIC, topic, keys=[_RETENTION]):
-            kept_s = int(one.value or -1) / 1000
+        found = await describe(router, ConfigResource.TOPIC, topic, keys=[_RETENTION, _CLEANUP])
+        values = {one.name: one.value for one in found}
+        # Compaction without deletion keeps records of any age. What it removes is superseded by a newer record.
+        if "delete" in (values.get(_CLEANUP) or "delete"):
+            kept_s = int(values.get(_RETENTION) or -1) / 1000
             if 0 <= kept_s <= max_age:
                 raise ConfigError(
                     f"topic {topic} deletes records after {kept_s:g} s ({_RETENTION}), and records may be staged for "
@@ -48,7 +53,8 @@ async def check_retention(router: Router, topics: Iterable[str], max_age: float)
 async def check_drained(router: Router, known: JournalPosition, now_ms: int) -> None:
     """Raise JournalError if the query has staged records, because it would continue without them."""
     kind, _, name = known.place.partition(" ")
-    store = TopicStore(router, name) if kind == "topic" else FolderStore(Path(name))
+    in_topic = TopicStore(router, name, unknown_s=_UNKNOWN_S)
+    store = in_topic if kind == "topic" else FolderStore(Path(name))
     contents = replay(await store.read(), known.place)
     if contents is None or contents.journal != known.journal:
         return

@@ -29,4 +29,14 @@ class JournalSettings:
 
 def usual_topic(group: str, member: str) -> str:
     """Every query has a member id of its own. Topics must not have all characters that groups may have."""
-    return f"{TOPIC_PREFIX}{re.sub('[^a-zA-Z0-9._-]', '_', group)[:_LONGEST]}.{member}"
+    return f"{_beginning(group)}{member}"
+
+
+def is_usual_topic(topic: str, group: str) -> bool:
+    """Whether a journal of this group may have this name, as a query of it chose it."""
+    beginning = _beginning(group)
+    return topic.startswith(beginning) and "." not in topic.removeprefix(beginning)
+
+
+def _beginning(group: str) -> str:
+    return f"{TOPIC_PREFIX}{re.sub('[^a-zA-Z0-9._-]', '_', group)[:_LONGEST]}."

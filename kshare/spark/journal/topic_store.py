@@ -7,10 +7,7 @@ an older one, however long that one was suspended. Frames that aren't needed any
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeVar
-
-import anyio
+from collections.abc import Iterable
 
 from kshare.admin.configs import ConfigResource, describe
 from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets
@@ -24,23 +21,20 @@ from kshare.producer.records import NewRecord
 from kshare.protocol.error_codes import ErrorCode
 from kshare.spark.journal.store import JournalError, JournalFenced
 
-T = TypeVar("T")
-
 _CONFIG = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 """Frames are deleted when they aren't needed any more, and never by age or size."""
-_UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
-_UNKNOWN_S, _PAUSE_S = 10.0, 0.1
 _TRIES = 10
 """A running query may delete frames while a tool reads them."""
 
 
 class TopicStore:
-    """`open` creates the topic if necessary."""
+    """`open` creates the topic if necessary. `unknown_s`: how long the topic may be unknown to brokers."""
 
-    def __init__(self, router: Router, topic: str) -> None:
+    def __init__(self, router: Router, topic: str, *, unknown_s: float = 0.0) -> None:
         self.place = f"topic {topic}"
         self._router = router
         self._topic = topic
+        self._unknown_s = unknown_s
         self._writer = FencedWriter(router, f"kshare-journal-{topic}", topic)
         self._reader = LogReader(router)
 
@@ -53,12 +47,12 @@ class TopicStore:
         except BrokerError as error:
             if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
-        await self._patiently(self._check)
+        await self._router.retry(lambda _: self._check(), unknown_s=self._unknown_s)
 
     async def read(self, after: int = -1) -> list[tuple[int, bytes | None]]:
         for _ in range(_TRIES):
             try:
-                return await self._patiently(lambda: self._read(after))
+                return await self._router.retry(lambda _: self._read(after), unknown_s=self._unknown_s)
             except BrokerError as error:
                 if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
                     raise
@@ -90,17 +84,6 @@ class TopicStore:
 
     async def trim(self, before: int) -> None:
         await delete_records_before(self._router, self._topic, 0, before)
-
-    async def _patiently(self, function: Callable[[], Awaitable[T]]) -> T:
-        """Call it again while brokers don't know the topic yet, right after its creation or their own start."""
-        deadline = anyio.current_time() + _UNKNOWN_S
-        while True:
-            try:
-                return await function()
-            except BrokerError as error:
-                if error.code not in _UNKNOWN or anyio.current_time() >= deadline:
-                    raise
-            await anyio.sleep(_PAUSE_S)
 
     async def _check(self) -> None:
         """Raise JournalError for a topic that would lose frames."""

@@ -118,6 +118,14 @@ def marker_to_match(
     return found if found is not None and found.batch_id == batch_id else None
 
 
+def highest_task(markers: Mapping[MarkerKey, BatchMarker], query_id: str, batch_id: int) -> int:
+    """The highest number of a task that has written rows of this micro-batch; -1 if none has."""
+    tasks = (
+        key.task for key, one in markers.items() if key.query_id == query_id and one.batch_id == batch_id
+    )
+    return max(tasks, default=-1)
+
+
 def check_same_rows(marker: BatchMarker, rows: RowSum, key: MarkerKey) -> None:
     """Raise KshareError if the rows differ from those that were written before."""
     if marker.rows != rows:

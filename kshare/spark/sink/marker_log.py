@@ -91,17 +91,16 @@ class MarkerLog:
 
     async def _find_topic(self) -> None:
         """Look it up, because a topic that was deleted and created again starts over; create it if it is missing."""
-        deadline = anyio.current_time() + _APPEARS_S
-        while True:
+
+        async def find(_: float) -> bytes:
             try:
-                topic_id = (await self._router.metadata([self._topic])).topics[0].topic_id
-                break
+                return (await self._router.metadata([self._topic])).topics[0].topic_id
             except BrokerError as error:
-                is_missing = error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                if not is_missing or anyio.current_time() > deadline:
-                    raise
-            await self._create()
-            await anyio.sleep(_PAUSE_S)
+                if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    await self._create()
+                raise
+
+        topic_id = await self._router.retry(find, unknown_s=_APPEARS_S)
         if topic_id != self._topic_id:
             self._topic_id, self._next, self._markers = topic_id, 0, {}
 

@@ -21,6 +21,7 @@ from kshare.spark.sink.batch_marker import (
     MarkerKey,
     RowSum,
     check_same_rows,
+    highest_task,
     marker_to_match,
 )
 from kshare.spark.sink.marker_log import PARTITION, MarkerLog
@@ -46,6 +47,8 @@ class OnceWriter:
         self._batch_id = batch_id
         self._task = task
         self._sum = RowSum()
+        self.highest_before = -1
+        """The highest number of a task that an earlier attempt at the micro-batch has completed."""
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> int:
         """Returns how many rows were written now: none if an earlier attempt has written them."""
@@ -55,6 +58,7 @@ class OnceWriter:
             # Not before: earlier attempts must have ended.
             markers = marker_log(self._shared, self._topic)
             known = self._shared.submit(markers.read, settings.transaction_timeout + _ABORTED_S).result()
+            self.highest_before = highest_task(known, self._key.query_id, self._batch_id)
             before = marker_to_match(known, self._key, self._batch_id, self._topic)
             if before is not None:
                 for rows in row_lists(batches, self._options.topic):

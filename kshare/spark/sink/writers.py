@@ -5,6 +5,7 @@ Both take column batches. PySpark 4.0 has no such class for streams, but recogni
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,8 @@ from kshare.spark.sink.write_options import WriteOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+log = logging.getLogger("kshare.spark")
 
 _QUERY_ID, _BATCH_ID = "sql.streaming.queryId", "streaming.sql.batchId"
 """Local properties that Spark sets for the tasks of a micro-batch. The id of a query is stored in its checkpoint."""
@@ -51,6 +54,8 @@ class RowsWritten(WriterCommitMessage):
     """What a task has done. Spark keeps it until all tasks are done."""
 
     count: int
+    highest_before: int = -1
+    """With exactlyOnceTopic: the highest number of a task that an earlier attempt at the micro-batch has completed."""
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -93,14 +98,25 @@ class StreamWriter(DataSourceStreamWriter, DataSourceArrowWriter):
         key = MarkerKey(query_id, task.partitionId())
         shared = connections(self._options.net)
         shared.reach()
-        return RowsWritten(OnceWriter(shared, self._options, key, int(batch_id), name).write(iterator))
+        writer = OnceWriter(shared, self._options, key, int(batch_id), name)
+        return RowsWritten(writer.write(iterator), writer.highest_before)
 
     def commit(  # type: ignore[override]
         self,
         messages: list[WriterCommitMessage | None],
         batchId: int,  # noqa: N803
     ) -> None:
-        """Nothing is left to do: each task has committed what it wrote."""
+        """Each task has committed what it wrote. Tells if an earlier attempt had tasks that this one doesn't have."""
+        written = [one for one in messages if isinstance(one, RowsWritten)]
+        before = 1 + max((one.highest_before for one in written), default=-1)
+        if before > len(messages):
+            log.error(
+                "micro-batch %d was repeated with %d tasks instead of %d or more, so some of its rows were written "
+                "twice: keep the number of cores and partitions (minPartitions, shuffle partitions) as it was",
+                batchId,
+                len(messages),
+                before,
+            )
 
     def abort(  # type: ignore[override]
         self,

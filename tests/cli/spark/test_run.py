@@ -117,6 +117,18 @@ def test_groups_say_what_is_staged(query: Abandoned, run: Kshare) -> None:
         assert form["staged"] == {}  # only the driver's machine has the folder
 
 
+def test_groups_say_which_journal_cannot_be_read(query: Abandoned, run: Kshare) -> None:
+    """Someone else has written to it."""
+    if query.folder is not None:
+        return
+    topic = query.journal_topic
+    query.broker.produce(topic, [b"not a frame"])
+    said = " ".join(run("groups", "describe", query.group).out.split())
+    assert f"the journal in topic {topic} can't be read, see `kshare spark journal inspect {topic}`" in said
+    (form,) = json.loads(run("groups", "describe", query.group, "--json").out)
+    assert form["staged"] == {f"topic {topic}": None}
+
+
 def test_wrong_words(
     kshare_broker: Broker, run: Kshare, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

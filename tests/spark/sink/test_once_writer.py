@@ -12,8 +12,10 @@ from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import EndTxnRequest, ProduceRequest
 from kshare.spark.sink.batch_marker import MarkerKey
 from kshare.spark.sink.once_writer import OnceWriter
+from kshare.spark.sink.write_options import WriteOptions
+from kshare.spark.sink.writers import RowsWritten, StreamWriter
 from kshare.testing import Broker
-from tests.spark.sink.tasks import connected, found, numbered, options
+from tests.spark.sink.tasks import column_batch, connected, found, numbered, options
 
 
 def task(broker: Broker, batch_id: int, number: int = 0) -> OnceWriter:
@@ -81,6 +83,32 @@ def test_a_batch_that_is_split_differently_fails(broker: Broker) -> None:
     with pytest.raises(KshareError, match="which were others"):
         task(broker, 0).write([numbered(1, 51)])
     assert found(broker) == [*range(50)]
+
+
+def test_a_repetition_with_fewer_tasks_is_told(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    """The driver only knows when it is too late, because a task doesn't know how many there are."""
+    sink = StreamWriter(options(broker, exactlyOnceTopic="markers"))
+    first = [task(broker, 0, number) for number in (1, 2)]
+    for number, one in enumerate(first):
+        one.write([numbered(10 * number, 10 * number + 10)])
+    sink.commit([RowsWritten(10, one.highest_before) for one in first], 0)
+    assert not caplog.records
+    again = task(broker, 0, 0)
+    again.write([numbered(0, 20)])
+    sink.commit([RowsWritten(20, again.highest_before)], 0)
+    assert "micro-batch 0 was repeated with 1 tasks instead of 3 or more" in caplog.text
+
+
+def test_no_row_is_written_to_the_topic_of_markers(broker: Broker) -> None:
+    named = {"kafka.bootstrap.servers": broker.bootstrap, "exactlyOnceTopic": "markers"}
+    given = WriteOptions.parse(named, is_streaming=True)
+    rows = column_batch([b"1"], topic=pa.array(["markers"]))
+    writer = OnceWriter(connected(given), given, MarkerKey("4d2f", 0), 0, "task 0")
+    with pytest.raises(
+        KshareError, match=r"row 0 of task 0 can't be written: the topic markers is for batch markers"
+    ):
+        writer.write([rows])
+    assert found(broker) == []
 
 
 def test_a_late_task_of_an_older_batch_fails(broker: Broker) -> None:
