@@ -73,9 +73,7 @@ def main() -> None:
             time.sleep(0.1)
         say({"left": executors(spark)})
         sys.stdin.readline()
-    print(
-        json.dumps({"most": most, "attempts": [*map(int, attempts.read_text("ascii").split())]}), flush=True
-    )
+    say({"most": most, "attempts": [*map(int, attempts.read_text("ascii").split())]})
     spark.stop()
 
 
