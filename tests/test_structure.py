@@ -27,8 +27,8 @@ SUBJECTS = {
     "metrics": "adapters",
     "net": "out_of_reach",
     "protocol": "golden hostile",
-    "spark": "batch driven driven_journal driven_older expired_ranges left_behind older_restarts older_spark "
-    "real_storm reused_checkpoints storm stream throughput writing_back",
+    "spark": "batch driven driven_journal driven_older expired_ranges left_behind moving_executors older_restarts "
+    "older_spark real_storm reused_checkpoints storm stream throughput writing_back",
     "testing": "arguments confluent_share consumer_meets_faults dead_letters",
     "tools/benches": "members",
     "tools/kgen": "generated schemas types",
@@ -53,6 +53,7 @@ PRIVATE = {
     "rules/test_sessions.py": 1,
     "spark/conftest.py": 1,
     "spark/driven.py": 5,
+    "spark/moving_driver.py": 1,
     "spark/real_storm/driver.py": 1,
     "spark/real_storm/places.py": 1,
     "spark/real_storm/source.py": 4,

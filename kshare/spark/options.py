@@ -90,10 +90,17 @@ class ReadOptions:
             raise ConfigError("minPartitions must not be larger than maxPartitions")
         journal = _journal(values)
         consumer = _consumer(kafkas, values)
+        if journal.get("topic") in consumer.topics:
+            raise ConfigError(
+                f"journalTopic and subscribe both name {journal['topic']}: a journal needs a topic of its own, because "
+                "kshare deletes from it what isn't needed any more"
+            )
         if settle == "journal":
             values["journal"] = JournalSettings(**journal)
         elif journal:
-            raise ConfigError(f"{_JOURNAL[next(iter(journal))]} needs settle=journal")
+            raise ConfigError(
+                f'{_JOURNAL[next(iter(journal))]} needs settle=journal: write option("settle", "journal")'
+            )
         return cls(consumer=consumer, **values)
 
 
@@ -153,7 +160,7 @@ def _bytes(value: str) -> int:
 
 def _folder(value: str) -> Path:
     path = Path(_text(value))
-    if not path.is_absolute() or "://" in value:
+    if not path.is_absolute() or "://" in value or "\0" in value:
         raise ConfigError(
             f"must be an absolute path on the driver's machine, not {value!r}: for anything else, leave it out, and "
             "the journal is in a Kafka topic"

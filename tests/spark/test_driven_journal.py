@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -245,6 +246,42 @@ def test_leaving_the_journal_needs_it_to_be_empty(query: JournaledQuery) -> None
     query.journal = journal
     query.run()
     query.expect(800)
+
+
+def test_a_vanished_journal_cannot_be_left_either(query: JournaledQuery) -> None:
+    query.produce(600)
+
+    def stop(at: str, batch: int) -> None:
+        if (at, batch) == ("read", 1):
+            query.await_staged(200)
+        if (at, batch) == ("committed", 1):
+            raise Stop
+
+    query.at = stop
+    query.run(until=lambda: False, maxRecordsPerTrigger="50")
+    query.at = lambda step, batch: None
+    if query.journal:
+        shutil.rmtree(query.journal["journalFolder"])
+    else:
+        member = json.loads(query.offset_log[0])["member"]
+        query.broker.delete_topic(f"kshare-journal-{query.group}.{member}")
+    journal, query.journal = query.journal, {}
+    with pytest.raises(JournalError, match="the query's journal has vanished"):
+        query.run(settle="sink")
+    query.journal = journal
+    with pytest.raises(JournalError, match="the query's journal has vanished"):
+        query.run()
+    query.journal = {}
+    with pytest.raises(JournalError, match="the query's journal has vanished"):
+        query.run(settle="sink")
+
+
+def test_a_journal_needs_a_topic_of_its_own(query: JournaledQuery) -> None:
+    query.journal = {"journalTopic": query.topic}
+    with pytest.raises(
+        ConfigError, match=rf"journalTopic and subscribe both name {query.topic}: a journal needs"
+    ):
+        query.run()
 
 
 def test_rows_cannot_be_settled_with_a_journal(query: JournaledQuery) -> None:

@@ -1,4 +1,8 @@
-"""Speculation and dynamic allocation: tasks run twice at once, and executors come and go between micro-batches."""
+"""Dynamic allocation: executors come and go between micro-batches.
+
+Speculation can't be tested on one machine: Spark never starts a second attempt on the host of the first one.
+`tests/spark/sink/test_once_writer.py` runs two attempts of a task at once.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ RECORDS = 300
 @pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("settle", ["sink", "journal"])
-def test_tasks_and_executors_change_under_way(orders_broker: Broker, tmp_path: Path, settle: str) -> None:
+def test_executors_come_and_go(orders_broker: Broker, tmp_path: Path, settle: str) -> None:
     rig = Rig(cast(SparkSession, None), orders_broker, tmp_path)
     moved = f"{rig.topic}-moved"
     orders_broker.create_topic(moved, 2)
@@ -52,7 +56,6 @@ def test_tasks_and_executors_change_under_way(orders_broker: Broker, tmp_path: P
     assert set(values.values()) == {1}
     assert rig.lag() == 0
     assert found["most"] >= 2
-    assert max(found["attempts"]) >= 1, "no task ran twice"
 
 
 def fill(rig: Rig, run: int) -> None:

@@ -16,6 +16,7 @@ from kshare.cli.terminal.progress_line import ProgressLine
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.table import show, show_json
 from kshare.cli.terminal.wording import counted_large
+from kshare.errors import KshareError
 from kshare.spark.journal.inspection import (
     FoundJournal,
     Returned,
@@ -33,13 +34,21 @@ def inspect(cluster: Cluster, topics: Sequence[str], folder: Path | None, is_jso
     if topics and folder is not None:
         raise Misuse("name topics or a --folder, not both")
 
+    unreadable: list[tuple[str, KshareError]] = []
+
     async def work(router: Router) -> list[FoundJournal]:
         names = [] if folder is not None else topics or await journal_topics(router)
         stores = [store_of(router, name, None) for name in names]
         stores += [store_of(router, None, folder)] if folder is not None else []
         found = []
         for store in stores:
-            journal = await find_journal(router, store)
+            try:
+                journal = await find_journal(router, store)
+            except KshareError as error:
+                if topics or folder:
+                    raise
+                unreadable.append((store.place, error))
+                continue
             if journal is not None:
                 found.append(journal)
             elif topics or folder:
@@ -49,11 +58,15 @@ def inspect(cluster: Cluster, topics: Sequence[str], folder: Path | None, is_jso
     found = cluster.run_routed(work)
     screen = Screen()
     if is_json:
-        show_json(screen, [_form(one) for one in found])
-    elif not found:
-        screen.line(("there are no journals", ""))
+        errors = [{"journal": place, "error": str(error)} for place, error in unreadable]
+        show_json(screen, [*map(_form, found), *errors])
     else:
-        show(screen, _HEADS, [row for one in found for row in _rows(one)], ["PARTITION", "STAGED"])
+        if found:
+            show(screen, _HEADS, [row for one in found for row in _rows(one)], ["PARTITION", "STAGED"])
+        elif not unreadable:
+            screen.line(("there are no journals", ""))
+        for place, error in unreadable:
+            screen.paragraph((f"{place}  ", "bold"), f"can't be read: {error}", 2)
     screen.done()
 
 

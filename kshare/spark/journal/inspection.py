@@ -14,6 +14,7 @@ from pathlib import Path
 from uuid import UUID
 
 from kshare.admin.groups import describe_share_group
+from kshare.admin.log_offsets import EARLIEST, log_offsets
 from kshare.admin.log_reading import LogReader
 from kshare.admin.routing import Router
 from kshare.admin.topics import list_topics
@@ -151,6 +152,12 @@ async def _read(router: Router, one: RecordRange) -> AsyncIterator[tuple[int, li
         except BrokerError as error:
             if error.code not in _GONE:
                 raise
+            found = []
+            if error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                # Retention may have removed only the beginning of the piece.
+                place = (one.topic, one.partition)
+                begin = (await log_offsets(router, [place], EARLIEST))[place]
+                last = min(last, begin - 1) if begin > first else last
         yield last - first + 1, found
         first = last + 1
 

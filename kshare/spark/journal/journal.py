@@ -218,11 +218,13 @@ def require_match(contents: JournalContents | None, known: JournalPosition | Non
             "with what the group delivers"
         )
     if known.taken < contents.done:
+        staged = contents.staged_records
+        first = f"run `{return_command(place)}`, which writes {staged:,} staged records to their topics again, and "
         raise JournalError(
             f"the checkpoint is older than the journal in {place}: it continues at position {known.taken:,}, and "
-            f"micro-batches up to position {contents.done:,} are complete. Was it restored from a copy? Use the newest "
-            f"checkpoint. If that is lost, `{return_command(place)}` writes the staged records to their topics "
-            "again; then start with a new checkpointLocation"
+            f"records up to position {contents.done:,} are in complete micro-batches, or were written to their topics "
+            "again by `kshare spark journal return`. If the checkpoint was restored from a copy, use the newest one. "
+            f"Otherwise {first if staged else ''}start the query with a new checkpointLocation"
         )
     if known.taken > contents.end or known.taken < contents.first:
         raise JournalError(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import anyio
 
 from kshare.admin.configs import ConfigResource, describe
 from kshare.admin.routing import Router
-from kshare.errors import ConfigError
+from kshare.errors import BrokerError, ConfigError
+from kshare.protocol.error_codes import ErrorCode
 from kshare.spark.journal.folder_store import FolderStore
-from kshare.spark.journal.journal import nobody_is_running, open_journal, return_command
+from kshare.spark.journal.journal import nobody_is_running, open_journal, require_match, return_command
 from kshare.spark.journal.replay import replay
 from kshare.spark.journal.settings import JournalSettings
 from kshare.spark.journal.store import JournalError, JournalStore
@@ -50,14 +54,27 @@ async def check_retention(router: Router, topics: Iterable[str], max_age: float)
                 )
 
 
+@contextmanager
+def _unless_unknown() -> Iterator[None]:
+    """Go on after the block if a topic doesn't exist."""
+    try:
+        yield
+    except BrokerError as error:
+        if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+
+
 async def check_drained(router: Router, known: JournalPosition, now_ms: int) -> None:
     """Raise JournalError if the query has staged records, because it would continue without them."""
     kind, _, name = known.place.partition(" ")
     in_topic = TopicStore(router, name, unknown_s=_UNKNOWN_S)
     store = in_topic if kind == "topic" else FolderStore(Path(name))
-    contents = replay(await store.read(), known.place)
-    if contents is None or contents.journal != known.journal:
-        return
+    contents = None
+    if kind == "topic" or await anyio.Path(name).exists():
+        with _unless_unknown():
+            contents = replay(await store.read(), known.place)
+    require_match(contents, known, known.place)
+    assert contents is not None, "it matches"
     if contents.end > known.taken:
         raise JournalError(
             f"the query's journal in {known.place} has {contents.end - known.taken:,} staged records, which would be "

@@ -101,6 +101,7 @@ class TopicStore:
         if wrong:
             raise JournalError(
                 f"the journal's topic {self._topic} has {wrong[0]}={values[wrong[0]]}, so frames could be deleted that "
-                f"are still needed. Change it: kafka-configs.sh --bootstrap-server ... --alter --entity-type topics "
+                "are still needed. If it has other records, name another topic, which kshare creates. Otherwise change "
+                f"it: kafka-configs.sh --bootstrap-server ... --alter --entity-type topics "
                 f"--entity-name {self._topic} --add-config {wrong[0]}={_CONFIG[wrong[0]]}"
             )

@@ -39,7 +39,7 @@ class MarkerKey(NamedTuple):
     def from_bytes(cls, key: bytes | None) -> MarkerKey | None:
         """None for anything else."""
         query_id, slash, task = (key or b"").decode(errors="replace").rpartition("/")
-        return cls(query_id, int(task)) if slash and task.isdecimal() else None
+        return cls(query_id, int(task)) if slash and task.isdecimal() and len(task) < 10 else None
 
 
 class RowSum(NamedTuple):
@@ -97,7 +97,7 @@ class BatchMarker(NamedTuple):
                     f"format {said['format']} isn't known: use the version of kshare that wrote it"
                 )
             return cls(int(said["batch"]), RowSum(int(said["rows"]), int(said["checksum"], 16)))
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             raise KshareError(f"{value[:80]!r} isn't a batch marker") from None
 
 

@@ -11,11 +11,12 @@ import logging
 
 import anyio
 
+from kshare.admin.configs import ConfigResource, describe
 from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets
 from kshare.admin.log_reading import LogReader
 from kshare.admin.routing import Router
 from kshare.admin.topics import create_topic
-from kshare.errors import BrokerError, KshareError
+from kshare.errors import BrokerError, KshareError, NotAuthorized
 from kshare.protocol.error_codes import ErrorCode
 from kshare.spark.sink.batch_marker import BatchMarker, MarkerKey
 
@@ -23,6 +24,7 @@ log = logging.getLogger("kshare.spark")
 
 PARTITION = 0
 """Of a topic of markers: one partition has them all, so that a task finds those of all others."""
+_DELETING = ("cleanup.policy", "retention.ms", "retention.bytes")
 _PAUSE_S = 0.02
 _WARN_S = 5.0
 _APPEARS_S = 30.0
@@ -102,7 +104,24 @@ class MarkerLog:
 
         topic_id = await self._router.retry(find, unknown_s=_APPEARS_S)
         if topic_id != self._topic_id:
+            await self._router.retry(lambda _: self._check_retention(), unknown_s=_APPEARS_S)
             self._topic_id, self._next, self._markers = topic_id, 0, {}
+
+    async def _check_retention(self) -> None:
+        """Raise KshareError if markers could be deleted. Works without the right to see the topic's configuration."""
+        try:
+            found = await describe(self._router, ConfigResource.TOPIC, self._topic, keys=list(_DELETING))
+        except NotAuthorized:
+            return
+        values = {one.name: one.value for one in found}
+        kept = [name for name in ("retention.ms", "retention.bytes") if values.get(name, "-1") != "-1"]
+        if "delete" in (values.get("cleanup.policy") or "") and kept:
+            raise KshareError(
+                f"exactlyOnceTopic: {self._topic} deletes batch markers (cleanup.policy={values['cleanup.policy']}, "
+                f"{kept[0]}={values[kept[0]]}), and a repeated micro-batch would be written twice. Change it: "
+                f"kafka-configs.sh --bootstrap-server ... --alter --entity-type topics --entity-name {self._topic} "
+                "--add-config cleanup.policy=compact"
+            )
 
     async def _create(self) -> None:
         try:

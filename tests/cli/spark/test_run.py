@@ -5,8 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import anyio
 import pytest
 
+from kshare.admin.record_deletion import delete_records_before
+from kshare.admin.routing import Router
+from kshare.net.pool import Pool
+from kshare.net.settings import NetSettings
 from kshare.testing import Broker
 from tests.cli.running import Kshare, assert_refused
 from tests.spark.driven import DrivenQuery, Stop
@@ -86,11 +91,43 @@ def test_what_is_staged_is_shown_and_written_back(query: Abandoned, run: Kshare)
     assert again.out == "0 records written to their topics again\n"
 
 
-def test_the_query_cannot_go_on_after_that(query: Abandoned, run: Kshare) -> None:
+async def delete_first(bootstrap: str, topic: str, count: int) -> None:
+    async with Pool(NetSettings.parse(bootstrap)) as pool:
+        await delete_records_before(Router(pool, 30.0), topic, 0, count)
+
+
+def test_what_retention_has_left_is_written_back(query: Abandoned, run: Kshare) -> None:
+    anyio.run(delete_first, query.broker.bootstrap, query.topic, 100)
+    done = run("spark", "journal", "return", *query.words)
+    assert f"{COUNT - 100} records written to their topics again\n" in done.out
+    assert f"{query.unfinished - (COUNT - 100)} offsets had no record any more\n" in done.out
+
+
+@pytest.mark.parametrize("settle", ["journal", "sink"])
+def test_the_query_cannot_go_on_after_that(query: Abandoned, run: Kshare, settle: str) -> None:
     run("spark", "journal", "return", *query.words)
     query.at = lambda step, batch: None
-    with pytest.raises(Exception, match="the checkpoint is older than the journal"):
-        query.run()
+    query.folder = query.folder if settle == "journal" else None
+    with pytest.raises(
+        Exception, match=r"the checkpoint is older than .* start the query with a new checkpoint"
+    ):
+        query.run(settle=settle)
+
+
+def test_one_journal_that_cannot_be_read_does_not_hide_others(query: Abandoned, run: Kshare) -> None:
+    query.broker.create_topic("kshare-journal-notes")
+    query.broker.produce("kshare-journal-notes", [b"a note"])
+    shown = run("spark", "journal", "inspect")
+    assert shown.code == 0
+    said = " ".join(shown.out.split())
+    assert (
+        "topic kshare-journal-notes can't be read: the journal in topic kshare-journal-notes is damaged"
+        in said
+    )
+    if query.folder is None:
+        assert query.journal_topic in said
+    forms = json.loads(run("spark", "journal", "inspect", "--json").out)
+    assert "is damaged" in forms[-1]["error"]
 
 
 def test_the_journal_of_a_running_query_is_left_alone(query: Abandoned, run: Kshare) -> None:

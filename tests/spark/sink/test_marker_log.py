@@ -82,3 +82,34 @@ def test_an_open_transaction_is_waited_for_until_the_limit(broker: Broker) -> No
             with pytest.raises(KshareError, match=r"a transaction in markers\[0\] has been open for 0.1 s"):
                 read(shared, log, 0.1)
         assert read(shared, log) == {KEY: marker}
+
+
+def test_markers_must_not_be_deleted(broker: Broker) -> None:
+    """A query that is stopped for longer than that would write its last micro-batch twice."""
+    broker.create_topic("markers", settings={"cleanup.policy": "delete"})
+    shared = connected(options(broker))
+    with pytest.raises(
+        KshareError, match=r"markers deletes batch markers \(cleanup.policy=delete, retention"
+    ):
+        read(shared, log_of(shared))
+    broker.set_topic_config("markers", {"cleanup.policy": "delete", "retention.ms": "-1"})
+    assert read(shared, log_of(shared)) == {}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (b"a/" + b"9" * 5_000, b"{}"),
+        (b"a/1", b'{"format": 1, "batch": Infinity, "rows": 1, "checksum": "0"}'),
+        (b"a/1", b'{"format":' + b"[" * 100_000),
+    ],
+    ids=["a long number", "infinity", "deep"],
+)
+def test_odd_records_of_another_program(broker: Broker, key: bytes, value: bytes) -> None:
+    shared = connected(options(broker))
+    read(shared, log_of(shared))
+    broker.produce("markers", [value], key=key)
+    try:
+        assert read(shared, log_of(shared)) == {}
+    except KshareError as error:
+        assert "Use a topic that nothing else writes to" in str(error)
