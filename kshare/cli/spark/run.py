@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,9 @@ def inspect(cluster: Cluster, topics: Sequence[str], folder: Path | None, is_jso
             screen.line(("there are no journals", ""))
         for place, error in unreadable:
             screen.paragraph((f"{place}  ", "bold"), f"can't be read: {error}", 2)
+        for one in found:
+            if one.damage:
+                screen.paragraph((f"{one.place}  ", "bold"), f"is damaged at {one.damage}", 2)
     screen.done()
 
 
@@ -93,11 +97,14 @@ def write_back(
     finally:
         line.done()
     if is_json:
-        show_json(screen, {"written": returned.written, "missing": returned.missing})
+        show_json(screen, asdict(returned))
     else:
         screen.line((f"{counted_large(returned.written, 'record')} written to their topics again", ""))
         if returned.missing:
             screen.line((f"{counted_large(returned.missing, 'offset')} had no record any more", "yellow"))
+        if returned.damage:
+            text = f"at {returned.damage}: what came after that is unknown. Delete it; running this again writes again"
+            screen.paragraph(("the journal is damaged  ", "bold"), text, 2)
     screen.done()
 
 
@@ -121,6 +128,7 @@ def _form(found: FoundJournal) -> dict[str, Any]:
         "group": found.contents.group,
         "member": found.contents.member,
         "is_running": found.is_running,
+        "damage": found.damage,
         "staged": sum(map(len, found.ranges)),
         "staged_since": found.since_ms,
         "ranges": [

@@ -21,9 +21,10 @@ from kshare.engine.signals import Signal
 from kshare.errors import KshareError
 from kshare.spark.driver.custody import Custody, Decisions
 from kshare.spark.journal.inspection import all_journals, is_member
-from kshare.spark.journal.journal import Journal, Usage, open_journal, return_command
+from kshare.spark.journal.journal import Journal, Usage, open_journal
 from kshare.spark.journal.opening import check_retention, opened_store
 from kshare.spark.journal.settings import JournalSettings, usual_topic
+from kshare.spark.journal.store import return_command
 from kshare.spark.options import ReadOptions
 from kshare.spark.ranges import Token
 

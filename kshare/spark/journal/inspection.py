@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import UUID
 
@@ -25,7 +25,7 @@ from kshare.producer.writer import RecordWriter
 from kshare.protocol.error_codes import ErrorCode
 from kshare.spark.journal.folder_store import FolderStore
 from kshare.spark.journal.journal import nobody_is_running, open_journal
-from kshare.spark.journal.replay import JournalContents, replay
+from kshare.spark.journal.replay import JournalContents, replay, replay_to_damage
 from kshare.spark.journal.settings import TOPIC_PREFIX
 from kshare.spark.journal.store import JournalError, JournalStore
 from kshare.spark.journal.topic_store import TopicStore
@@ -42,6 +42,8 @@ class FoundJournal:
     place: str
     contents: JournalContents
     is_running: bool
+    damage: str | None = None
+    """Which frame is damaged, and how. The contents are what precedes it."""
 
     @property
     def ranges(self) -> tuple[RecordRange, ...]:
@@ -61,6 +63,8 @@ class Returned:
 
     written: int = 0
     missing: int = 0
+    damage: str | None = None
+    """Of the journal, which therefore can't be told what was written."""
 
 
 async def journal_topics(router: Router) -> list[str]:
@@ -75,10 +79,13 @@ def store_of(router: Router, topic: str | None, folder: Path | None) -> JournalS
 
 async def find_journal(router: Router, store: JournalStore) -> FoundJournal | None:
     """Read it, and change nothing. None if there is no journal in this place."""
-    contents = replay(await store.read(), store.place)
+    frames = await store.read()
+    contents, damage = replay_to_damage(frames)
     if contents is None:
+        replay(frames, store.place)  # raises JournalDamaged if there is anything else
         return None
-    return FoundJournal(store.place, contents, await is_member(router, contents.group, contents.member))
+    is_running = await is_member(router, contents.group, contents.member)
+    return FoundJournal(store.place, contents, is_running, damage)
 
 
 async def all_journals(router: Router) -> tuple[list[FoundJournal], list[str]]:
@@ -95,7 +102,10 @@ async def all_journals(router: Router) -> tuple[list[FoundJournal], list[str]]:
         except KshareError:
             unreadable.append(topic)
         else:
-            found += [] if journal is None else [journal]
+            if journal is not None and journal.damage is not None:
+                unreadable.append(topic)
+            elif journal is not None:
+                found.append(journal)
     return found, unreadable
 
 
@@ -104,8 +114,8 @@ async def write_back(
 ) -> Returned:
     """Write what is staged to its topics and partitions again, and tell the journal that it is done.
 
-    Can be interrupted and run again: some records may be written twice then. Fences the query, if it is still running
-    somewhere.
+    Can be interrupted and run again: some records may be written twice then; all of them, if the journal is damaged.
+    Fences the query, if it is still running somewhere.
     """
     found = await find_journal(router, store)
     if found is None:
@@ -116,27 +126,31 @@ async def write_back(
             f"{found.contents.group}), and will process what is staged: stop it first"
         )
     of = found.contents
-    journal = await open_journal(
-        store,
-        group=of.group,
-        member=of.member,
-        known=JournalPosition(of.journal, store.place, of.done),
-        is_running=nobody_is_running,
-        now_ms=_now_ms(),
-    )
+    journal = None
+    if found.damage is None:
+        journal = await open_journal(
+            store,
+            group=of.group,
+            member=of.member,
+            known=JournalPosition(of.journal, store.place, of.done),
+            is_running=nobody_is_running,
+            now_ms=_now_ms(),
+        )
     returned = Returned()
     position = of.done
     async with RecordWriter(router, WriterSettings(compression=None)) as writer:
-        for one in journal.staged(of.done):
+        for one in found.ranges if journal is None else journal.staged(of.done):
             async for piece, records in _read(router, one):
                 await writer.append(one.topic, one.partition, records)
                 returned = Returned(returned.written + len(records), returned.missing + piece - len(records))
                 position += piece
-                journal.complete(position)
-                await journal.tell_what_is_done(_now_ms())
+                if journal is not None:
+                    journal.complete(position)
+                    await journal.tell_what_is_done(_now_ms())
                 on_progress(returned)
-    await journal.trim()
-    return returned
+    if journal is not None:
+        await journal.trim()
+    return replace(returned, damage=found.damage)
 
 
 async def _read(router: Router, one: RecordRange) -> AsyncIterator[tuple[int, list[NewRecord]]]:

@@ -24,7 +24,7 @@ from uuid import uuid4
 
 from kshare.spark.journal.frames import Frame, encode
 from kshare.spark.journal.replay import JournalContents, replay
-from kshare.spark.journal.store import JournalError, JournalFenced, JournalStore
+from kshare.spark.journal.store import JournalError, JournalFenced, JournalStore, return_command
 from kshare.spark.ranges import JournalPosition, RecordRange
 
 _CLAIMS = 3
@@ -232,11 +232,6 @@ def require_match(contents: JournalContents | None, known: JournalPosition | Non
             f"and the journal has {contents.first:,} to {contents.end:,}. Restore it, or start the query with a new "
             "checkpointLocation; records that were accepted after the last logged micro-batch may be lost"
         )
-
-
-def return_command(place: str) -> str:
-    kind, _, name = place.partition(" ")
-    return f"kshare spark journal return {name if kind == 'topic' else f'--folder {name}'}"
 
 
 def _taken_over(place: str, error: JournalFenced) -> str:

@@ -13,10 +13,10 @@ from kshare.admin.routing import Router
 from kshare.errors import BrokerError, ConfigError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.spark.journal.folder_store import FolderStore
-from kshare.spark.journal.journal import nobody_is_running, open_journal, require_match, return_command
+from kshare.spark.journal.journal import nobody_is_running, open_journal, require_match
 from kshare.spark.journal.replay import replay
 from kshare.spark.journal.settings import JournalSettings
-from kshare.spark.journal.store import JournalError, JournalStore
+from kshare.spark.journal.store import JournalError, JournalStore, return_command
 from kshare.spark.journal.topic_store import TopicStore
 from kshare.spark.ranges import JournalPosition
 

@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kshare.spark.journal.frames import Frame, JournalDamaged, decode
+from kshare.spark.journal.store import return_command
 from kshare.spark.ranges import RecordRange
 
 
@@ -47,17 +48,32 @@ class JournalContents:
 
 def replay(found: Iterable[tuple[int, bytes | None]], place: str) -> JournalContents | None:
     """The newest journal in these frames; None if there are none. `place` is for error messages."""
+    contents, damage = replay_to_damage(found)
+    if damage is None:
+        return contents
+    advice = (
+        "it isn't a journal"
+        if contents is None
+        else f"`{return_command(place)}` writes to their topics again what is staged before that. Then start the query "
+        "with a new checkpointLocation"
+    )
+    raise JournalDamaged(f"the journal in {place} is damaged at {damage}: {advice}")
+
+
+def replay_to_damage(
+    found: Iterable[tuple[int, bytes | None]],
+) -> tuple[JournalContents | None, str | None]:
+    """The same, up to the first frame that is damaged, and what is wrong with it; None if none is."""
     contents: JournalContents | None = None
     for index, data in found:
         try:
-            frame = decode(data)
+            contents = _with(contents, index, decode(data))
         except JournalDamaged as error:
-            raise JournalDamaged(f"the journal in {place} is damaged at frame {index}: {error}") from None
-        contents = _with(contents, index, frame, place)
-    return contents
+            return contents, f"frame {index} ({error})"
+    return contents, None
 
 
-def _with(contents: JournalContents | None, index: int, frame: Frame, place: str) -> JournalContents:
+def _with(contents: JournalContents | None, index: int, frame: Frame) -> JournalContents:
     if contents is None or (frame.is_claim and frame.journal != contents.journal):
         contents = JournalContents(
             frame.journal, frame.writer, frame.group, frame.member, frame.start, frame.start
@@ -69,14 +85,10 @@ def _with(contents: JournalContents | None, index: int, frame: Frame, place: str
     elif frame.writer != contents.writer:
         return contents
     if frame.journal != contents.journal:
-        raise JournalDamaged(
-            f"the journal in {place} is damaged at frame {index}: it belongs to another journal ({frame.journal} "
-            f"instead of {contents.journal})"
-        )
+        raise JournalDamaged(f"it belongs to another journal, {frame.journal} instead of {contents.journal}")
     if frame.start != contents.end:
         raise JournalDamaged(
-            f"the journal in {place} is damaged at frame {index}: it continues at position {frame.start} instead of "
-            f"{contents.end}, so frames are missing"
+            f"it continues at position {frame.start} instead of {contents.end}, so frames are missing"
         )
     contents.end = frame.end
     contents.done = max(contents.done, frame.done)

@@ -42,3 +42,9 @@ class JournalStore(Protocol):
     async def trim(self, before: int) -> None:
         """Delete the frames before this number. They aren't needed any more."""
         ...
+
+
+def return_command(place: str) -> str:
+    """The command that writes what is staged in this place to its topics again."""
+    kind, _, name = place.partition(" ")
+    return f"kshare spark journal return {name if kind == 'topic' else f'--folder {name}'}"

@@ -66,8 +66,10 @@ class BatchLease:
     def __init__(
         self, spark: SparkSession, options: Mapping[str, str], *, max_records: int, max_wait: float
     ) -> None:
-        if not 1 <= max_records <= LARGEST_BATCH:
-            raise ConfigError(f"max_records must be from 1 to {LARGEST_BATCH}, not {max_records!r}")
+        if type(max_records) is not int or not 1 <= max_records <= LARGEST_BATCH:
+            raise ConfigError(
+                f"max_records must be a whole number from 1 to {LARGEST_BATCH}, not {max_records!r}"
+            )
         self._spark = spark
         self._given = {name: str(value) for name, value in options.items()}
         self._options = ReadOptions.parse(self._given, is_streaming=False)

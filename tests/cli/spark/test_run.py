@@ -114,6 +114,22 @@ def test_the_query_cannot_go_on_after_that(query: Abandoned, run: Kshare, settle
         query.run(settle=settle)
 
 
+def test_what_precedes_damage_is_written_back(query: Abandoned, run: Kshare) -> None:
+    if query.folder is None:
+        query.broker.produce(query.journal_topic, [b"not a frame"])
+    else:
+        last = max(query.folder.rglob("*.frame"))
+        last.with_stem(f"{int(last.stem) + 1:0{len(last.stem)}d}").write_bytes(b"not a frame")
+    query.at = lambda step, batch: None
+    with pytest.raises(Exception, match=r"is damaged at frame .*: `kshare spark journal return "):
+        query.run()
+    shown = " ".join(run("spark", "journal", "inspect", *query.words).out.split())
+    assert "is damaged at frame" in shown
+    done = " ".join(run("spark", "journal", "return", *query.words).out.split())
+    assert f"{query.unfinished} records written to their topics again the journal is damaged at frame" in done
+    assert len(query.broker.records(query.topic)) == COUNT + query.unfinished
+
+
 def test_one_journal_that_cannot_be_read_does_not_hide_others(query: Abandoned, run: Kshare) -> None:
     query.broker.create_topic("kshare-journal-notes")
     query.broker.produce("kshare-journal-notes", [b"a note"])

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from kshare.spark.journal.frames import Frame, JournalDamaged, encode
-from kshare.spark.journal.replay import JournalContents, replay
+from kshare.spark.journal.replay import JournalContents, replay, replay_to_damage
 from kshare.spark.ranges import RecordRange
 
 PLACE = "topic journal"
@@ -84,7 +84,7 @@ def test_another_journal_begins_anew() -> None:
 
 def test_a_gap_is_damage() -> None:
     with pytest.raises(
-        JournalDamaged, match="frame 1: it continues at position 12 instead of 10, so frames are"
+        JournalDamaged, match=r"frame 1 \(it continues at position 12 instead of 10, so frames are missing\)"
     ):
         contents(frame(0, 10), frame(12, 3))
 
@@ -96,6 +96,14 @@ def test_a_frame_of_another_journal_is_damage() -> None:
 
 def test_the_place_and_the_number_of_a_damaged_frame_are_named() -> None:
     with pytest.raises(
-        JournalDamaged, match="the journal in topic journal is damaged at frame 4: its checksum is"
+        JournalDamaged, match=r"the journal in topic journal is damaged at frame 4 \(its checksum is"
     ):
         replay([(4, encode(frame(0, 1))[:-1] + b"!")], PLACE)
+
+
+def test_what_precedes_a_damaged_frame_is_known() -> None:
+    frames = [encode(frame(0, 10)), encode(frame(10, 5)), b"something else", encode(frame(15, 5))]
+    found, damage = replay_to_damage(enumerate(frames))
+    assert found is not None
+    assert spans(found, 0) == [(0, 14)] or spans(found, 0) == [(0, 9), (10, 14)]
+    assert damage == "frame 2 (it isn't a frame of a journal)"

@@ -173,8 +173,10 @@ def test_tokens_contain_the_options_and_invalid_ones_are_refused(broker: Broker)
     for nonsense in ("", "nonsense", held._given["group"]):
         with pytest.raises(ConfigError, match="this is not the token of a lease"):
             lease_reader(nonsense, {})
-    with pytest.raises(ConfigError, match="max_records must be from 1"):
+    with pytest.raises(ConfigError, match="max_records must be a whole number from 1"):
         lease(NO_SPARK, given, max_records=0)
+    with pytest.raises(ConfigError, match=r"max_records must be a whole number from 1 to .*, not 'many'"):
+        lease(NO_SPARK, given, max_records=cast(int, "many"))
 
 
 def test_a_lease_that_the_locks_limit_says_so(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
