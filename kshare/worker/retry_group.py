@@ -1,8 +1,9 @@
 """The share group that reads retry topics: `<group>.retry`, which reads them from the beginning.
 
 The group of the handlers may start at the end of topics, which is the default. Then it could miss copies: until a group
-has settled its first record in a partition, brokers don't keep where it has started, and start anew at the end when the
-partition moves. So retry topics have a group of their own, with all settings of the handlers' group but this one.
+has settled its first record in a partition, brokers don't store where it has started, and when the partition moves, it
+starts at the end again. So retry topics have a group of their own, with all settings of the handlers' group but this
+one.
 """
 
 from __future__ import annotations

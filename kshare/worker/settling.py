@@ -113,7 +113,7 @@ class Settling:
             self._not_copied(delivery, again)
 
     async def write_again(self, delivery: Delivery) -> None:
-        """Replace a copy that isn't due yet by another one just like it, whose deliveries are counted anew."""
+        """Replace a copy that isn't due yet by an identical one, whose delivery count begins at 0 again."""
         if await self._copies.write_again(delivery):
             self._counts.moved += 1
             self._watch.settled(RecordOutcome.MOVED, delivery)
