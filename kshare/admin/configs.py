@@ -123,6 +123,12 @@ def _bare(name: str) -> str:
     return name.removeprefix(_BOUNDED)
 
 
+async def topic_values(router: Router, topic: str, names: Iterable[str]) -> dict[str, str | None]:
+    """The values of these settings of a topic."""
+    found = await describe(router, ConfigResource.TOPIC, topic, keys=list(names))
+    return {one.name: one.value for one in found}
+
+
 async def broker_values(router: Router, names: Iterable[str]) -> dict[str, str | None]:
     """Ask one broker, since all should have the same bounds. Returns nothing if we aren't authorized to read them."""
     node = (await router.metadata([])).brokers[0].node_id

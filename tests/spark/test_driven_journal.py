@@ -220,7 +220,8 @@ def test_a_failed_append_ends_the_query_and_nothing_of_it_is_accepted(query: Jou
     query.expect(500)
 
 
-def test_leaving_the_journal_needs_it_to_be_empty(query: JournaledQuery) -> None:
+def stop_with_staged(query: JournaledQuery) -> None:
+    """Produce 600 records, and stop the query after two micro-batches, while at least 200 are staged."""
     query.produce(600)
 
     def stop(at: str, batch: int) -> None:
@@ -232,6 +233,10 @@ def test_leaving_the_journal_needs_it_to_be_empty(query: JournaledQuery) -> None
     query.at = stop
     query.run(until=lambda: False, maxRecordsPerTrigger="50")
     query.at = lambda step, batch: None
+
+
+def test_leaving_the_journal_needs_it_to_be_empty(query: JournaledQuery) -> None:
+    stop_with_staged(query)
     journal, query.journal = query.journal, {}
     with pytest.raises(JournalError, match=r"has \d+ staged records, which would be lost without it"):
         query.run(settle="sink")
@@ -249,17 +254,7 @@ def test_leaving_the_journal_needs_it_to_be_empty(query: JournaledQuery) -> None
 
 
 def test_a_vanished_journal_cannot_be_left_either(query: JournaledQuery) -> None:
-    query.produce(600)
-
-    def stop(at: str, batch: int) -> None:
-        if (at, batch) == ("read", 1):
-            query.await_staged(200)
-        if (at, batch) == ("committed", 1):
-            raise Stop
-
-    query.at = stop
-    query.run(until=lambda: False, maxRecordsPerTrigger="50")
-    query.at = lambda step, batch: None
+    stop_with_staged(query)
     if query.journal:
         shutil.rmtree(query.journal["journalFolder"])
     else:

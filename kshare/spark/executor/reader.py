@@ -59,17 +59,19 @@ def read_arrow(
         _PartitionReader(options, partition_ranges, shared, is_committed_only)
         for partition_ranges in _by_partition(ranges)
     )
+
+    def ask_ahead() -> None:
+        for place in islice(places, _AHEAD):
+            place.ask()
+
     try:
+        ask_ahead()
         while places:
-            for near in islice(places, _AHEAD):
-                near.ask()
             place = places[0]
             found = place.answer()
             if place.cursor.is_done:
                 places.popleft()
-            # Before the response is converted.
-            for near in islice(places, _AHEAD):
-                near.ask()
+            ask_ahead()  # before the response is converted
             yield from place.columns(found)
             if place.cursor.is_done:
                 yield from place.rest()

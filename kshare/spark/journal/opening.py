@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 
 import anyio
 
-from kshare.admin.configs import ConfigResource, describe
+from kshare.admin.configs import topic_values
 from kshare.admin.routing import Router
 from kshare.errors import BrokerError, ConfigError
 from kshare.protocol.error_codes import ErrorCode
@@ -41,8 +40,7 @@ async def opened_store(
 async def check_retention(router: Router, topics: Iterable[str], max_age: float) -> None:
     """Raise ConfigError if records could be deleted while they are staged."""
     for topic in topics:
-        found = await describe(router, ConfigResource.TOPIC, topic, keys=[_RETENTION, _CLEANUP])
-        values = {one.name: one.value for one in found}
+        values = await topic_values(router, topic, [_RETENTION, _CLEANUP])
         # Compaction without deletion keeps records of any age. What it removes is superseded by a newer record.
         if "delete" in (values.get(_CLEANUP) or "delete"):
             kept_s = int(values.get(_RETENTION) or -1) / 1000
@@ -54,25 +52,18 @@ async def check_retention(router: Router, topics: Iterable[str], max_age: float)
                 )
 
 
-@contextmanager
-def _unless_unknown() -> Iterator[None]:
-    """Go on after the block if a topic doesn't exist."""
-    try:
-        yield
-    except BrokerError as error:
-        if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise
-
-
 async def check_drained(router: Router, known: JournalPosition, now_ms: int) -> None:
     """Raise JournalError if the query has staged records, because it would continue without them."""
     kind, _, name = known.place.partition(" ")
     in_topic = TopicStore(router, name, unknown_s=_UNKNOWN_S)
     store = in_topic if kind == "topic" else FolderStore(Path(name))
-    contents = None
-    if kind == "topic" or await anyio.Path(name).exists():
-        with _unless_unknown():
-            contents = replay(await store.read(), known.place)
+    try:
+        frames = await store.read() if kind == "topic" or await anyio.Path(name).exists() else []
+    except BrokerError as error:
+        if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
+        frames = []
+    contents = replay(frames, known.place)
     require_match(contents, known, known.place)
     assert contents is not None, "it matches"
     if contents.end > known.taken:

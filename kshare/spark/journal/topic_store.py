@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from kshare.admin.configs import ConfigResource, describe
+from kshare.admin.configs import topic_values
 from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets
 from kshare.admin.log_reading import LogReader
 from kshare.admin.record_deletion import delete_records_before
@@ -93,10 +93,7 @@ class TopicStore:
                 f"the journal's topic {self._topic} has {len(partitions)} partitions, and needs exactly one: write "
                 'option("journalTopic", ...) with the name of another topic; kshare creates it'
             )
-        values = {
-            one.name: one.value
-            for one in await describe(self._router, ConfigResource.TOPIC, self._topic, keys=list(_CONFIG))
-        }
+        values = await topic_values(self._router, self._topic, _CONFIG)
         wrong = [name for name, value in _CONFIG.items() if values.get(name, value) != value]
         if wrong:
             raise JournalError(

@@ -11,7 +11,7 @@ import logging
 
 import anyio
 
-from kshare.admin.configs import ConfigResource, describe
+from kshare.admin.configs import topic_values
 from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets
 from kshare.admin.log_reading import LogReader
 from kshare.admin.routing import Router
@@ -110,10 +110,9 @@ class MarkerLog:
     async def _check_retention(self) -> None:
         """Raise KshareError if markers could be deleted. Works without the right to see the topic's configuration."""
         try:
-            found = await describe(self._router, ConfigResource.TOPIC, self._topic, keys=list(_DELETING))
+            values = await topic_values(self._router, self._topic, _DELETING)
         except NotAuthorized:
             return
-        values = {one.name: one.value for one in found}
         kept = [name for name in ("retention.ms", "retention.bytes") if values.get(name, "-1") != "-1"]
         if "delete" in (values.get("cleanup.policy") or "") and kept:
             raise KshareError(
