@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kshare.broker.authorizer import Authorizer
+from kshare.broker.client_metrics import ClientMetrics
 from kshare.broker.clock import Clock, SystemClock
 from kshare.broker.cluster import Cluster, Node
 from kshare.broker.configs import Configs
@@ -50,6 +51,7 @@ class Broker:
         new_uuid: Callable[[], bytes] = random_uuid,
     ) -> None:
         self.clock = clock or SystemClock()
+        self.new_uuid = new_uuid
         self.profile = profile(release)
         self.configs = Configs(settings)
         self.cluster = Cluster(self.configs, uuid_text(new_uuid()), new_uuid)
@@ -58,6 +60,7 @@ class Broker:
             self.clock, lambda: self.configs.broker_number("transaction.max.timeout.ms")
         )
         self.authorizer = Authorizer(self.configs)
+        self.client_metrics = ClientMetrics(self.configs)
         self.faults = Faults()
         self.counters = Counters()
         self.upkeep = LogCleaner(self.clock, self.cluster, self.configs)

@@ -6,7 +6,6 @@ when a leader moves, nothing is copied; only the leader epoch changes.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -17,6 +16,7 @@ from kshare.broker.request_error import RequestError
 from kshare.broker.settings import Resource
 from kshare.broker.signals import Signal
 from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.topic_names import is_topic_name
 
 OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC = (
     "__consumer_offsets",
@@ -30,7 +30,6 @@ _PARTITION_COUNTS = {
 }
 COORDINATED_BY = {0: OFFSETS_TOPIC, 1: TRANSACTIONS_TOPIC, 2: SHARE_STATE_TOPIC}
 """Key type in FindCoordinator → the topic whose partition leaders are the coordinators."""
-_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 @dataclass(slots=True)
@@ -317,10 +316,6 @@ class Cluster:
             limits = self._limits(topic.name)
             for partition in topic.partitions:
                 partition.log.limits = limits
-
-
-def is_topic_name(name: str) -> bool:
-    return _NAME.fullmatch(name) is not None and name not in (".", "..")
 
 
 def check_topic_name(name: str) -> None:

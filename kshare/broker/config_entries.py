@@ -18,10 +18,15 @@ class ConfigSource(IntEnum):
     ALL_BROKERS = 3
     STATIC = 4
     DEFAULT = 5
+    CLIENT_METRICS = 7
     GROUP = 8
 
 
-_OWN = {Resource.TOPIC: ConfigSource.TOPIC, Resource.GROUP: ConfigSource.GROUP}
+_OWN = {
+    Resource.TOPIC: ConfigSource.TOPIC,
+    Resource.CLIENT_METRICS: ConfigSource.CLIENT_METRICS,
+    Resource.GROUP: ConfigSource.GROUP,
+}
 
 
 @dataclass(slots=True, frozen=True)
@@ -59,7 +64,10 @@ def entries(configs: Configs, resource: Resource, of: str) -> Iterator[Described
             )
         else:
             synonyms = _synonyms(configs, resource, of, setting)
-            yield DescribedConfig(setting.name, synonyms[0].value, setting.kind, False, synonyms)
+            value = synonyms[0].value
+            if resource is Resource.CLIENT_METRICS:  # for these, Kafka doesn't list defaults as synonyms
+                synonyms = tuple(each for each in synonyms if each.source is ConfigSource.CLIENT_METRICS)
+            yield DescribedConfig(setting.name, value, setting.kind, False, synonyms)
 
 
 def _synonyms(configs: Configs, resource: Resource, of: str, setting: Setting) -> tuple[Synonym, ...]:

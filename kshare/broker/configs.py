@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from kshare.broker.client_match import parse_match
 from kshare.broker.request_error import RequestError
 from kshare.broker.settings import CHANGEABLE, TABLES, Resource, Setting, SettingType
 from kshare.broker.signals import Signal
@@ -33,6 +34,8 @@ class Configs:
 
     def setting(self, resource: Resource, name: str) -> Setting:
         found = TABLES[resource].get(name)
+        if found is None and resource is Resource.CLIENT_METRICS:
+            raise RequestError(ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {name}")
         if found is None:
             what = resource.name.lower()
             raise RequestError(ErrorCode.INVALID_CONFIG, f"Unknown {what} config name: {name}")
@@ -53,6 +56,9 @@ class Configs:
 
     def group(self, group: str, name: str) -> str:
         return self._value(Resource.GROUP, group, name)
+
+    def client_metrics(self, subscription: str, name: str) -> str:
+        return self._value(Resource.CLIENT_METRICS, subscription, name)
 
     def group_number(self, group: str, name: str) -> int:
         """A group's number, limited to the broker's bounds, which may have become narrower since it was set."""
@@ -87,6 +93,8 @@ class Configs:
                     raise setting.refusal(value, f"the broker allows {minimum} to {maximum}")
             if name == "share.auto.offset.reset":
                 _check_reset(setting, value)
+            if resource is Resource.CLIENT_METRICS:
+                _check_client_metrics(name, value)
             if resource is Resource.BROKER and name not in CHANGEABLE:
                 raise RequestError(
                     ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: {name}"
@@ -109,14 +117,18 @@ class Configs:
         self.version += 1
         self.changed.fire()
 
+    def configured(self, resource: Resource) -> list[str]:
+        """The resources of a type for which values are set."""
+        return [name for kind, name in self.chosen if kind is resource]
+
     def of(self, resource: Resource, of: str) -> dict[str, str]:
         """The values that are set, as a copy."""
         return dict(self.chosen.get((resource, of), {}))
 
 
-def extended(setting: Setting, current: str, value: str, is_append: bool) -> str:
-    """The value of a list setting after items were added or removed."""
-    if setting.kind is not SettingType.LIST:
+def extended(resource: Resource, setting: Setting, current: str, value: str, is_append: bool) -> str:
+    """The value of a list setting after items were added or removed. Kafka doesn't do that for client metrics."""
+    if setting.kind is not SettingType.LIST or resource is Resource.CLIENT_METRICS:
         raise RequestError(
             ErrorCode.INVALID_CONFIG, f"Can't append or subtract: {setting.name} is not a list"
         )
@@ -130,3 +142,13 @@ def extended(setting: Setting, current: str, value: str, is_append: bool) -> str
 def _check_reset(setting: Setting, value: str) -> None:
     if value.lower() not in ("earliest", "latest") and not _DURATION.fullmatch(value):
         raise setting.refusal(value, "must be earliest, latest or by_duration:PnDTnHnMn.nS")
+
+
+def _check_client_metrics(name: str, value: str) -> None:
+    if name == "match":
+        parse_match(value)
+    elif name == "interval.ms" and not 100 <= int(value) <= 3_600_000:
+        raise RequestError(
+            ErrorCode.INVALID_REQUEST,
+            f"Invalid value {value} for interval.ms, interval must be between 100 and 3600000 (1 hour)",
+        )

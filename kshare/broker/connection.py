@@ -27,12 +27,16 @@ class CloseConnection(Exception):
 class ClientConnection:
     """The broker's state of one connection."""
 
-    def __init__(self, number: int, node: Node, peer: str) -> None:
+    def __init__(self, number: int, node: Node, peer: str, port: int = 0) -> None:
         self.number = number
         """Unique among the connections of all nodes."""
         self.node = node
         self.peer = peer
         """The client's host."""
+        self.port = port
+        """The client's port."""
+        self.software = ("unknown", "unknown")
+        """The name and version of the client's software, from its ApiVersions request."""
         self.principal = ANONYMOUS
         self.client_id: str | None = None
         """The client id in the last request."""

@@ -41,7 +41,7 @@ class NodeServer:
             secured = await self._secure(stream)
             if secured is None:
                 return
-            connection = ClientConnection(next(_numbers), self._node, str(peer[0]))
+            connection = ClientConnection(next(_numbers), self._node, str(peer[0]), int(peer[1]))
             self._streams[connection] = secured
             try:
                 async with secured:

@@ -209,6 +209,7 @@ BROKER_SETTINGS = (
     Setting("share.coordinator.snapshot.update.records.per.snapshot", SettingType.INT, "500", 0),
     Setting("share.coordinator.state.topic.num.partitions", SettingType.INT, "50", 1),
     Setting("super.users", SettingType.STRING, ""),
+    Setting("telemetry.max.bytes", SettingType.INT, "1048576", 1),
     Setting("transaction.max.timeout.ms", SettingType.INT, "900000", 1),
     Setting("transaction.state.log.num.partitions", SettingType.INT, "50", 1),
 )
@@ -227,10 +228,17 @@ CHANGEABLE = frozenset(
 )
 """The broker settings that can be changed at runtime."""
 
+CLIENT_METRICS_SETTINGS = (
+    Setting("interval.ms", SettingType.INT, "300000"),
+    Setting("match", SettingType.LIST, ""),
+    Setting("metrics", SettingType.LIST, ""),
+)
+
 TABLES: dict[Resource, dict[str, Setting]] = {
     Resource.TOPIC: {each.name: each for each in TOPIC_SETTINGS},
     Resource.BROKER: {each.name: each for each in BROKER_SETTINGS},
     Resource.GROUP: {each.name: each for each in GROUP_SETTINGS},
+    Resource.CLIENT_METRICS: {each.name: each for each in CLIENT_METRICS_SETTINGS},
 }
 
 MIN_LOCK_MS = "group.share.min.record.lock.duration.ms"

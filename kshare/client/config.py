@@ -70,6 +70,8 @@ class ConsumerConfig:
     observer: Observer | None = None
     """A function that is called with every event, for metrics and tracing. See `kshare.engine.events`."""
     client_id: str = "kshare"
+    metrics_push: bool = True
+    """Whether to push metrics of this consumer to the brokers, if they ask for them (KIP-714)."""
     rack: str | None = None
     """The rack (or availability zone) of this consumer, which brokers may use to assign partitions."""
     request_timeout: float = 30.0
@@ -162,8 +164,9 @@ class ConsumerConfig:
         for part in get_args(RecordPart):
             if (function := getattr(self, f"{part}_deserializer")) is not None:
                 DeserializerCall.of(function, part)
-        if not isinstance(self.renew_leases, bool):
-            raise ConfigError(f"renew_leases must be True or False, not {self.renew_leases!r}")
+        for name in ("renew_leases", "metrics_push"):
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigError(f"{name} must be True or False, not {getattr(self, name)!r}")
         if self.rack is not None and not isinstance(self.rack, str):
             raise ConfigError(f"rack must be a string, not {self.rack!r}")
 

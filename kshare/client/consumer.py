@@ -29,12 +29,15 @@ from kshare.client.holdings import Holdings
 from kshare.client.preparation import Preparer
 from kshare.client.record import ShareBatch, ShareRecord, lease_of
 from kshare.client.streams import BatchStream, Inbox, RecordStream
+from kshare.engine.consumer_metrics import ConsumerMetrics
 from kshare.engine.member import GroupMember
 from kshare.engine.opening import reached
 from kshare.engine.reporter import Reporter
+from kshare.engine.telemetry import TelemetryPusher
 from kshare.errors import ConsumerClosed, KshareError, RequestTimedOut
 from kshare.installation import warn_if_slow
 from kshare.net.clock import loop_clock
+from kshare.net.pool import Pool
 
 if TYPE_CHECKING:
     from kshare.client.options import AnyOptions, BytesOptions, KeyAndValueOptions, KeyOptions, ValueOptions
@@ -111,7 +114,9 @@ class AsyncConsumer(Generic[RecordT_co]):
         It isn't cancelled along with the user's code: acknowledgements still have to be sent, and the group to be left.
         """
         with closing(self._reporter.log):
-            async with reached(self._settings.net) as cluster:
+            metrics = ConsumerMetrics() if self.config.metrics_push else None
+            async with reached(self._settings.net, metrics) as cluster:
+                self._reporter.metrics = metrics if cluster.has_telemetry else None
                 holdings = Holdings(
                     max_records=self.config.max_records,
                     max_bytes=self.config.max_bytes,
@@ -129,17 +134,32 @@ class AsyncConsumer(Generic[RecordT_co]):
                     self._holdings = holdings
                     self._thread = get_ident()
                     tasks.start_soon(self._member.run)
+                    pusher = self._pusher(cluster.pool)
+                    if pusher is not None:
+                        tasks.start_soon(pusher.run)
                     on_started()
                     await stopping.wait()
                     with anyio.move_on_after(self.config.close_timeout) as limit:
                         await self._member.close()
                     if limit.cancelled_caught:
                         log.warning(
-                            "group %s: closing exceeded close_timeout (%g s): unsettled records are redelivered",
+                            "group %s: leaving it took longer than close_timeout (%g s); its broker notices later, and "
+                            "then redelivers what this member didn't settle",
                             self.config.group,
                             self.config.close_timeout,
                         )
+                    if pusher is not None and not limit.cancelled_caught:
+                        await pusher.push_last()
                     tasks.cancel_scope.cancel()
+
+    def _pusher(self, pool: Pool) -> TelemetryPusher | None:
+        metrics = self._reporter.metrics
+        if metrics is None:
+            return None
+        attributes = [("group_id", self.config.group), ("group_member_id", self._member.member_id)]
+        if self.config.rack is not None:
+            attributes.append(("client_rack", self.config.rack))
+        return TelemetryPusher(pool, metrics, tuple(attributes))
 
     def _on_end(self) -> None:
         """Wake all waiting tasks, since no more records will come."""
@@ -294,6 +314,8 @@ class AsyncConsumer(Generic[RecordT_co]):
         """Wait until `take` returns something, and return that. The task that has waited longest is first."""
         holdings = self._held()
         await checkpoint()
+        metrics = self._reporter.metrics
+        asked_at = metrics.on_poll() if metrics is not None else 0.0
         ticket = object()
         self._queue.append(ticket)
         try:
@@ -305,6 +327,8 @@ class AsyncConsumer(Generic[RecordT_co]):
                     holdings.book.check_leases()
                     taken = take(holdings)
                     if taken is not None:
+                        if metrics is not None:
+                            metrics.on_polled(asked_at)
                         return taken
                 if self._member.failure:
                     raise self._member.failure

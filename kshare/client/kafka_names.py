@@ -178,6 +178,7 @@ KAFKA_NAMES: dict[str, Translate] = {
     "queued.max.messages.kbytes": lambda value, _: {"max_bytes": 1024 * _whole(value)},
     "client.id": _same("client_id"),
     "client.rack": _same("rack"),
+    "enable.metrics.push": lambda value, _: {"metrics_push": _is_true(value)},
     "request.timeout.ms": _seconds("request_timeout"),
     "socket.timeout.ms": _seconds("request_timeout"),
     "socket.connection.setup.timeout.ms": _seconds("connect_timeout"),

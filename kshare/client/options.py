@@ -69,7 +69,7 @@ class ConsumerOptions(TypedDict, total=False):
     """Options of a share consumer that it doesn't need, without those of every client.
 
     Options: acknowledgement, acquire, max_records, max_bytes, renew_leases, max_lease_seconds, on_poison, on_settled,
-    observer, rack, close_timeout.
+    observer, metrics_push, rack, close_timeout.
     """
 
     acknowledgement: Acknowledgement
@@ -99,6 +99,8 @@ class ConsumerOptions(TypedDict, total=False):
     """A function that is called with each outcome of acknowledgements: confirmed, refused, or open."""
     observer: Observer | None
     """A function that is called with every event, for metrics and tracing. See `kshare.engine.events`."""
+    metrics_push: bool
+    """Whether to push metrics of this consumer to the brokers, if they ask for them (KIP-714). Default: True."""
     rack: str | None
     """The rack (or availability zone) of this consumer, which brokers may use to assign partitions."""
     close_timeout: float

@@ -116,6 +116,7 @@ class LeaseReports:
     # --- outcomes
 
     def settled(self, outcome: AckOutcome, error: KshareError | None) -> None:
+        self._reporter.settled(outcome.ranges, error)
         if self._reporter.wants_outcomes:
             topic_partition = self.topic_partition_of(outcome.partition)
             self._reporter.report(Settled(*topic_partition, outcome.ranges, error, outcome.is_open))

@@ -36,6 +36,7 @@ from kshare.state.membership import (
     AssignmentChanged,
     Failed,
     GroupFull,
+    Joined,
     Membership,
     MembershipLost,
     MembershipState,
@@ -273,12 +274,17 @@ class GroupMember:
     # --- reactions
 
     def _on_events(self, events: Sequence[object]) -> None:
+        is_assigned = any(isinstance(event, AssignmentChanged) for event in events)
         for event in events:
             match event:
+                case Joined() if not is_assigned:
+                    # As Java counts: a new group's first assignment is empty, until brokers have initialized its state.
+                    self._reporter.assigned()
                 case AssignmentChanged(partitions):
                     self._cluster.want(self.topics, partitions)
                     self._assign_to_nodes()
-                    self._report_assignment(partitions)
+                    if self._report_assignment(partitions):
+                        self._reporter.assigned()
                 case MembershipLost(error):
                     # The assignment is void, but acquired records are not: sessions outlive the membership (measured).
                     self._log(logging.WARNING, "membership lost, joining again", error)
@@ -381,7 +387,8 @@ class GroupMember:
         self._book.holder.on_failed()
         self._book.changed.send()
 
-    def _report_assignment(self, partitions: Mapping[bytes, Iterable[int]]) -> None:
+    def _report_assignment(self, partitions: Mapping[bytes, Iterable[int]]) -> bool:
+        """Returns whether it differs from the one before."""
         now = frozenset((topic_id, number) for topic_id, numbers in partitions.items() for number in numbers)
         added, removed = len(now - self._reported), len(self._reported - now)
         self._reported = now
@@ -392,6 +399,7 @@ class GroupMember:
             }
             log.info("group %s: assigned %s", self._settings.group, names)
             self._reporter.report(events.Assigned(names, added, removed))
+        return bool(added or removed)
 
     def _on_moved(
         self,

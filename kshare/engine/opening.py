@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
+from kshare.engine.telemetry import has_telemetry
+from kshare.net.meter import NetMeter
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 from kshare.net.share_groups import require_share_groups
@@ -22,6 +24,8 @@ class ReachedCluster(NamedTuple):
     pool: Pool
     renews: bool
     """Whether its brokers can renew locks: since Kafka 4.2."""
+    has_telemetry: bool
+    """Whether its brokers take client metrics: if a plugin of theirs receives them."""
 
     def lease_timers(self, *, renews: bool = True, max_lease_s: float = math.inf) -> LeaseTimers:
         """The lease timers of a member. `renews`: whether it wants its locks renewed; `max_lease_s`: for how long."""
@@ -33,9 +37,10 @@ class ReachedCluster(NamedTuple):
 
 
 @asynccontextmanager
-async def reached(settings: NetSettings) -> AsyncIterator[ReachedCluster]:
+async def reached(settings: NetSettings, meter: NetMeter | None = None) -> AsyncIterator[ReachedCluster]:
     """Connect, or raise. Closes all connections at the end of the block."""
-    async with Pool(settings) as pool:
+    async with Pool(settings, meter=meter) as pool:
         connection = await pool.bootstrap()
         require_share_groups(connection)
-        yield ReachedCluster(pool, connection.version_for(ShareAcknowledgeRequest) >= _RENEWING_VERSION)
+        renews = connection.version_for(ShareAcknowledgeRequest) >= _RENEWING_VERSION
+        yield ReachedCluster(pool, renews, has_telemetry(connection))

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from kshare.engine.consumer_metrics import ConsumerMetrics
 from kshare.engine.events import (
     Acquired,
     Answered,
@@ -26,6 +27,8 @@ from kshare.protocol.error_codes import error_name
 from kshare.protocol.message import Message, Request
 from kshare.protocol.messages.share_acknowledge_response import ShareAcknowledgeResponse
 from kshare.protocol.messages.share_fetch_response import ShareFetchResponse
+from kshare.protocol.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
+from kshare.state.session import AckRange
 from kshare.summary_log import SummaryLog
 
 log = logging.getLogger("kshare.client")
@@ -46,6 +49,8 @@ class Reporter:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.log = SummaryLog(log, group, clock)
+        self.metrics: ConsumerMetrics | None = None
+        """Counts what is pushed to the brokers, if they take it."""
         self._observer = observer
         self._on_settled = on_settled
         self.is_on = observer is not None
@@ -61,6 +66,8 @@ class Reporter:
         self, request: Request[Any], node: int | None, seconds: float, answer: Message | KshareError
     ) -> None:
         """Report a request and its response or error."""
+        if self.metrics is not None and isinstance(answer, Message):
+            self._measure(self.metrics, seconds, answer)
         if self.is_on:
             code = getattr(answer, "error_code", 0)
             failure = error_name(code) if code else None
@@ -70,9 +77,16 @@ class Reporter:
 
     def fetched(self, node: int, answer: ShareFetchResponse, name_of: Callable[[bytes], str | None]) -> None:
         """Report the contents of a fetch response."""
+        records = size = 0
+        for row in answer.responses:
+            for data in row.partitions:
+                for acquired in data.acquired_records:
+                    records += acquired.last_offset - acquired.first_offset + 1
+                size += len(data.records or b"")
+        if self.metrics is not None and answer.responses:
+            self.metrics.on_fetched(records, size)
         if not self.is_on:
             return
-        records = size = 0
         for row in answer.responses:
             topic = name_of(row.topic_id) or row.topic_id.hex()
             for data in row.partitions:
@@ -81,8 +95,6 @@ class Reporter:
                 for acquired in data.acquired_records:
                     count = acquired.last_offset - acquired.first_offset + 1
                     self.report(Acquired(topic, data.partition_index, count, acquired.delivery_count))
-                    records += count
-                size += len(data.records or b"")
         if records:
             self.report(Fetched(node, records, size))
 
@@ -100,6 +112,23 @@ class Reporter:
         """Report a part of a response that is ignored because it is invalid."""
         self.log.event(logging.ERROR, f"{topic}[{partition}]: invalid response, partly ignored", reason)
         self.report(Damaged(topic, partition, 0, reason))
+
+    def settled(self, acknowledged: Iterable[AckRange], error: KshareError | None) -> None:
+        """Count acknowledgements that were confirmed, refused, or have an open outcome."""
+        if self.metrics is not None:
+            records = sum(last - first + 1 for first, last, _ in acknowledged)
+            self.metrics.on_acknowledged(records, is_refused=error is not None)
+
+    def assigned(self) -> None:
+        """Count a change of the assignment."""
+        if self.metrics is not None:
+            self.metrics.on_rebalance()
+
+    def _measure(self, metrics: ConsumerMetrics, seconds: float, answer: Message) -> None:
+        if isinstance(answer, ShareFetchResponse):
+            metrics.on_fetch(seconds, answer.throttle_time_ms)
+        elif isinstance(answer, ShareGroupHeartbeatResponse):
+            metrics.on_heartbeat(seconds)
 
     def _call(self, function: Callable[[Settled], None] | Observer, event: Settled | Event) -> None:
         try:

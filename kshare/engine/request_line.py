@@ -101,7 +101,7 @@ class FetchConnection:
     def _on_reply(
         self, connection: Connection, on_reply: OnReply, pending: PendingRequest, answer: Any
     ) -> Request[Any] | None:
-        if self._reporter.is_on:
+        if self._reporter.is_on or self._reporter.metrics is not None:
             self._report(pending, answer)
         if answer.error_code and not _is_harmless(pending.request, answer.error_code):
             # A new session will be opened, but what this one acquired, perhaps in this response, stays locked until its

@@ -1,4 +1,4 @@
-"""Metrics for OpenTelemetry: `pip install kshare[opentelemetry]`.
+"""Metrics for OpenTelemetry: `pip install '.[opentelemetry]'`.
 
     ShareConsumer(..., observer=OpenTelemetryObserver())
 

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: `pip install kshare[prometheus]`.
+"""Metrics for Prometheus: `pip install '.[prometheus]'`.
 
 ShareConsumer(..., observer=PrometheusObserver())
 """

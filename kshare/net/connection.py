@@ -22,6 +22,7 @@ from kshare.net.clock import loop_clock
 from kshare.net.connect_hints import FIRST_BYTES, connect_hint
 from kshare.net.error_translation import connection_error
 from kshare.net.frame_reader import FrameReader
+from kshare.net.meter import NetMeter
 from kshare.net.outbox import Outbox
 from kshare.net.pending import OnReply, PendingRequest
 from kshare.net.readiness import call_when_readable
@@ -52,8 +53,11 @@ class AskFunction(Protocol):
 class Connection:
     """Created by `kshare.net.handshake`, which also negotiates the API versions."""
 
-    def __init__(self, stream: TcpStream, peer: str, settings: NetSettings) -> None:
+    def __init__(
+        self, stream: TcpStream, peer: str, settings: NetSettings, meter: NetMeter | None = None
+    ) -> None:
         self.peer = peer
+        self._meter = meter
         self.versions = BrokerVersions({}, {}, {})
         self._settings = settings
         self._stream = stream
@@ -250,6 +254,8 @@ class Connection:
         if len(self._first_bytes) < FIRST_BYTES:
             self._first_bytes += data[:FIRST_BYTES]
         self.is_suspect = False
+        if self._meter is not None:
+            self._meter.on_received(self.peer, len(data))
 
     def _deliver(self, frame: memoryview) -> None:
         if len(frame) < 4:
@@ -260,6 +266,8 @@ class Connection:
         pending = self._pending.pop(correlation_id, None)
         if pending is not None:
             self._answers += 1
+            if self._meter is not None:
+                self._meter.on_response(self.peer, self._clock() - pending.since)
             self._on_reply(pending, frame)
         elif correlation_id in self._abandoned:
             self._abandoned.remove(correlation_id)
@@ -313,6 +321,8 @@ class Connection:
         self._pending[pending.correlation_id] = pending
         if self._waiting_since is None:
             self._waiting_since = pending.since
+        if self._meter is not None:
+            self._meter.on_sent(self.peer, len(pending.frame))
         self._leave(partial(self._outbox.put, pending.frame, is_reserved=is_exclusive))
 
     def _leave(self, leave: Callable[[], None]) -> None:

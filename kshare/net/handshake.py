@@ -19,6 +19,7 @@ from kshare.net import sasl, tcp, tls
 from kshare.net.addresses import Address, format_address
 from kshare.net.connection import Connection
 from kshare.net.error_translation import connect_error, reason
+from kshare.net.meter import NetMeter
 from kshare.net.outage_log import format_limit
 from kshare.net.settings import NetSettings
 from kshare.net.tcp import TcpStream
@@ -38,9 +39,12 @@ REAUTHENTICATE_AFTER = (0.80, 0.88)
 class Dialer:
     """Opens connections with one set of settings."""
 
-    def __init__(self, settings: NetSettings, random: Random | None = None) -> None:
+    def __init__(
+        self, settings: NetSettings, random: Random | None = None, meter: NetMeter | None = None
+    ) -> None:
         self._settings = settings
         self._random = random or Random()
+        self._meter = meter
         self._context: ssl.SSLContext | None = None
 
     async def dial(self, address: Address, tasks: TaskGroup, *, deadline: float = float("inf")) -> Connection:
@@ -65,7 +69,7 @@ class Dialer:
 
     async def _dial(self, address: Address, attempt: _Attempt, tasks: TaskGroup) -> Connection:
         stream = await self._open_stream(address, attempt)
-        connection = Connection(stream, attempt.peer, self._settings)
+        connection = Connection(stream, attempt.peer, self._settings, self._meter)
         try:
             connection.start(tasks)
         except RuntimeError:  # the group has ended while the stream was opened

@@ -21,6 +21,7 @@ from kshare.net.addresses import Address, format_address
 from kshare.net.backoff import Backoff
 from kshare.net.connection import Connection
 from kshare.net.handshake import Dialer
+from kshare.net.meter import NetMeter
 from kshare.net.outage_log import Outage, format_limit
 from kshare.net.settings import NetSettings
 from kshare.protocol.message import Message, Request
@@ -36,10 +37,13 @@ _CLOSED = "the connections to this cluster were closed on this side"
 class Pool:
     """A context manager; at its end every connection is closed and every task has ended, whatever the brokers do."""
 
-    def __init__(self, settings: NetSettings, random: Random | None = None) -> None:
+    def __init__(
+        self, settings: NetSettings, random: Random | None = None, meter: NetMeter | None = None
+    ) -> None:
         self.settings = settings
         self._random = random or Random()
-        self._dialer = Dialer(settings, self._random)
+        self._meter = meter
+        self._dialer = Dialer(settings, self._random, meter)
         self._nodes: dict[int, Address] = {}
         self._endpoints: dict[Address, _Endpoint] = {}
         self._searching = anyio.Lock()
@@ -147,6 +151,18 @@ class Pool:
             if connection is not None and connection.is_open and not endpoint.is_suspect:
                 yield connection
 
+    def open_connection(self) -> Connection | None:
+        """A connection to a responsive broker, if there is one already."""
+        return next(self._open(""), None)
+
+    def node_at(self, peer: str) -> int:
+        """The node with this address. If it isn't known, a negative number, as for bootstrap servers in Java."""
+        for number, address in self._nodes.items():
+            if format_address(address) == peer:
+                return number
+        bootstrap = [format_address(address) for address in self.settings.bootstrap]
+        return -1 - bootstrap.index(peer) if peer in bootstrap else -1 - len(bootstrap)
+
     @property
     def has_alternatives(self) -> bool:
         """Whether more than one broker can be asked. Bootstrap servers may be other names of known nodes."""
@@ -174,7 +190,9 @@ class Pool:
     def _endpoint_of(self, address: Address) -> _Endpoint:
         if address not in self._endpoints:
             pause = Backoff(self.settings.backoff_min, self.settings.backoff_max, self._random)
-            self._endpoints[address] = _Endpoint(address, self._dialer, pause, self.settings.backoff_max)
+            self._endpoints[address] = _Endpoint(
+                address, self._dialer, pause, self.settings.backoff_max, self._meter
+            )
         return self._endpoints[address]
 
     def _owner(self) -> TaskGroup:
@@ -186,8 +204,16 @@ class Pool:
 class _Endpoint:
     """One address: its connections by purpose, and when it may be tried again."""
 
-    def __init__(self, address: Address, dialer: Dialer, backoff: Backoff, settled_after: float) -> None:
+    def __init__(
+        self,
+        address: Address,
+        dialer: Dialer,
+        backoff: Backoff,
+        settled_after: float,
+        meter: NetMeter | None,
+    ) -> None:
         self.peer = format_address(address)
+        self._meter = meter
         self.connections: dict[str, Connection] = {}
         self.backoff = backoff
         self._address = address
@@ -250,11 +276,15 @@ class _Endpoint:
         if message:
             log.warning(message)
         self.connections[purpose] = connection
+        if self._meter is not None:
+            self._meter.on_connected(self.peer)
         connection.on_closed(lambda error: self._on_closed(connection, error, connected_at))
         return connection
 
     def _on_closed(self, connection: Connection, error: KshareError, connected_at: float) -> None:
         """A connection that breaks soon after it was made counts as a failed attempt."""
+        if self._meter is not None:
+            self._meter.on_disconnected(self.peer)
         if connection.is_closed_by_us:
             return
         if anyio.current_time() - connected_at > self._stable_after:

@@ -78,10 +78,10 @@ def test_sources_and_synonyms_of_values() -> None:
 
 def test_list_values_are_appended_and_removed() -> None:
     policy = TABLES[Resource.TOPIC]["cleanup.policy"]
-    assert extended(policy, "delete", "compact", is_append=True) == "delete,compact"
-    assert extended(policy, "delete,compact", "delete", is_append=False) == "compact"
+    assert extended(Resource.TOPIC, policy, "delete", "compact", is_append=True) == "delete,compact"
+    assert extended(Resource.TOPIC, policy, "delete,compact", "delete", is_append=False) == "compact"
     with pytest.raises(RequestError, match="not a list"):
-        extended(TABLES[Resource.TOPIC]["retention.ms"], "1", "2", is_append=True)
+        extended(Resource.TOPIC, TABLES[Resource.TOPIC]["retention.ms"], "1", "2", is_append=True)
 
 
 def test_unknown_broker_setting_is_refused() -> None:

@@ -72,7 +72,7 @@ async def test_waiting_tasks_get_consumer_closed(wait: Waiter) -> None:
 
 
 @pytest.mark.lengthy
-async def test_waiting_commit_ends_when_the_consumer_is_closed() -> None:
+async def test_waiting_commit_ends_when_the_consumer_is_closed(caplog: pytest.LogCaptureFixture) -> None:
     async with TinyCluster("t").running() as cluster:
         cluster.topics["t"].append(b"0")
         ended: list[object] = []
@@ -94,6 +94,10 @@ async def test_waiting_commit_ends_when_the_consumer_is_closed() -> None:
                 tasks.start_soon(commit, source)
                 await anyio.lowlevel.checkpoint()
         assert len(ended) == 1
+    (late,) = [one for one in caplog.messages if "close_timeout" in one]
+    assert late.startswith(
+        "group g: leaving it took longer than close_timeout (0.5 s); its broker notices later"
+    )
 
 
 async def test_any_task_may_close_and_the_block_ends_normally() -> None:

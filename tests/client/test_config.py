@@ -61,6 +61,8 @@ def test_kafkas_dotted_names_are_accepted() -> None:
         ({"max_lease_seconds": -1}, "max_lease_seconds must be a positive number of seconds, at most 86,400"),
         ({"close_timeout": float("nan")}, "close_timeout must be a positive number"),
         ({"renew_leases": "yes"}, "renew_leases must be True or False"),
+        ({"metrics_push": 1}, "metrics_push must be True or False"),
+        ({"enable.metrics.push": "maybe"}, "enable.metrics.push: must be true or false"),
         ({"on_poison": "skip"}, "on_poison must be 'raise' or 'reject' or 'release', not 'skip'"),
         ({"value_deserializer": "json"}, "value_deserializer must be a function, not 'json'"),
         ({"observer": 1}, "observer must be a function, not 1"),

@@ -33,6 +33,7 @@ async def handle(request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse
         names = (request.client_software_name, request.client_software_version)
         if not all(_NAME.fullmatch(name) for name in names):
             return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
+        call.connection.software = names
     return answer(call)
 
 

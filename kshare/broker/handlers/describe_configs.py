@@ -1,4 +1,4 @@
-"""DescribeConfigs v1-4: the configs of topics, groups and brokers, with the source of each value.
+"""DescribeConfigs v1-4: the configs of topics, groups, brokers and client metrics, with the source of each value.
 
 v1: the first supported version: sources of values, and synonyms.
 v2: when a quota is exceeded, the response is sent before throttling.
@@ -64,7 +64,13 @@ def _resource(wanted: DescribeConfigsResource, call: Call) -> Resource | None:
         if not name:
             raise RequestError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         return Resource.GROUP
-    if wanted.resource_type in (Resource.BROKER_LOGGER, Resource.CLIENT_METRICS):
+    if wanted.resource_type == Resource.CLIENT_METRICS:
+        if not name:
+            raise RequestError(
+                ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty"
+            )
+        return Resource.CLIENT_METRICS
+    if wanted.resource_type == Resource.BROKER_LOGGER:
         return None
     raise RequestError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {wanted.resource_type}")
 

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs v0-1: changes configs of topics, groups and all brokers. Atomic for each resource.
+"""IncrementalAlterConfigs v0-1: changes configs of topics, groups and others. Atomic for each resource.
 
 v0: the first version.
 v1: flexible, with compact lengths and tagged fields.
@@ -51,6 +51,10 @@ def _target(wanted: AlterConfigsResource, call: Call) -> tuple[Resource, str]:
         if not name:
             raise RequestError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         return Resource.GROUP, name
+    if wanted.resource_type == Resource.CLIENT_METRICS:
+        if not name:
+            raise RequestError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
+        return Resource.CLIENT_METRICS, name
     if wanted.resource_type == Resource.BROKER:
         # The nodes of an embedded cluster share their settings.
         return Resource.BROKER, ""
@@ -73,7 +77,7 @@ def _changed(configs: Configs, resource: Resource, of: str, changes: list[Altera
         elif change.config_operation in (_APPEND, _SUBTRACT):
             current = values.get(change.name, configs.default(setting))
             is_append = change.config_operation == _APPEND
-            values[change.name] = extended(setting, current, change.value, is_append)
+            values[change.name] = extended(resource, setting, current, change.value, is_append)
         else:
             raise RequestError(ErrorCode.INVALID_REQUEST, f"Unknown operation {change.config_operation}")
     return values

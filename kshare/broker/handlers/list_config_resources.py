@@ -24,8 +24,8 @@ async def handle(request: ListConfigResourcesRequest, call: Call) -> ListConfigR
         Resource.TOPIC: list(cluster.topics),
         Resource.BROKER: [str(node) for node in cluster.nodes],
         Resource.BROKER_LOGGER: [str(node) for node in cluster.nodes],
-        Resource.CLIENT_METRICS: [],
-        Resource.GROUP: [name for kind, name in configs.chosen if kind is Resource.GROUP],
+        Resource.CLIENT_METRICS: configs.configured(Resource.CLIENT_METRICS),
+        Resource.GROUP: configs.configured(Resource.GROUP),
     }
     return ListConfigResourcesResponse(
         config_resources=[

@@ -1,0 +1,38 @@
+"""Which clients a client metrics subscription is for: the config `match`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from kshare.broker.request_error import RequestError
+from kshare.protocol.error_codes import ErrorCode
+
+_ATTRIBUTES = (
+    "client_instance_id",
+    "client_id",
+    "client_software_name",
+    "client_software_version",
+    "client_source_address",
+    "client_source_port",
+)
+
+
+def parse_match(value: str) -> Mapping[str, re.Pattern[str]]:
+    """The patterns in a subscription's `match`, by attribute. Raises RequestError if one is invalid."""
+    patterns = {}
+    for item in split_items(value):
+        name, equals, pattern = item.partition("=")
+        name = name.strip()
+        if not equals or name not in _ATTRIBUTES:
+            raise RequestError(ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: {item}")
+        try:
+            patterns[name] = re.compile(pattern.strip())
+        except re.error:
+            raise RequestError(ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: {item}") from None
+    return patterns
+
+
+def split_items(value: str) -> list[str]:
+    """The items of a comma-separated list."""
+    return [item.strip() for item in value.split(",") if item.strip()]
