@@ -27,7 +27,8 @@ class Streams:
         self._max_held_bytes = most_held
         self._links: dict[_Key, tuple[TcpConnection, int]] = {}
         self._ended: deque[tuple[_Key, TcpConnection]] = deque()
-        self._opened = 0
+        self.opened = 0
+        """How many connections there were so far."""
 
     def feed(self, segment: Segment, time: float) -> Iterable[TcpEvent]:
         """Returns the events that this segment completes."""
@@ -62,8 +63,8 @@ class Streams:
         self._links.clear()
 
     def _open(self, key: _Key, segment: Segment) -> tuple[TcpConnection, int]:
-        self._opened += 1
-        link = TcpConnection(self._opened, segment, self._max_held_bytes)
+        self.opened += 1
+        link = TcpConnection(self.opened, segment, self._max_held_bytes)
         self._links[key] = link, 0
         self._links[key[::-1]] = link, 1
         return link, 0

@@ -14,11 +14,12 @@ from .entry_points import (
     dissect_versioned,
 )
 from .kafka_json import dissection_json
-from .spans import ByteSpan, Dissection, DissectionProblem
+from .spans import ByteSpan, Dissection, DissectionLimit, DissectionProblem
 
 __all__ = [
     "ByteSpan",
     "Dissection",
+    "DissectionLimit",
     "DissectionProblem",
     "dissect_message",
     "dissect_records",

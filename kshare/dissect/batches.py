@@ -13,13 +13,13 @@ import crc32c
 from construct import Construct
 
 from kshare.errors import DecodeError
-from kshare.protocol.compression import decompress
+from kshare.protocol.compression import DECOMPRESSED_LIMIT, decompress
 
 from . import value_notes
 from .constructs import INTEGERS, Length, Named, SpanConstruct, expect_items
 from .record import BatchBase, read_record
-from .span_reader import BreakError, SpanReader, amount
-from .spans import ByteSpan, Dissection
+from .span_reader import BreakError, SpanReader, TooManySpansError, amount
+from .spans import ByteSpan, Dissection, DissectionLimit
 
 _PREFIX = 12  # base offset and length: the bytes before those that the length counts
 _MAGIC_AT = 16
@@ -27,6 +27,8 @@ _CHECKED_FROM = 21  # the attributes: the checksum covers everything from there
 _COMPRESSION = 7
 _APPEND_TIME = 8
 _CONTROL = 32
+_MOST_INFLATED = 1032
+"""How many bytes deflate makes of one at most."""
 
 
 def _named(name: str, type_name: str, about: str, explain: value_notes.Explain | None = None) -> Construct:
@@ -203,11 +205,11 @@ def _inflate(
 ) -> None:
     """Decompresses records into a separate buffer, and attaches its dissection to the span of the compressed bytes."""
     try:
-        plain = decompress(codec, packed.raw)
+        plain = _unpacked(codec, packed.raw, reader.limit)
     except DecodeError as error:
         reader.add_problem(packed, error.reason)
         return
-    inner = SpanReader(plain, packed.path, "[]record")
+    inner = SpanReader(plain, packed.path, "[]record", reader.limit)
     packed.inflated = Dissection(inner.root, problems=inner.problems)
     try:
         _records(inner, context, packed.path, count, base)
@@ -218,7 +220,24 @@ def _inflate(
     except BreakError as broken:
         packed.inflated.error = broken.problem
         inner.give_up(1, broken, f"{packed.path}.unread", len(plain))
+    except TooManySpansError:
+        packed.inflated.error = inner.stop_at_limit(f"{packed.path}.unread").problem
+        packed.inflated.is_cut = True
+        raise
     if inner.problems:
         reader.add_problem(
             packed, f"in the decompressed records: {packed.inflated.error or inner.problems[0]}"
         )
+
+
+def _unpacked(codec: int, raw: memoryview, limit: DissectionLimit | None) -> memoryview:
+    if limit is None:
+        return decompress(codec, raw)
+    # What is broken or too large may have been decompressed almost to its end.
+    cost = _MOST_INFLATED * len(raw)
+    try:
+        plain = decompress(codec, raw, min(limit.unpacked, DECOMPRESSED_LIMIT))
+        cost = len(plain)
+    finally:
+        limit.unpacked = max(0, limit.unpacked - cost)
+    return plain

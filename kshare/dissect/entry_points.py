@@ -1,7 +1,7 @@
 """Entry points of the dissector: bytes in, a `Dissection` out. Malformed bytes never raise; they are reported in it.
 
 Decides which header a frame has, and which message follows it. If a message name or API key that the caller passes
-doesn't exist, KeyError is raised.
+doesn't exist, KeyError is raised. Each takes a limit, at which the rest of the bytes stays one span.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from .batches import read_batches
 from .constructs import INTEGERS, Named, SpanConstruct
 from .fields import codes, index
 from .layout import layout
-from .span_reader import BreakError, SpanReader, amount
-from .spans import ByteSpan, Dissection
+from .span_reader import BreakError, SpanReader, TooManySpansError, amount
+from .spans import ByteSpan, Dissection, DissectionLimit
 from .table import Message, message
 from .value_notes import explain
 
@@ -28,49 +28,59 @@ _UNSUPPORTED_VERSION = 35
 _SIZE = Named("size", SpanConstruct(INTEGERS["int32"], "size", "Bytes of the frame after this field."))
 
 
-def dissect_request(frame: Buffer, *, is_sized: bool = True, records: bool = True) -> Dissection:
+def dissect_request(
+    frame: Buffer, *, is_sized: bool = True, records: bool = True, limit: DissectionLimit | None = None
+) -> Dissection:
     """Dissects a request, whose header names API and version. Without `records`, record batches stay one span."""
-    reading = _Reading(frame, "request", records=records)
+    reading = _Reading(frame, "request", records=records, limit=limit)
     return reading.run(lambda: _request(reading, is_sized))
 
 
 def dissect_response(
-    frame: Buffer, api_key: int, version: int, *, is_sized: bool = True, records: bool = True
+    frame: Buffer,
+    api_key: int,
+    version: int,
+    *,
+    is_sized: bool = True,
+    records: bool = True,
+    limit: DissectionLimit | None = None,
 ) -> Dissection:
     """Dissects the response to a request of that API and version."""
     table = message(index.RESPONSES[api_key])
-    reading = _Reading(frame, "response", records=records)
+    reading = _Reading(frame, "response", records=records, limit=limit)
     return reading.run(lambda: _response(reading, table, version, is_sized))
 
 
-def dissect_message(name: str, version: int, data: Buffer, *, records: bool = True) -> Dissection:
+def dissect_message(
+    name: str, version: int, data: Buffer, *, records: bool = True, limit: DissectionLimit | None = None
+) -> Dissection:
     """Dissects only the body of a message, without size, header or version."""
     table = message(name)
-    reading = _Reading(data, "message", records=records)
+    reading = _Reading(data, "message", records=records, limit=limit)
     return reading.run(lambda: reading.body(table, version, "version"))
 
 
-def dissect_versioned(name: str, data: Buffer) -> Dissection:
+def dissect_versioned(name: str, data: Buffer, *, limit: DissectionLimit | None = None) -> Dissection:
     """Dissects keys and values of coordinator records, and consumer protocol data: they begin with a 16-bit number.
 
     In a key it is the record type; elsewhere it is the version of the rest.
     """
     table = message(name)
-    reading = _Reading(data, "message", records=True)
+    reading = _Reading(data, "message", records=True, limit=limit)
     return reading.run(lambda: _versioned(reading, table))
 
 
-def dissect_records(data: Buffer) -> Dissection:
+def dissect_records(data: Buffer, *, limit: DissectionLimit | None = None) -> Dissection:
     """Dissects consecutive record batches, as in a `records` field or a log segment: `records[0].baseOffset` ..."""
-    reading = _Reading(data, "records", records=True)
+    reading = _Reading(data, "records", records=True, limit=limit)
     return reading.run(lambda: read_batches(reading.reader, reading.context, "records", reading.reader.end))
 
 
 class _Reading:
     """A dissection in progress."""
 
-    def __init__(self, data: Buffer, kind: str, *, records: bool) -> None:
-        self.reader = SpanReader(memoryview(data).cast("B"), root_kind=kind)
+    def __init__(self, data: Buffer, kind: str, *, records: bool, limit: DissectionLimit | None) -> None:
+        self.reader = SpanReader(memoryview(data).cast("B"), root_kind=kind, limit=limit)
         self.context = Container(records=records)
         self.result = Dissection(self.reader.root, problems=self.reader.problems)
 
@@ -85,6 +95,9 @@ class _Reading:
         except BreakError as broken:
             reader.give_up(1, broken, "unread", len(reader.data))
             self.result.error = broken.problem
+        except TooManySpansError:
+            self.result.error = reader.stop_at_limit("unread").problem
+            self.result.is_cut = True
         return self.result
 
     def refusal(self, path: str, reason: str) -> BreakError:
@@ -115,7 +128,7 @@ class _Reading:
         try:
             self.parse(layout(name, version), "header")
         finally:
-            self.result.header = parts[before]
+            self.result.header = parts[before] if len(parts) > before else None
         return parts[before]
 
     def body(self, table: Message, version: int, version_path: str) -> None:
@@ -129,7 +142,7 @@ class _Reading:
         try:
             self.parse(layout(table.name, version))
         finally:
-            self.result.body = parts[before]
+            self.result.body = parts[before] if len(parts) > before else None
 
 
 def _request(reading: _Reading, is_sized: bool) -> None:

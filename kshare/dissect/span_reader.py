@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from construct import ConstructError
 
-from .spans import ByteSpan, DissectionProblem
+from .spans import ByteSpan, DissectionLimit, DissectionProblem
 
 
 class BreakError(ConstructError):  # type: ignore[misc]  # construct has no types
@@ -19,6 +19,10 @@ class BreakError(ConstructError):  # type: ignore[misc]  # construct has no type
         self.is_shortage = is_shortage
 
 
+class TooManySpansError(Exception):
+    """The limit of spans is reached. Unlike after a BreakError, nothing else is read, not even the next batch."""
+
+
 def amount(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
@@ -26,13 +30,20 @@ def amount(count: int, noun: str) -> str:
 class SpanReader:
     """A cursor over a buffer, with the stream methods that construct needs, and the tree of spans read so far."""
 
-    __slots__ = ("data", "end", "open_spans", "position", "problems", "shortage")
+    __slots__ = ("data", "end", "limit", "open_spans", "position", "problems", "shortage")
 
-    def __init__(self, data: memoryview, root_path: str = "", root_kind: str = "frame") -> None:
+    def __init__(
+        self,
+        data: memoryview,
+        root_path: str = "",
+        root_kind: str = "frame",
+        limit: DissectionLimit | None = None,
+    ) -> None:
         self.data = data
         self.position = 0
         self.end = len(data)  # where reading must stop: reduced temporarily by sizes that are read
         self.shortage = ""  # why bytes are missing at the end, if known
+        self.limit = limit
         self.problems: list[DissectionProblem] = []
         self.open_spans = [ByteSpan(root_path, root_kind, 0, len(data), data)]
 
@@ -73,6 +84,18 @@ class SpanReader:
         self, path: str, kind: str, start: int, value: object = None, note: str = "", about: str = ""
     ) -> ByteSpan:
         """Records what was read since `start` as a leaf."""
+        if self.limit is not None:
+            self._count(start)
+        return self._add(path, kind, start, value, note, about)
+
+    def _count(self, start: int) -> None:
+        assert self.limit is not None, "called only with a limit"
+        if self.limit.spans <= 0:
+            self.position = start
+            raise TooManySpansError
+        self.limit.spans -= 1
+
+    def _add(self, path: str, kind: str, start: int, value: object, note: str, about: str = "") -> ByteSpan:
         length = self.position - start
         span = ByteSpan(path, kind, start, length, self.data, value, note, about)
         self.open_spans[-1].parts.append(span)
@@ -80,6 +103,8 @@ class SpanReader:
 
     def open(self, path: str, kind: str, about: str = "") -> ByteSpan:
         """Begins a span that contains everything read until `close`."""
+        if self.limit is not None:
+            self._count(self.position)
         span = ByteSpan(path, kind, self.position, 0, self.data, None, "", about)
         self.open_spans[-1].parts.append(span)
         self.open_spans.append(span)
@@ -100,7 +125,7 @@ class SpanReader:
         """Records everything up to `end` as one leaf."""
         start = self.position
         self.position = end
-        return self.mark(path, kind, start, self.data[start:end], note)
+        return self._add(path, kind, start, self.data[start:end], note)
 
     def give_up(self, depth: int, broken: BreakError, path: str, end: int) -> None:
         """After an error: open spans become incomplete, and the bytes up to `end` one unread leaf."""
@@ -109,6 +134,12 @@ class SpanReader:
         self.end = end
         if self.position < end:
             self.skip_rest(path, "unread", end, broken.problem.reason)
+
+    def stop_at_limit(self, path: str) -> BreakError:
+        """After a TooManySpansError: the rest is one unread leaf. Returns why."""
+        broken = BreakError(path, self.position, "the limit of fields is reached, the rest is not divided")
+        self.give_up(1, broken, path, len(self.data))
+        return broken
 
     def add_problem(self, span: ByteSpan, reason: str) -> None:
         """Adds a problem that doesn't stop reading."""

@@ -65,6 +65,15 @@ class ByteSpan:
             waiting.extend((depth + 1, part) for part in reversed(span.parts))
 
 
+@dataclass(slots=True)
+class DissectionLimit:
+    """What may still be made of bytes that nobody vouches for. Dissections that are given the same limit share it."""
+
+    spans: int
+    unpacked: int
+    """Bytes of decompressed records."""
+
+
 @dataclass(frozen=True, slots=True)
 class DissectionProblem:
     """Something that is malformed, and where."""
@@ -93,6 +102,8 @@ class Dissection:
     error: DissectionProblem | None = None
     has_surplus: bool = False
     """The message is complete, and `error` says that bytes are left over after it."""
+    is_cut: bool = False
+    """The limit of spans was reached, and `error` says so."""
     problems: list[DissectionProblem] = field(default_factory=list)
 
     @property

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from kshare.errors import KshareError
 from kshare.protocol.envelopes import is_version_refused, known_request
-from kshare.protocol.frames import request_header_version, response_header_version
+from kshare.protocol.frames import MAX_FRAME, request_header_version, response_header_version
 from kshare.protocol.message import Request
 from kshare.protocol.messages.produce_request import ProduceRequest
 from kshare.protocol.messages.request_header import RequestHeader
@@ -30,7 +30,10 @@ _NO_TAGS = b"\0"
 
 
 class ExchangeDecoder:
-    """`is_joined_late`: the first bytes may be in the middle of a frame. `on_frame` is called for each frame."""
+    """`is_joined_late`: the first bytes may be in the middle of a frame. `on_frame` is called for each frame.
+
+    Frames larger than `max_frame` count as damage.
+    """
 
     def __init__(
         self,
@@ -38,6 +41,7 @@ class ExchangeDecoder:
         *,
         is_joined_late: bool = False,
         on_frame: Callable[[Frame], None] | None = None,
+        max_frame: int = MAX_FRAME,
     ) -> None:
         self.connection = connection
         self.is_kafka: bool | None = None
@@ -45,8 +49,10 @@ class ExchangeDecoder:
         self._unmatched: list[Exchange] = []
         """Responses without a request. The request may be in a gap of the capture that is noticed later."""
         self._on_frame = on_frame
-        self._request_splitter = ResyncingSplitter(self._looks_like_request, is_searching=is_joined_late)
-        self._response_splitter = ResyncingSplitter(self._looks_like_answer, is_searching=is_joined_late)
+        self._request_splitter, self._response_splitter = (
+            ResyncingSplitter(looks_right, is_searching=is_joined_late, max_frame=max_frame)
+            for looks_right in (self._looks_like_request, self._looks_like_answer)
+        )
         self._has_holes = is_joined_late
         self._pending: dict[int, Exchange] = {}
         self._tokens: list[Exchange] = []

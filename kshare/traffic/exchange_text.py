@@ -18,13 +18,13 @@ from kshare.protocol.messages.sasl_handshake_request import SaslHandshakeRequest
 from kshare.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from kshare.protocol.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
 from kshare.traffic.exchange import Exchange
-from kshare.traffic.findings import spans_text, surplus_text
+from kshare.traffic.findings import Finding, spans_text, surplus_text
 from kshare.traffic.mentions import Mentions
 from kshare.traffic.names import Names
 from kshare.traffic.share_exchange import TYPE_NAMES, Partition, ShareExchange
 
 StyledText: TypeAlias = tuple[str, str]
-"""A text, and its kind: plain, faint, name, acquired, acknowledged, error."""
+"""A text, and its kind: plain, faint, name, acquired, acknowledged, error, or the severity of a finding."""
 ExchangeLine: TypeAlias = list[StyledText]
 
 _MOST_SPANS = 3
@@ -32,6 +32,7 @@ _MOST_PARTITIONS = 4
 _ARROW: StyledText = (" → ", "faint")
 _GAP: StyledText = ("  ", "plain")
 _MALFORMED = -1
+_SHORT_ID = 8
 _KIND_NAMES = {**TYPE_NAMES, _MALFORMED: "malformed"}
 KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
@@ -55,6 +56,19 @@ def exchange_line(
         parts.append(_GAP)
         parts.append(one)
     return parts
+
+
+def finding_line(finding: Finding) -> ExchangeLine:
+    """Returns the line without the time."""
+    repeat_text = f" (the {finding.count}th time)" if finding.count > 1 else ""
+    level = finding.level.value
+    return [
+        (f"! {finding.rule}", level),
+        _GAP,
+        (f"{finding.client_id or finding.group} {finding.member[:_SHORT_ID]}", "plain"),
+        _GAP,
+        (f"{finding.text}{repeat_text}", f"{level}-text"),
+    ]
 
 
 def client_text(exchange: Exchange) -> str:

@@ -6,17 +6,21 @@ large response costs several times as much as copying it: the system clears and 
 
 from __future__ import annotations
 
-from kshare.protocol.frames import FrameSplitter
+from kshare.protocol.frames import MAX_FRAME, FrameSplitter
 
 _LARGEST = 4 * 1024 * 1024
 """Larger frames are rare: their memory isn't kept, nor allocated in advance for the size in their header."""
+_SMALL = 4096
+"""Memory for a larger frame is allocated in advance only if one of this size has arrived. Any bytes may look like a
+size, on each of thousands of connections."""
 
 
 class FrameBuffer(FrameSplitter):
     """Like its base class, but a frame is overwritten by the next one unless there is a view of it."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, limit: int = MAX_FRAME) -> None:
+        super().__init__(limit)
+        self._largest = _SMALL
         self._buffer = bytearray()
         self._frame: memoryview | None = None
 
@@ -30,7 +34,7 @@ class FrameBuffer(FrameSplitter):
         return True
 
     def _keep(self, part: memoryview) -> None:
-        if self._wanted is None or self._wanted > _LARGEST:
+        if self._wanted is None or self._wanted > self._largest:
             super()._keep(part)
             return
         if self._frame is None:
@@ -40,7 +44,9 @@ class FrameBuffer(FrameSplitter):
 
     def _join(self, last: memoryview) -> memoryview:
         if self._frame is None:
-            return super()._join(last)
+            joined = super()._join(last)
+            self._largest = min(_LARGEST, max(self._largest, len(joined)))
+            return joined
         self._frame[self._held :] = last
         frame, self._frame, self._held = self._frame.toreadonly(), None, 0
         return frame

@@ -23,9 +23,10 @@ Judge = Callable[[memoryview, bool], bool]
 
 
 class ResyncingSplitter:
-    def __init__(self, looks_right: Judge, *, is_searching: bool = False) -> None:
+    def __init__(self, looks_right: Judge, *, is_searching: bool = False, max_frame: int = MAX_FRAME) -> None:
         self._looks_right = looks_right
-        self._splitter = FrameBuffer()
+        self._max_frame = max_frame
+        self._splitter = FrameBuffer(max_frame)
         self._window = b""
         self._is_searching = is_searching
 
@@ -44,7 +45,7 @@ class ResyncingSplitter:
 
     def lose(self) -> None:
         """Bytes are missing here: search for the next frame."""
-        self._splitter = FrameBuffer()
+        self._splitter = FrameBuffer(self._max_frame)
         self._window = b""
         self._is_searching = True
 
@@ -65,7 +66,7 @@ class ResyncingSplitter:
         for match in _MAY_BEGIN_A_SIZE.finditer(self._window):
             start = match.start() + SIZE_BYTES
             size = int.from_bytes(window[match.start() : start], "big", signed=True)
-            if start > len(window) or not SIZE_BYTES <= size <= MAX_FRAME:
+            if start > len(window) or not SIZE_BYTES <= size <= self._max_frame:
                 continue
             is_whole = start + size <= len(window)
             may_begin = is_whole or match.start() == seam

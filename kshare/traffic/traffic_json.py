@@ -1,7 +1,8 @@
-"""Exchanges and findings as JSON, one object each. Without bodies: secrets in these must be masked first."""
+"""Exchanges, findings and the summary as JSON objects. Without bodies: secrets in these must be masked first."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from kshare.protocol.error_codes import error_name
@@ -10,6 +11,7 @@ from kshare.traffic.findings import Finding
 from kshare.traffic.mentions import Mentions
 from kshare.traffic.names import Names
 from kshare.traffic.share_exchange import TYPE_NAMES, ShareExchange
+from kshare.traffic.summary import Summary
 
 
 def exchange_json(
@@ -59,6 +61,30 @@ def finding_json(finding: Finding) -> dict[str, Any]:
     }
 
 
+def summary_json(summary: Summary) -> dict[str, Any]:
+    return {
+        "type": "summary",
+        "exchanges": summary.exchanges,
+        "undecoded": summary.undecoded,
+        "apis": [
+            {
+                "api": one.api,
+                "version": one.version,
+                "count": one.count,
+                "failed": one.failed,
+                "unanswered": one.unanswered,
+                "requestBytes": one.request_bytes,
+                "responseBytes": one.response_bytes,
+                "medianSeconds": one.times.quantile(0.5),
+                "longestSeconds": one.times.longest,
+            }
+            for one in summary.apis
+        ],
+        "members": [{_camel(name): value for name, value in asdict(one).items()} for one in summary.members],
+        "findings": [finding_json(one) for one in summary.findings],
+    }
+
+
 def _share_exchange_json(share: ShareExchange, names: Names) -> dict[str, Any]:
     return {
         "group": share.group,
@@ -95,3 +121,8 @@ def _share_exchange_json(share: ShareExchange, names: Names) -> dict[str, Any]:
 
 def _where(partition: tuple[bytes, int], names: Names) -> dict[str, Any]:
     return {"topic": names.topic(partition[0]), "partition": partition[1]}
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,3 +47,26 @@ def test_frame_in_one_piece_is_not_copied() -> None:
     stream = framed(b"abc")
     (frame,) = FrameBuffer().feed(stream)
     assert frame.obj is stream
+
+
+def test_memory_is_not_allocated_for_a_size_alone() -> None:
+    announced = (4 * 1024 * 1024).to_bytes(4, "big") + b"x"
+    tracemalloc.start()
+    splitters = [FrameBuffer() for _ in range(10)]
+    for splitter in splitters:
+        assert list(splitter.feed(announced)) == []
+    used = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert used < 100_000
+
+
+def test_buffer_is_reused_for_large_frames_once_one_has_arrived() -> None:
+    splitter = FrameBuffer()
+    places = []
+    for _ in range(3):
+        stream = framed(bytes(100_000))
+        assert list(splitter.feed(stream[:9])) == []
+        (frame,) = splitter.feed(stream[9:])
+        places.append(frame.obj)
+        del frame
+    assert places[1] is places[2]

@@ -1,0 +1,58 @@
+"""Finds the boundaries of batches in a log segment, from their headers alone."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from kshare.protocol.checksum import crc32c
+from kshare.protocol.frames import MAX_FRAME
+
+_PREFIX = 12
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+_KNOWN_ATTRIBUTES = 0x7F
+_CRC = slice(17, 21)
+_CHECKED_FROM = 21
+_MAGIC = 2
+_LEAST_BATCH = _HEADER.size
+
+
+def begins_with_batch(data: memoryview) -> bool:
+    """Whether the data begins with a plausible batch header, even if the rest is broken or cut off."""
+    if len(data) < _LEAST_BATCH or not _LEAST_BATCH <= size_of_batch(data) <= MAX_FRAME:
+        return False
+    base_offset, _, leader_epoch, magic, _, attributes, last_delta, *_, count = _HEADER.unpack_from(data)
+    is_known = magic == _MAGIC and attributes & ~_KNOWN_ATTRIBUTES == 0
+    return bool(is_known and base_offset >= 0 and leader_epoch >= -1 and last_delta >= 0 and count >= 0)
+
+
+def size_of_batch(data: memoryview, start: int = 0) -> int:
+    """The size of a batch according to its header; may be negative if this isn't a batch."""
+    return _PREFIX + int.from_bytes(data[start + 8 : start + _PREFIX], "big", signed=True)
+
+
+def is_certainly_batch(data: memoryview) -> bool:
+    """Whether the data begins with a batch whose checksum is correct, which doesn't happen by chance."""
+    end = size_of_batch(data)
+    return begins_with_batch(data) and end <= len(data) and not problem_of_batch(data[:end])
+
+
+def problem_of_batch(data: memoryview) -> str:
+    """Why these bytes aren't one complete batch; empty if they are."""
+    if len(data) < _LEAST_BATCH or size_of_batch(data) != len(data):
+        return f"not a complete batch: {len(data)} bytes"
+    if not begins_with_batch(data):
+        return f"{len(data)} bytes that aren't a batch in format {_MAGIC}"
+    stored = int.from_bytes(data[_CRC], "big")
+    actual = crc32c(data[_CHECKED_FROM:])
+    return "" if stored == actual else f"the checksum is {stored:#010x}, the bytes give {actual:#010x}"
+
+
+def batch_cuts(data: memoryview) -> Iterator[tuple[int, int]]:
+    """Yield start and end of each batch. From a batch with an invalid size on, the rest is one piece."""
+    start = 0
+    while start < len(data):
+        size = size_of_batch(data, start)
+        end = start + size if _PREFIX < size <= len(data) - start else len(data)
+        yield start, end
+        start = end

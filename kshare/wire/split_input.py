@@ -1,0 +1,144 @@
+"""Splits input into frames or batches, or takes it as a whole.
+
+Each part is decoded after the one before it was shown, so a segment needs the memory of only one batch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from kshare.dissect import ByteSpan, Dissection, DissectionLimit
+from kshare.wire.batch_boundaries import batch_cuts, is_certainly_batch
+from kshare.wire.guess import NO_LIKENESS, Guess, Hints, Ranked, rank
+from kshare.wire.internal_records import explain_records
+from kshare.wire.mapped_memory import let_go
+from kshare.wire.masking import mask
+
+_CLOSE = 1.0
+"""Guesses whose scores are this close to the best one are alternatives."""
+_IN_BATCH = re.compile(r"records\[(\d+)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class InputLimit:
+    """Limits of all parts together. Guessing mustn't use up what naming needs."""
+
+    guessing: DissectionLimit | None = None
+    naming: DissectionLimit | None = None
+
+    @property
+    def is_reached(self) -> bool:
+        return any(one is not None and one.spans <= 0 for one in (self.guessing, self.naming))
+
+
+NO_LIMIT = InputLimit()
+
+
+@dataclass(frozen=True, slots=True)
+class InputPart:
+    """A part of the input, decoded separately. Its offsets are relative to `start`."""
+
+    guess: Guess
+    reading: Dissection
+    start: int
+    guesses: list[Ranked]
+
+    @property
+    def alternatives(self) -> list[Guess]:
+        """What it could also be."""
+        best = self.guesses[0].score
+        return [one.guess for one in self.guesses[1:] if one.is_whole and best - one.score < _CLOSE]
+
+    def doubt(self, hints: Hints) -> str:
+        """Why this doesn't look like Kafka data; empty if it does, or if the user says what it is."""
+        best = self.guesses[0]
+        if best.score > NO_LIKENESS or best.is_whole or hints != Hints():
+            return ""
+        return f"this doesn't look like Kafka data; best guess: {self.guess}, with {self.reading.error}"
+
+
+def is_segment(data: memoryview, hints: Hints) -> bool:
+    """Whether this is a sequence of batches, according to the options or to a correct checksum."""
+    return hints.kind == "records" or (hints == Hints() and is_certainly_batch(data))
+
+
+def input_parts(
+    data: memoryview, hints: Hints, field: str | None = None, limit: InputLimit = NO_LIMIT
+) -> Iterator[InputPart]:
+    """Yield all parts, or as many as the limit allows; if the path `field` names a batch, only that one."""
+    if is_segment(data, hints):
+        yield from _batches(data, field, limit)
+        return
+    for start, end in _frames(data, hints, limit):
+        if start and limit.is_reached:
+            return
+        guesses = rank(data[start:end], hints, limit.guessing)
+        if guesses[0].guess.kind == "records":
+            yield from _batches(data, field, limit)
+            return
+        yield _piece(data, start, end, guesses, 0, limit)
+
+
+def _batches(data: memoryview, field: str | None, limit: InputLimit) -> Iterator[InputPart]:
+    certain = [Ranked(Guess("records"), 0.0, True)]
+    in_batch = _IN_BATCH.match(field or "")
+    for number, (start, end) in enumerate(batch_cuts(data)):
+        if number and limit.is_reached:
+            return
+        if in_batch is None or int(in_batch[1]) == number:
+            yield _piece(data, start, end, certain, number, limit)
+        let_go(data, start, end)
+
+
+def _piece(
+    data: memoryview, start: int, end: int, guesses: list[Ranked], number: int, limit: InputLimit
+) -> InputPart:
+    guess = guesses[0].guess
+    # A copy, because credentials are overwritten in it.
+    copy = bytearray(data[start:end])
+    reading = guess.read(copy, limit=limit.naming)
+    mask(reading, copy)
+    if number:
+        _renumber(reading, f"records[{number}]")
+    explain_records(reading, limit.naming)
+    return InputPart(guess, reading, start, guesses)
+
+
+def _frames(data: memoryview, hints: Hints, limit: InputLimit) -> list[tuple[int, int]]:
+    """Start and end of each frame, if sizes lead from frame to frame. A correlation id may look like a size."""
+    single = [(0, len(data))]
+    if hints.kind not in (None, "request", "response"):
+        return single
+    cuts = []
+    start = 0
+    while start < len(data):
+        size = int.from_bytes(data[start : start + 4], "big", signed=True)
+        if size < 4:
+            return single
+        cuts.append((start, min(start + 4 + size, len(data))))
+        start += 4 + size
+    if len(cuts) == 1 or start == len(data):
+        return cuts
+    is_one = (
+        rank(data, hints, limit.guessing)[0].is_whole
+        or not rank(data[: cuts[0][1]], hints, limit.guessing)[0].is_whole
+    )
+    return single if is_one else cuts
+
+
+def _renumber(reading: Dissection, prefix: str) -> None:
+    """Correct the paths of a batch: because it was decoded separately, they begin with records[0]."""
+    first = "records[0]"
+    waiting: list[ByteSpan] = [reading.root]
+    for span in waiting:
+        if span.path.startswith(first):
+            span.path = prefix + span.path[len(first) :]
+        waiting.extend(span.parts)
+        if span.inflated:
+            waiting.append(span.inflated.root)
+    reading.problems = [
+        replace(one, path=prefix + one.path[len(first) :]) if one.path.startswith(first) else one
+        for one in reading.problems
+    ]
