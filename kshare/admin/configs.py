@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from enum import IntEnum
 
+from kshare.admin.expected_rows import expected_row, left_out
 from kshare.admin.results import ConfigEntry
 from kshare.admin.routing import Router, response_error
 from kshare.errors import BrokerError, ConfigError
@@ -29,6 +30,7 @@ class ConfigResource(IntEnum):
 _SET, _UNSET = 0, 1
 _SOURCES = {1: "topic", 2: "broker", 3: "cluster", 4: "static", 5: "default", 8: "group"}
 _BOUNDED = "share."
+_RESOURCES_PER_REQUEST = 200
 
 
 async def group_config(router: Router, group: str) -> list[ConfigEntry]:
@@ -75,9 +77,28 @@ async def describe(
             ],
             deadline,
         )
-        return sorted((_entry(row) for row in answer.results[0].configs), key=lambda one: one.name)
+        found = expected_row(answer.results, "DescribeConfigs", f"{resource.name.lower()} {name}")
+        return sorted((_entry(row) for row in found.configs), key=lambda one: one.name)
 
     return await router.retry(step)
+
+
+async def describe_many(
+    router: Router, resource: ConfigResource, names: Iterable[str], keys: list[str]
+) -> dict[str, dict[str, str | None]]:
+    """These settings of many groups or topics, with few requests; without those that we may not read."""
+    wanted = list(names)
+    found: dict[str, dict[str, str | None]] = {}
+    for start in range(0, len(wanted), _RESOURCES_PER_REQUEST):
+        some = wanted[start : start + _RESOURCES_PER_REQUEST]
+        request = DescribeConfigsRequest([DescribeConfigsResource(resource, name, keys) for name in some])
+        answer = await router.ask_any(request, lambda answer: ())
+        for name in {*some} - {one.resource_name for one in answer.results}:
+            raise left_out("DescribeConfigs", f"{resource.name.lower()} {name}")
+        for one in answer.results:
+            if not one.error_code:
+                found[one.resource_name] = {row.name: _entry(row).value for row in one.configs}
+    return found
 
 
 async def alter(
@@ -131,7 +152,7 @@ async def topic_values(router: Router, topic: str, names: Iterable[str]) -> dict
 
 async def broker_values(router: Router, names: Iterable[str]) -> dict[str, str | None]:
     """Ask one broker, since all should have the same bounds. Returns nothing if we aren't authorized to read them."""
-    node = (await router.metadata([])).brokers[0].node_id
+    node = await router.any_node()
     try:
         entries = await describe(router, ConfigResource.BROKER, str(node), node=node, keys=list(names))
     except BrokerError as error:

@@ -1,14 +1,21 @@
-"""Lists, describes and deletes groups. One group per request, so that each error belongs to one group."""
+"""Lists, describes and deletes groups.
+
+One group per request, so that each error belongs to one group; `describe_share_groups` sorts the errors itself.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kshare.admin.expected_rows import expected_row
 from kshare.admin.results import GroupDescription, GroupListing, Member
 from kshare.admin.routing import Router, response_error
+from kshare.errors import BrokerError
 from kshare.net.permissions import Right
 from kshare.protocol.messages import DeleteGroupsRequest, ListGroupsRequest, ShareGroupDescribeRequest
 from kshare.protocol.messages import share_group_describe_response as described
+
+_GROUPS_PER_REQUEST = 100
 
 
 async def list_groups(router: Router, types: Iterable[str], states: Iterable[str]) -> list[GroupListing]:
@@ -44,7 +51,37 @@ async def describe_share_group(router: Router, group: str) -> GroupDescription:
             for one in answer.groups
         ],
     )
-    found = answer.groups[0]
+    return _description(expected_row(answer.groups, "ShareGroupDescribe", f"group {group}"), node, router)
+
+
+async def describe_share_groups(
+    router: Router, groups: Iterable[str]
+) -> dict[str, GroupDescription | BrokerError]:
+    """Describe many groups with few requests. A group that can't be described has its error as the result.
+
+    Groups whose coordinator has moved, or isn't known, are asked one by one, which includes retries.
+    """
+    found: dict[str, GroupDescription | BrokerError] = {}
+    names = list(groups)
+    for start in range(0, len(names), _GROUPS_PER_REQUEST):
+        some = names[start : start + _GROUPS_PER_REQUEST]
+        for node, theirs in (await router.coordinators(some)).items():
+            answer = await router.ask_node(
+                node, ShareGroupDescribeRequest(group_ids=theirs), lambda answer: ()
+            )
+            found |= {
+                one.group_id: _description(one, node, router) for one in answer.groups if not one.error_code
+            }
+    for name in names:
+        if name not in found:
+            try:
+                found[name] = await describe_share_group(router, name)
+            except BrokerError as error:
+                found[name] = error
+    return found
+
+
+def _description(found: described.DescribedGroup, node: int, router: Router) -> GroupDescription:
     return GroupDescription(
         group=found.group_id,
         state=found.group_state,
@@ -66,7 +103,7 @@ def _member(row: described.Member) -> Member:
     return Member(
         member_id=row.member_id,
         client_id=row.client_id,
-        host=row.client_host,
+        host=row.client_host.removeprefix("/"),  # Java writes /10.0.0.7 for an address without a name
         rack=row.rack_id,
         epoch=row.member_epoch,
         topics=tuple(sorted(row.subscribed_topic_names)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
+from kshare.admin.expected_rows import left_out
 from kshare.admin.results import TopicPartition
 from kshare.admin.routing import ResponseError, Router, response_error
 from kshare.errors import BrokerError, ConfigError
@@ -59,6 +60,9 @@ async def log_offsets(
                 for topic in answer.topics
                 for row in topic.partitions
             }
+            for topic, number in pairs:
+                if (topic, number) not in found:
+                    raise left_out("ListOffsets", f"{topic}[{number}]")
         return found
 
     return await router.retry(step)
@@ -69,13 +73,15 @@ async def _leaders(
 ) -> dict[int, list[TopicPartition]]:
     answer = await router.metadata(sorted({topic for topic, _ in wanted}), deadline)
     leaders: dict[int, list[TopicPartition]] = defaultdict(list)
-    for topic in answer.topics:
-        for row in topic.partitions:
-            where = (topic.name or "", row.partition_index)
+    for found in answer.topics:
+        for row in found.partitions:
+            where = (found.name or "", row.partition_index)
             if where in wanted:
                 if row.leader_id < 0:
                     raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, f"{where[0]}[{where[1]}]")
                 leaders[row.leader_id].append(where)
+    for topic, number in wanted - {where for pairs in leaders.values() for where in pairs}:
+        raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}[{number}]")
     return leaders
 
 

@@ -13,13 +13,16 @@ from typing import NamedTuple
 
 import anyio
 
+from kshare.admin.expected_rows import expected_row
 from kshare.admin.read_replicas import LogPartition, ReadReplicas
 from kshare.admin.routing import ResponseError, Router, response_error
 from kshare.errors import BrokerError, ConnectionLost, CorruptBatchError, KshareError, RequestTimedOut
 from kshare.net.permissions import Right
+from kshare.protocol.compression import DECOMPRESSED_LIMIT
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import FetchRequest, FetchResponse, MetadataRequest, MetadataResponse
 from kshare.protocol.messages.fetch_request import FetchPartition, FetchTopic
+from kshare.protocol.messages.fetch_response import PartitionData
 from kshare.protocol.messages.metadata_request import MetadataRequestTopic
 from kshare.protocol.primitives import Buffer
 from kshare.protocol.records import Batch, read_batches
@@ -42,7 +45,7 @@ class FetchedBatches(NamedTuple):
     end: int
     """The first offset that can't be read yet: the high watermark, or the last stable offset."""
 
-    def batches(self) -> Iterator[tuple[Batch, bool]]:
+    def batches(self, decompressed_limit: int = DECOMPRESSED_LIMIT) -> Iterator[tuple[Batch, bool]]:
         """Yield each whole batch, and whether it is for users.
 
         Raises CorruptBatchError if a batch begins before the end of the previous one: no checksum covers base offsets
@@ -50,7 +53,7 @@ class FetchedBatches(NamedTuple):
         """
         aborted = AbortedTransactions(self.aborted)
         end = -1
-        for batch in read_batches(self.records):
+        for batch in read_batches(self.records, decompressed_limit=decompressed_limit):
             if batch.base_offset <= end or batch.last_offset_delta < 0:
                 reason = f"it ends at offset {batch.last_offset}, and the previous one at {end}"
                 raise CorruptBatchError(batch.base_offset, 0, reason)
@@ -85,14 +88,14 @@ class LogReader:
             answer = await self._ask_follower(where, offset, max_bytes, deadline)
             if answer is None:
                 answer = await self._ask_leader(where, offset, max_bytes, deadline)
-                named = answer.responses[0].partitions[0].preferred_read_replica
+                named = self._row(answer, where).preferred_read_replica
                 if named >= 0:
                     # Without records: the leader expects us to fetch them there.
                     self._replicas.prefer(where, named)
                     answer = await self._ask_follower(
                         where, offset, max_bytes, deadline
                     ) or await self._ask_leader(where, offset, max_bytes, deadline)
-            return self._read(answer)
+            return self._read(answer, where)
 
         return await self._router.retry(step)
 
@@ -130,11 +133,10 @@ class LogReader:
         attempt_deadline = min(now + (deadline - now) / 2, now + self._attempt_timeout_s)
         try:
             answer = await self._router.ask(follower, request, self._errors_of, attempt_deadline)
+            if self._row(answer, where).records:
+                return answer
         except KshareError as error:
             log.info("broker %d is read no longer, but the leader: %s", follower, error)
-        else:
-            if answer.responses[0].partitions[0].records:
-                return answer
         self._replicas.avoid_follower(where)
         return None
 
@@ -164,8 +166,13 @@ class LogReader:
             rack_id=rack,
         )
 
-    def _read(self, answer: FetchResponse) -> FetchedBatches:
-        row = answer.responses[0].partitions[0]
+    def _row(self, answer: FetchResponse, where: LogPartition) -> PartitionData:
+        subject = f"{self._names.get(where[0], where[0].hex())}[{where[1]}]"
+        topic = expected_row(answer.responses, "Fetch", subject)
+        return expected_row(topic.partitions, "Fetch", subject)
+
+    def _read(self, answer: FetchResponse, where: LogPartition) -> FetchedBatches:
+        row = self._row(answer, where)
         return FetchedBatches(
             row.records or b"",
             [(one.producer_id, one.first_offset) for one in row.aborted_transactions or ()],
@@ -186,14 +193,15 @@ class LogReader:
         request = MetadataRequest([MetadataRequestTopic(topic_id, None)], allow_auto_topic_creation=False)
         answer = await self._router.ask(None, request, _metadata_errors, deadline)
         self._router.learn(answer)
-        self._names[topic_id] = answer.topics[0].name or topic_id.hex()
-        leaders = {row.partition_index: row.leader_id for row in answer.topics[0].partitions}
+        topic = expected_row(answer.topics, "Metadata", f"the topic with id {topic_id.hex()}")
+        self._names[topic_id] = topic.name or topic_id.hex()
+        leaders = {row.partition_index: row.leader_id for row in topic.partitions}
         self._leaders |= {(topic_id, number): leader for number, leader in leaders.items() if leader >= 0}
         if where not in self._leaders:
             # Retry if the partition has no leader at the moment, but not if the topic doesn't have the partition.
             is_there = partition in leaders
             code = ErrorCode.LEADER_NOT_AVAILABLE if is_there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            raise BrokerError(code, f"{answer.topics[0].name}[{partition}]")
+            raise BrokerError(code, f"{topic.name}[{partition}]")
         return self._leaders[where]
 
 

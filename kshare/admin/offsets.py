@@ -11,6 +11,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Literal
 
+from kshare.admin.expected_rows import expected_row
 from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets, partitions_of
 from kshare.admin.progress import ProgressReader
 from kshare.admin.results import OffsetReset, PartitionOffset, TopicPartition
@@ -66,6 +67,7 @@ async def share_group_offsets(
 
     request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(group, wanted)])
     _, answer = await router.ask_coordinator(group, request, errors_of)
+    found = expected_row(answer.groups, "DescribeShareGroupOffsets", f"group {group}")
     return sorted(
         (
             PartitionOffset(
@@ -75,7 +77,7 @@ async def share_group_offsets(
                 row.leader_epoch,
                 row.lag if row.lag >= 0 else None,
             )
-            for topic in answer.groups[0].topics
+            for topic in found.topics
             for row in topic.partitions
         ),
         key=lambda one: (one.topic, one.partition),
@@ -162,6 +164,8 @@ async def _offsets_at(
         case datetime():
             if to.tzinfo is None:
                 raise ConfigError(f"{to} has no time zone: write datetime(..., tzinfo=UTC)")
+            if to.timestamp() < 0:
+                raise ConfigError(f"{to} is before 1970, where Kafka's times begin: choose a later time")
             found = await log_offsets(router, wanted, int(to.timestamp() * 1000))
             # If all records are older, the group continues at the end of the log.
             late = [one for one, offset in found.items() if offset < 0]

@@ -8,13 +8,16 @@ There are three sources, and none has everything:
     __share_group_state       | which records are settled, deliveries  | locks; what the topic has removed meanwhile
     leaders of the partitions | where the log begins and ends          | everything about groups
 
-Decides how they are combined. If we aren't authorized to read the state topic, the coordinator's numbers are used.
+Decides how they are combined. If we aren't authorized to read the state topic, the coordinator's numbers are used. If a
+group hasn't settled or released anything in a partition, `expected_starts` decides where it starts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
+from kshare.admin.expected_starts import reset_of, with_expected_start
 from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets
 from kshare.admin.results import PartitionOffset, PartitionProgress, TopicPartition
 from kshare.admin.routing import Router
@@ -30,28 +33,26 @@ class ProgressReader:
 
     def __init__(self, router: Router) -> None:
         self.topic_ids: dict[str, bytes] = {}
-        """The ids of the topics that existed at the last `read`, by name."""
+        """The ids of the topics that existed at the last reading, by name."""
+        self.states: Mapping[SharePartitionKey, SharePartitionState] = {}
+        """The states of the last `read_groups`."""
         self._router = router
         self._states = StoredStates(router)
         self._limits = WindowLimits(router)
+        self._led: set[TopicPartition] = set()
 
     async def read(
-        self, offsets: Mapping[str, Sequence[PartitionOffset]]
+        self,
+        offsets: Mapping[str, Sequence[PartitionOffset]],
+        resets: Mapping[str, str | None] | None = None,
     ) -> dict[str, list[PartitionProgress]]:
-        """`offsets`: what the coordinator of each group reports."""
+        """`offsets`: what the coordinator of each group reports. `resets`: `share.auto.offset.reset`, if known."""
         where = {(one.topic, one.partition) for rows in offsets.values() for one in rows}
         if not where:
             return {group: [] for group in offsets}
-        topics = {one.name: one for one in (await self._router.metadata(None)).topics if one.name}
-        ids = self.topic_ids = {name: topics[name].topic_id for name, _ in where if name in topics}
-        led_partitions = {
-            (name, row.partition_index)
-            for name, topic in topics.items()
-            for row in topic.partitions
-            if row.leader_id >= 0
-        }
-        ends = await self._log_offsets(where & led_partitions, LATEST)
-        firsts = await self._log_offsets(where & led_partitions, EARLIEST)
+        names = await self._find_topics()
+        firsts, ends = await self._bounds(where)
+        ids = self.topic_ids = {name: names[name] for name, _ in where if name in names}
         states = await self._states.of(
             SharePartitionKey(group, ids[one.topic], one.partition)
             for group, rows in offsets.items()
@@ -67,7 +68,61 @@ class ProgressReader:
                 trail = self._states.trails.get(key)
                 found[group].append(progress(one, states.get(key), firsts.get(place), ends.get(place), trail))
             found[group] = await self._limits.fill_in(group, found[group])
+            if any(one.start_offset is None for one in found[group]):
+                reset = await reset_of(self._router, group) if resets is None else resets.get(group)
+                found[group] = [with_expected_start(one, reset) for one in found[group]]
         return found
+
+    async def read_groups(
+        self, limits: Mapping[str, int], resets: Mapping[str, str | None]
+    ) -> dict[str, list[PartitionProgress]] | None:
+        """The progress of many groups, without asking their coordinators: None if the stored state can't be read.
+
+        `limits`: the maximum size of the in-flight window, by group. `resets`: their `share.auto.offset.reset`.
+        """
+        states = await self._states.of_groups(limits.keys())
+        if states is None:
+            return None
+        self.states = states
+        found: dict[str, list[PartitionProgress]] = {group: [] for group in limits}
+        if not states:
+            return found
+        self.topic_ids = await self._find_topics()
+        names = {topic_id: name for name, topic_id in self.topic_ids.items()}
+        firsts, ends = await self._bounds(
+            {(names[key.topic_id], key.partition) for key in states if key.topic_id in names}
+        )
+        for key, state in states.items():
+            topic = names.get(key.topic_id)
+            if topic is not None:
+                place = (topic, key.partition)
+                start = None if state.start_offset == UNINITIALIZED_START_OFFSET else state.start_offset
+                known = PartitionOffset(*place, start, state.leader_epoch, None)
+                trail = self._states.trails.get(key)
+                one = progress(known, state, firsts.get(place), ends.get(place), trail)
+                one = with_expected_start(one, resets[key.group])
+                found[key.group].append(replace(one, window_limit=limits[key.group]))
+        return found
+
+    async def _find_topics(self) -> dict[str, bytes]:
+        """The ids of all topics. Also finds out which partitions have a leader."""
+        topics = [one for one in (await self._router.metadata(None)).topics if one.name]
+        self._led = {
+            (one.name or "", row.partition_index)
+            for one in topics
+            for row in one.partitions
+            if row.leader_id >= 0
+        }
+        return {one.name or "": one.topic_id for one in topics}
+
+    async def _bounds(
+        self, where: set[TopicPartition]
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        """The first and the end offsets of the partitions that have a leader."""
+        return (
+            await self._log_offsets(where & self._led, EARLIEST),
+            await self._log_offsets(where & self._led, LATEST),
+        )
 
     async def _log_offsets(self, where: Iterable[TopicPartition], which: int) -> dict[TopicPartition, int]:
         wanted = set(where)
@@ -97,7 +152,20 @@ def progress(
     if start is not None and end is not None:
         start = min(start, end)
         lag = lag if lag is None else min(lag, end - start)
-    return PartitionProgress(*place, start, lag, reported.leader_epoch, log_start, end, removed)
+    found = PartitionProgress(*place, start, lag, reported.leader_epoch, log_start, end, removed)
+    if start is not None or state is None or trail is None:
+        return found
+    # Nothing was settled or released yet: it is only stored when the share-partition was initialized.
+    return replace(
+        found,
+        redelivered=0,
+        most_deliveries=0,
+        changed_at=trail.changed_at,
+        accepted=0,
+        released=0,
+        deliveries=0,
+        stored_since=trail.since,
+    )
 
 
 def _of_state(
@@ -133,4 +201,9 @@ def _of_state(
         trail.start_since if trail is not None and start == state.first_open() else None,
         trail.changed_at if trail is not None else None,
         tuple(sorted(trail.archived.items())) if trail is not None else (),
+        trail.accepted if trail is not None else None,
+        trail.released if trail is not None else None,
+        trail.deliveries if trail is not None else None,
+        start_deliveries=next((one.deliveries for one in opened if one.first == start), None),
+        stored_since=trail.since if trail is not None else None,
     )

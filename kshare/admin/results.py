@@ -39,6 +39,7 @@ class Member:
     member_id: str
     client_id: str
     host: str
+    """The address from which it has connected, without the slash that Java puts before it."""
     rack: str | None
     epoch: int
     topics: tuple[str, ...]
@@ -70,8 +71,8 @@ class PartitionOffset:
     topic: str
     partition: int
     start_offset: int | None
-    """The start offset: everything before it is settled, and possibly more behind it. None until a member has fetched
-    from the partition."""
+    """The start offset: everything before it is settled, and possibly more behind it. None until the group has
+    settled or released a record of the partition."""
     leader_epoch: int
     lag: int | None
     """The number of records that aren't settled. None if the broker doesn't return it: Kafka 4.1 never does."""
@@ -84,9 +85,12 @@ class PartitionProgress:
     topic: str
     partition: int
     start_offset: int | None
-    """The first record that exists and isn't settled. None until a member has fetched from the partition."""
+    """The first record that exists and isn't settled. None until the group has settled or released one."""
     lag: int | None
-    """The number of records that exist and aren't settled. None if it can't be determined."""
+    """The number of records that exist and aren't settled. None if it can't be determined.
+
+    Without a start offset, it is known if the group starts at the first record (`share.auto.offset.reset=earliest`).
+    """
     leader_epoch: int
     log_start_offset: int | None
     """The first offset of the log. Like `end_offset`, None if the leader of the partition couldn't be asked."""
@@ -112,9 +116,23 @@ class PartitionProgress:
     start_since: float | None = None
     """Since when the start offset hasn't changed, at the latest. Seconds since 1970, by the brokers' clocks."""
     changed_at: float | None = None
-    """When brokers last stored that records were settled or released."""
+    """When brokers last stored that records were settled or released; if never, when it was created."""
     archived: tuple[tuple[int, int], ...] = ()
     """Archived records, as far back as the stored state goes: pairs of delivery count and number of records."""
+    accepted: int | None = None
+    """Accepted records, as far back as the stored state goes. None if it can't be read; so are the next two."""
+    released: int | None = None
+    """How often records were released, or their locks expired."""
+    deliveries: int | None = None
+    """How many deliveries have ended, in whatever way."""
+    start_deliveries: int | None = None
+    """How many deliveries of the record at the start offset have ended. None if unknown, or if nothing is left."""
+    stored_since: float | None = None
+    """How far back the stored state goes: at most to when the group was assigned the partition. None if unknown."""
+    expected_start: int | None = None
+    """If there is no start offset yet: where the group starts, as far as that follows from `reset`."""
+    reset: str | None = None
+    """The group's `share.auto.offset.reset`. Only requested if there is no start offset yet."""
 
     @property
     def window_span(self) -> int | None:
@@ -137,10 +155,11 @@ class PartitionProgress:
         Locks behind the last stored offset aren't known, so a window that is nearly full counts as full.
         """
         span, limit = self.window_span, self.window_limit
-        return span is not None and limit is not None and self.waiting > 0 and span >= _NEARLY * limit
+        return span is not None and limit is not None and self.waiting > 0 and span >= FULL_FROM * limit
 
 
-_NEARLY = 0.9
+FULL_FROM = 0.9
+"""The part of its limit from which on an in-flight window counts as full."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,14 @@ Requests about topics and configurations go to any broker: without ZooKeeper, br
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeVar
 
 import anyio
 
+from kshare.admin.expected_rows import expected_row, left_out
 from kshare.errors import BrokerError, ConnectionLost, KshareError, RequestTimedOut
 from kshare.net.addresses import format_address
 from kshare.net.permissions import ResourceKind, Right, missing_right, refusal
@@ -21,6 +22,7 @@ from kshare.net.pool import Pool
 from kshare.protocol.error_codes import RETRIABLE, ErrorCode
 from kshare.protocol.message import Message, Request
 from kshare.protocol.messages import FindCoordinatorRequest, MetadataRequest, MetadataResponse
+from kshare.protocol.messages.find_coordinator_response import Coordinator
 from kshare.protocol.messages.metadata_request import MetadataRequestTopic
 
 T = TypeVar("T")
@@ -71,6 +73,8 @@ class Router:
     def __init__(self, pool: Pool, limit: float) -> None:
         self.pool = pool
         self.limit = limit
+        self.requests = 0
+        """Requests sent so far, without those by which connections are opened."""
         self._coordinators: dict[int, str] = {}
 
     async def retry(self, step: Callable[[float], Awaitable[T]], *, unknown_s: float = 0.0) -> T:
@@ -154,6 +158,7 @@ class Router:
         remaining = _until(deadline)
         if node is None and is_repeatable and self.pool.has_alternatives:
             remaining /= 2  # leaves time to ask another broker if this one doesn't respond
+        self.requests += 1
         try:
             answer = await connection.ask(request, version=version, timeout=remaining)
         except (ConnectionLost, RequestTimedOut) as error:
@@ -169,7 +174,7 @@ class Router:
         return answer
 
     async def metadata(self, topics: Iterable[str] | None, deadline: float | None = None) -> MetadataResponse:
-        """The metadata of these topics, or of all. Never creates a topic."""
+        """The metadata of these topics, each with a row, or of all. Never creates a topic."""
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
 
@@ -186,7 +191,15 @@ class Router:
         else:
             answer = await self.ask(None, request, errors_of, deadline)
         self.learn(answer)
+        named = {topic.name for topic in answer.topics}
+        for topic in wanted or ():
+            if topic.name not in named:
+                raise left_out("Metadata", f"topic {topic.name}")
         return answer
+
+    async def any_node(self) -> int:
+        """The id of some broker."""
+        return expected_row((await self.metadata([])).brokers, "Metadata", "any broker").node_id
 
     async def leader(self, topic: str, partition: int, deadline: float) -> tuple[int, bytes]:
         """The leader of a partition, and the topic's id. Raises LEADER_NOT_AVAILABLE if there is none at the moment."""
@@ -207,6 +220,17 @@ class Router:
             return BrokerError(response_error.code, response_error.what, response_error.message)
         return refusal(response_error.code, response_error.what, right, self.pool.settings)
 
+    async def coordinators(self, groups: Sequence[str]) -> dict[int, list[str]]:
+        """The coordinators of many groups, found with one request; groups without one at the moment are left out."""
+        request = FindCoordinatorRequest(key_type=CoordinatorKind.GROUP, coordinator_keys=list(groups))
+        answer = await self.ask_any(request, lambda answer: ())
+        found: dict[int, list[str]] = {}
+        for one in answer.coordinators:
+            if not one.error_code:
+                self._learn_coordinator(one)
+                found.setdefault(one.node_id, []).append(one.key)
+        return found
+
     async def _coordinator(self, group: str, kind: CoordinatorKind, deadline: float) -> int:
         answer = await self.ask(
             None,
@@ -222,10 +246,13 @@ class Router:
             ],
             deadline,
         )
-        found = answer.coordinators[0]
+        found = expected_row(answer.coordinators, "FindCoordinator", f"the coordinator of {group}")
+        self._learn_coordinator(found)
+        return found.node_id
+
+    def _learn_coordinator(self, found: Coordinator) -> None:
         self.pool.learn({found.node_id: (found.host, found.port, None)})
         self._coordinators[found.node_id] = format_address((found.host, found.port))
-        return found.node_id
 
 
 def response_error(

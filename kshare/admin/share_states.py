@@ -17,6 +17,7 @@ from kshare.admin.state_trail import StateTrails
 from kshare.errors import BrokerError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.json_form import uuid_text
+from kshare.protocol.messages import ShareSnapshotValue
 from kshare.protocol.record import Record
 from kshare.state.share_records import (
     TOPIC,
@@ -52,6 +53,8 @@ class StateLog:
         self.trails = StateTrails()
         """When the states last changed, and which records were archived."""
         self._positions: dict[int, int] = {}
+        self._unconfirmed: dict[int, set[SharePartitionKey]] = {}
+        """Share-partitions whose records may have been removed unread: they are gone, unless a snapshot follows."""
 
     @property
     def states(self) -> dict[SharePartitionKey, SharePartitionState]:
@@ -79,6 +82,11 @@ class StateLog:
             async for _ in self.entries({home_of(where, count) for where in wanted}):
                 pass
 
+    async def read_all(self) -> None:
+        """Read all partitions of the topic."""
+        async for _ in self.entries(range(await self.partition_count())):
+            pass
+
     async def entries(self, homes: Iterable[int]) -> AsyncIterator[StateEntry]:
         """Yield what these partitions of the topic contain now and wasn't read before."""
         places = [(TOPIC, number) for number in homes]
@@ -89,10 +97,19 @@ class StateLog:
             while self._positions[number] < end:
                 async for entry in self._read(number, end):
                     yield entry
+            self._forget_unconfirmed(number)
 
     def _begin(self, number: int, first: int) -> None:
-        self._partition_states[number] = ShareStates()
+        """Read from `first` on. Known states remain, so that following snapshots tell what has happened since."""
+        known = self._partition_states.setdefault(number, ShareStates())
+        self._unconfirmed[number] = set(known.states)
         self._positions[number] = first
+
+    def _forget_unconfirmed(self, number: int) -> None:
+        """Brokers keep a snapshot of each share-partition that exists."""
+        for where in self._unconfirmed.pop(number, ()):
+            self._partition_states[number].states.pop(where, None)
+            self.trails.of.pop(where, None)
 
     async def _read(self, number: int, end: int) -> AsyncIterator[StateEntry]:
         assert self._topic is not None, "its partitions were counted"
@@ -106,6 +123,8 @@ class StateLog:
                         else None
                     )
                     if entry is not None:
+                        if isinstance(entry.reported.message, ShareSnapshotValue):
+                            self._unconfirmed.get(number, set()).discard(entry.reported.where)
                         self.trails.note(entry.reported, entry.timestamp)
                         yield entry
                 self._positions[number] = batch.last_offset + 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from kshare.admin.routing import Router
 from kshare.admin.share_states import StateLog
@@ -23,6 +23,17 @@ class StoredStates:
     def trails(self) -> Mapping[SharePartitionKey, StateTrail]:
         """The history of the requested share-partitions, and of others in the same partitions of the topic."""
         return self._log.trails.of
+
+    async def of_groups(self, groups: Collection[str]) -> dict[SharePartitionKey, SharePartitionState] | None:
+        """The current states of all share-partitions of these groups; None if we can't read the topic."""
+        if self._is_unauthorized:
+            return None
+        try:
+            await self._log.read_all()
+        except BrokerError as error:
+            self._is_unauthorized = error.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return None
+        return {where: state for where, state in self._log.states.items() if where.group in groups}
 
     async def of(self, wanted: Iterable[SharePartitionKey]) -> dict[SharePartitionKey, SharePartitionState]:
         """The current states. Reads only what was stored since the previous call."""

@@ -16,6 +16,13 @@ USUAL_LIMIT = 2000
 """Kafka's default."""
 
 
+def larger_limit(span: int, limit: int) -> int:
+    """A limit that leaves room for another window behind the offsets in flight: 192 is rounded up to 200."""
+    least = span + limit
+    step = int(10 ** max(0, len(str(least)) - 2))
+    return -(-least // step) * step
+
+
 class WindowLimits:
     def __init__(self, router: Router) -> None:
         self._router = router
@@ -42,7 +49,7 @@ class WindowLimits:
     async def _brokers(self) -> int:
         """Ask one broker, once: all should have the same limit."""
         if self._of_brokers is None:
-            node = (await self._router.metadata([])).brokers[0].node_id
+            node = await self._router.any_node()
             found = await configs.describe(
                 self._router, ConfigResource.BROKER, str(node), node=node, keys=[OF_BROKERS]
             )

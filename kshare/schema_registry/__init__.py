@@ -1,4 +1,4 @@
-"""Confluent's deserializers for kshare's consumers: `pip install kshare[schema-registry]`."""
+"""Confluent's deserializers for kshare's consumers: `pip install '.[schema-registry]'`."""
 
 from kshare.schema_registry.adapter import RegistryUnavailable, from_registry
 

@@ -36,6 +36,7 @@ async def test_a_group_with_a_member_is_listed_and_described(
         assert found.epoch == found.assignment_epoch > 0
         (member,) = found.members
         assert (member.client_id, member.rack, member.topics) == ("truck", "r1", ("orders",))
+        assert member.host == "127.0.0.1", "without Java's slash"
         assert member.assignment == (("orders", 0), ("orders", 1))
         with pytest.raises(BrokerError, match="group shippers: NON_EMPTY_GROUP"):
             await admin.delete_share_group("shippers")

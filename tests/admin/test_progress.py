@@ -96,3 +96,26 @@ def test_trail_tells_when_the_start_offset_changed_and_how_many_records_were_arc
         "the update belongs to another snapshot"
     )
     assert say(7, snapshot(1, 0, [])[0], None) is None
+
+
+def test_what_was_removed_unread_shows_in_the_next_snapshot() -> None:
+    """Its updates were removed with all that is older than the snapshot."""
+    fold, trails = ShareStates(), StateTrails()
+    for at, record in enumerate(
+        [
+            snapshot(1, 0, []),
+            update(1, UNINITIALIZED_START_OFFSET, [(0, 0, FREE, 1), (5, 5, FREE, 1)]),
+            # Unread: 0 was released once more and accepted, 1 to 4 were accepted, 5 was released twice more, 6 was
+            # archived at its third delivery, 7 was accepted.
+            snapshot(3, 5, [(5, 5, FREE, 3), (6, 6, GONE, 3), (7, 7, DONE, 1)]),
+        ]
+    ):
+        known = fold.apply(*record)
+        assert known is not None
+        trails.note(known, at * 1000)
+    trail = trails.of[WHERE]
+    assert (trail.accepted, trail.archived) == (6, {3: 1})
+    # 2 releases that were read; 2 of offset 5 and 2 of offset 6. That of offset 0 isn't known.
+    assert trail.released == 6
+    assert trail.deliveries == trail.accepted + trail.released + 1
+    assert (trail.start_since, trail.changed_at, trail.since) == (2.0, 2.0, 0.0)

@@ -6,13 +6,19 @@ import anyio
 import pytest
 
 from kshare import AdminClient, BrokerError, ShareConsumer
+from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets
 from kshare.admin.log_reading import LogReader
+from kshare.admin.routing import Router
 from kshare.admin.share_states import StateLog, home_of, share_states
 from kshare.protocol.error_codes import ErrorCode
 from kshare.state.share_records import TOPIC, SharePartitionKey, StateRange, StoredState
 from kshare.testing import Broker
 
 pytestmark = pytest.mark.anyio
+
+
+def router_of(admin: AdminClient) -> Router:
+    return admin._router()
 
 
 async def settle(broker: Broker, count: int) -> None:
@@ -40,9 +46,9 @@ async def test_states_match_the_acknowledgements(kshare_broker: Broker, admin: A
     await admin.alter_group_config("shippers", {"share.auto.offset.reset": "earliest"})
     (topic,) = await admin.list_topics()
     where = SharePartitionKey("shippers", topic.topic_id, 0)
-    assert await share_states(admin._router(), [where]) == {}
+    assert await share_states(router_of(admin), [where]) == {}
     await settle(kshare_broker, 8)
-    state = (await share_states(admin._router(), [where]))[where]
+    state = (await share_states(router_of(admin), [where]))[where]
     outcomes = {
         offset: one.state for one in state.covering(1, 8) for offset in range(one.first, one.last + 1)
     }
@@ -60,7 +66,7 @@ async def test_states_match_the_acknowledgements(kshare_broker: Broker, admin: A
 
 
 async def test_state_log_is_followed_across_pruned_records(kshare_broker: Broker, admin: AdminClient) -> None:
-    log = StateLog(admin._router())
+    log = StateLog(router_of(admin))
     assert await log.partition_count() == 0
     kshare_broker.create_topic("orders", 1)
     kshare_broker.produce("orders", [b"%d" % number for number in range(20)])
@@ -85,7 +91,56 @@ async def test_state_log_is_followed_across_pruned_records(kshare_broker: Broker
     kshare_broker.call(cut)
     (last,) = [entry.offset async for entry in log.entries([home])]
     assert last > second[-1] + 1
-    assert log.states == await share_states(admin._router(), [where])
+    assert log.states == await share_states(router_of(admin), [where])
+
+
+@pytest.mark.kshare_broker(settings={"share.coordinator.snapshot.update.records.per.snapshot": "3"})
+async def test_what_was_pruned_unread_is_counted(kshare_broker: Broker, admin: AdminClient) -> None:
+    """As far as the following snapshots tell: every record that was settled, though not every release."""
+    kshare_broker.create_topic("orders", 1)
+    kshare_broker.produce("orders", [b"%d" % number for number in range(20)])
+    await admin.alter_group_config("shippers", {"share.auto.offset.reset": "earliest"})
+    (topic,) = await admin.list_topics()
+    where = SharePartitionKey("shippers", topic.topic_id, 0)
+    log = StateLog(router_of(admin))
+    await settle(kshare_broker, 1)
+    await log.read([where])
+    home = home_of(where, await log.partition_count())
+    read_until = (await log_offsets(router_of(admin), [(TOPIC, home)], LATEST))[TOPIC, home]
+    for _ in range(4):
+        await settle(kshare_broker, 4)
+    assert (await log_offsets(router_of(admin), [(TOPIC, home)], EARLIEST))[TOPIC, home] > read_until
+    await log.read([where])
+    state, trail = log.states[where], log.trails.of[where]
+    settled = sum(one.size for one in state.covering(state.start_offset, 19) if one.is_settled)
+    assert trail.accepted + sum(trail.archived.values()) == state.start_offset + settled
+    assert trail.deliveries == trail.accepted + trail.released + sum(trail.archived.values())
+
+
+@pytest.mark.kshare_broker(settings={"share.coordinator.snapshot.update.records.per.snapshot": "3"})
+async def test_share_partitions_that_were_deleted_unread_are_gone(
+    kshare_broker: Broker, admin: AdminClient
+) -> None:
+    """Their tombstone was pruned, so nothing says so but that no snapshot is left."""
+    for topic in ("orders", "returns"):
+        kshare_broker.create_topic(topic, 1)
+    await admin.alter_share_group_offsets("shippers", {("orders", 0): 0, ("returns", 0): 0})
+    log = StateLog(router_of(admin))
+    await log.read_all()
+    known = set(log.states)
+    assert len(known) == 2
+    await admin.delete_share_group_offsets("shippers", ["returns"])
+
+    def cut() -> None:
+        for one in kshare_broker.state.cluster.topics[TOPIC].partitions:
+            one.log.delete_before(one.log.high_watermark)
+
+    await admin.alter_share_group_offsets("shippers", {("orders", 0): 0})
+    kshare_broker.call(cut)
+    await admin.alter_share_group_offsets("shippers", {("orders", 0): 0})
+    await log.read_all()
+    (left,) = log.states
+    assert {left} == {where for where in known if where in log.trails.of}
 
 
 async def test_log_is_read_while_its_leader_moves(kshare_cluster: Broker) -> None:
@@ -94,7 +149,7 @@ async def test_log_is_read_while_its_leader_moves(kshare_cluster: Broker) -> Non
         kshare_cluster.produce("orders", [b"%d" % number for number in range(start, start + 10)])
     async with AdminClient(kshare_cluster.bootstrap, request_timeout=30) as admin:
         (topic,) = await admin.list_topics()
-        reader = LogReader(admin._router())
+        reader = LogReader(router_of(admin))
         offsets = []
         async for batch in reader.batches((topic.topic_id, 0), 5, 30):
             offsets += [record.offset for record in batch]

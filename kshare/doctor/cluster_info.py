@@ -1,0 +1,86 @@
+"""What all checks need to know about the cluster, requested once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kshare.admin import configs
+from kshare.admin.configs import ConfigResource
+from kshare.admin.expected_rows import expected_row
+from kshare.admin.results import ConfigEntry
+from kshare.admin.routing import Router
+from kshare.doctor.readings import Readings, take_readings
+from kshare.errors import KshareError
+from kshare.net.addresses import Address, format_address
+from kshare.net.connection import Connection
+from kshare.net.pool import Pool
+from kshare.protocol.messages import MetadataResponse
+
+PATIENCE_S = 5.0
+"""How long connecting to a broker may take."""
+
+
+@dataclass(slots=True)
+class ClusterInfo:
+    pool: Pool
+    router: Router
+    groups: tuple[str, ...] = ()
+    """The groups to check; if empty, all visible groups."""
+    topics: tuple[str, ...] = ()
+    misspelt: set[str] = field(default_factory=set)
+    """Those of `groups` that don't exist and resemble existing ones: they aren't checked."""
+    nodes: dict[int, Address] = field(default_factory=dict)
+    cluster_id: str | None = None
+    connections: dict[int, Connection] = field(default_factory=dict)
+    """Connections to the brokers that can be reached."""
+    unreachable: dict[int, str] = field(default_factory=dict)
+    """Why other brokers can't be reached."""
+
+    @property
+    def server(self) -> str:
+        """The bootstrap server, for suggested commands."""
+        return format_address(self.pool.settings.bootstrap[0])
+
+    _readings: Readings | KshareError | None = None
+    _group_configs: dict[str, list[ConfigEntry]] = field(default_factory=dict)
+
+    async def readings(self, names: tuple[str, ...]) -> Readings:
+        """Readings of the groups to check. Tried once, for the names of the first call; if it failed, raises again."""
+        if self._readings is None:
+            try:
+                self._readings = await take_readings(self.router, names)
+            except KshareError as error:
+                self._readings = error
+        if isinstance(self._readings, KshareError):
+            raise self._readings
+        return self._readings
+
+    async def group_config(self, group: str) -> list[ConfigEntry]:
+        """The configuration of a group. Several checks need it, so it is requested once."""
+        if group not in self._group_configs:
+            self._group_configs[group] = await configs.group_config(self.router, group)
+        return self._group_configs[group]
+
+    async def discover(self) -> None:
+        """Find all brokers, and connect to each at its advertised address."""
+        answer = await self.router.metadata([])
+        expected_row(answer.brokers, "Metadata", "any broker")
+        self.cluster_id = answer.cluster_id
+        self.nodes = {one.node_id: (one.host, one.port) for one in answer.brokers}
+        for node in sorted(self.nodes):
+            try:
+                self.connections[node] = await self.pool.connection(node, timeout=PATIENCE_S)
+            except KshareError as error:
+                self.unreachable[node] = str(error)
+
+    async def topics_of(self, names: Iterable[str]) -> MetadataResponse:
+        return await self.router.metadata(names)
+
+    async def broker_settings(self, *names: str) -> dict[str, str | None]:
+        """Settings of one of the brokers; those it doesn't know are left out."""
+        node = next(iter(self.connections))
+        found = await configs.describe(
+            self.router, ConfigResource.BROKER, str(node), node=node, keys=list(names)
+        )
+        return {one.name: one.value for one in found}

@@ -1,0 +1,187 @@
+"""Checks group configs that brokers override, and subscriptions to topics that don't exist."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+
+from kshare.admin import groups, offsets
+from kshare.admin.expected_starts import EARLIEST_RESET, RESET
+from kshare.admin.results import ConfigEntry
+from kshare.doctor.check_result import CheckLevel, CheckResult, ok, problem, warning
+from kshare.doctor.cluster_info import ClusterInfo
+from kshare.doctor.releases import SKIPPED_RECORDS, minor_release
+from kshare.errors import BrokerError
+from kshare.protocol.error_codes import ErrorCode
+
+_HEARTBEAT, _SESSION = "share.heartbeat.interval.ms", "share.session.timeout.ms"
+
+
+async def group_settings(info: ClusterInfo) -> AsyncIterator[CheckResult]:
+    for group in await chosen_groups(info):
+        settings = {one.name: one for one in await info.group_config(group)}
+        found = [
+            *_outside(info, group, settings.values()),
+            *_short_session_timeout(info, group, settings),
+            *await _at_the_end(info, group, settings),
+            *await _skipped_records(info, group, settings),
+            *await _missing_topics(info, group),
+        ]
+        for finding in found:
+            yield finding
+        if all(one.level is CheckLevel.OK for one in found):
+            yield ok(check_of(group), "no configuration problems")
+
+
+async def chosen_groups(info: ClusterInfo) -> tuple[str, ...]:
+    """The groups that the user named, or all visible groups."""
+    if info.groups:
+        return tuple(name for name in info.groups if name not in info.misspelt)
+    return await visible_groups(info)
+
+
+async def visible_groups(info: ClusterInfo) -> tuple[str, ...]:
+    return tuple(one.group for one in await groups.list_groups(info.router, ("share",), ()))
+
+
+def set_command(server: str, group: str, setting: str) -> str:
+    return f"kshare groups config set {group} {setting} --bootstrap-server {server}"
+
+
+def check_of(group: str) -> str:
+    return f"group {group}"
+
+
+def _outside(info: ClusterInfo, group: str, settings: Iterable[ConfigEntry]) -> list[CheckResult]:
+    """Bounds may have changed since the group was configured: brokers then use the bound."""
+    return [
+        warning(
+            check_of(group),
+            f"{one.name} is {one.value}, and brokers allow {one.lowest} to {one.highest}: they use the bound instead",
+            set_command(info.server, group, f"{one.name}={bound}"),
+        )
+        for one in settings
+        if one.value is not None
+        for bound, is_beyond in (
+            (one.lowest, one.lowest is not None and int(one.value) < int(one.lowest)),
+            (one.highest, one.highest is not None and int(one.value) > int(one.highest)),
+        )
+        if is_beyond
+    ]
+
+
+def _short_session_timeout(
+    info: ClusterInfo, group: str, settings: dict[str, ConfigEntry]
+) -> list[CheckResult]:
+    """One late heartbeat must not remove a member from the group."""
+    if _HEARTBEAT not in settings or _SESSION not in settings:
+        return []
+    heartbeat, session = int(settings[_HEARTBEAT].value or 0), int(settings[_SESSION].value or 0)
+    if session >= 2 * heartbeat:
+        return []
+    return [
+        warning(
+            check_of(group),
+            f"{_SESSION} is {session} with a heartbeat every {heartbeat}: a member whose heartbeat is a little late is "
+            "removed from the group, and its records are redelivered",
+            set_command(info.server, group, f"{_SESSION}={3 * heartbeat}"),
+        )
+    ]
+
+
+async def _at_the_end(info: ClusterInfo, group: str, settings: dict[str, ConfigEntry]) -> list[CheckResult]:
+    """A common surprise: by default, a new group doesn't receive existing records."""
+    reset = settings.get(RESET)
+    if reset is None or reset.value != "latest" or reset.source == "group":
+        return []
+    try:
+        group_offsets = await offsets.share_group_offsets(info.router, group, None)
+    except BrokerError as error:
+        if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+        group_offsets = []
+    if any(one.start_offset is not None for one in group_offsets):
+        return []
+    return [
+        warning(
+            check_of(group),
+            f"it has read nothing yet, and {RESET} is latest: it will start at the end and never receive "
+            "existing records",
+            set_command(info.server, group, f"{RESET}=earliest"),
+        )
+    ]
+
+
+async def _skipped_records(
+    info: ClusterInfo, group: str, settings: dict[str, ConfigEntry]
+) -> list[CheckResult]:
+    """Brokers of one release would be enough, if they coordinate the group.
+
+    A warning while there are partitions that the group hasn't noticed. Otherwise a note, because it only matters once
+    partitions are added.
+    """
+    reset = settings.get(RESET)
+    releases = {minor_release(one.versions) for one in info.connections.values()}
+    if reset is None or reset.value == EARLIEST_RESET or not releases & SKIPPED_RECORDS.has:
+        return []
+    read = await _read_partitions(info, group)
+    if not read:
+        return []
+    existing = (await info.router.metadata(None)).topics
+    unnoticed = [
+        f"{topic.name}[{row.partition_index}]"
+        for topic in existing
+        if topic.name in read
+        for row in sorted(topic.partitions, key=lambda row: row.partition_index)
+        if row.partition_index not in read[topic.name]
+    ]
+    if not unnoticed:
+        return [
+            ok(
+                check_of(group),
+                f"{RESET} is {reset.value}: before you add partitions, set it to earliest: {SKIPPED_RECORDS.text}",
+            )
+        ]
+    more = f" and {len(unnoticed) - 1} more" if len(unnoticed) > 1 else ""
+    return [
+        warning(
+            check_of(group),
+            f"its members haven't noticed {unnoticed[0]}{more} yet, and {RESET} is {reset.value}: "
+            f"{SKIPPED_RECORDS.text}. Before they do:",
+            set_command(info.server, group, f"{RESET}=earliest"),
+        )
+    ]
+
+
+async def _read_partitions(info: ClusterInfo, group: str) -> dict[str, set[int]]:
+    """The partitions that the group reads, by topic; none if it doesn't exist."""
+    try:
+        rows = await offsets.share_group_offsets(info.router, group, None)
+    except BrokerError as error:
+        if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+        return {}
+    found: dict[str, set[int]] = {}
+    for one in rows:
+        found.setdefault(one.topic, set()).add(one.partition)
+    return found
+
+
+async def _missing_topics(info: ClusterInfo, group: str) -> list[CheckResult]:
+    try:
+        members = (await groups.describe_share_group(info.router, group)).members
+    except BrokerError as error:
+        if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+        return []
+    existing = {one.name for one in (await info.router.metadata(None)).topics}
+    return [
+        problem(
+            check_of(group),
+            f"{one.client_id} ({one.member_id}) on {one.host} waits for topic {topic}, which doesn't exist, or which "
+            "this user may not see",
+            f"kshare topics create {topic} --bootstrap-server {info.server}",
+        )
+        for one in members
+        for topic in one.topics
+        if topic not in existing
+    ]

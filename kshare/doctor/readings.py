@@ -1,0 +1,69 @@
+"""Two readings of the groups to check, some seconds apart, which several checks compare. Taken when first needed.
+
+The second reading is only taken if something waits in a group; otherwise it is the first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import anyio
+
+from kshare.admin import groups, offsets
+from kshare.admin.results import GroupListing, PartitionProgress
+from kshare.admin.routing import Router
+from kshare.monitor.collect import Collector
+from kshare.monitor.figures import by_place
+from kshare.monitor.snapshot import PartitionReading, Snapshot
+from kshare.protocol.error_codes import ErrorCode
+
+BETWEEN_S = 2.0
+
+
+class Readings:
+    def __init__(self, before: Snapshot, now: Snapshot) -> None:
+        self.before, self.now = before, now
+        self.groups = {one.group: one for one in now.groups}
+        """The groups that exist, as last read."""
+        self._earlier = by_place(before)
+
+    def earlier(self, one: PartitionReading) -> PartitionReading | None:
+        return self._earlier.get((one.group, one.topic, one.partition))
+
+
+async def take_readings(router: Router, names: tuple[str, ...]) -> Readings:
+    """Raises what a group's coordinator answers, for example that we lack a permission."""
+    if not names:
+        none = Snapshot(0.0, 0.0)
+        return Readings(none, none)
+    collector = Collector(router)
+    before = await _read(router, collector, names)
+    if not any(_may_wait(one) for group in before.groups for one in group.partitions):
+        return Readings(before, before)
+    await anyio.sleep(BETWEEN_S)
+    return Readings(before, await _read(router, collector, names))
+
+
+async def _read(router: Router, collector: Collector, names: tuple[str, ...]) -> Snapshot:
+    """Groups aren't listed, because brokers may be unreachable that have nothing to do with these."""
+    found = await collector.read_listed([GroupListing(name, "share", "", "share") for name in names])
+    for group in found.groups:
+        if group.problem and group.problem != ErrorCode.GROUP_ID_NOT_FOUND.name:
+            # Asked again, for an error that says what to do.
+            await groups.describe_share_group(router, group.group)
+            await offsets.share_group_offsets(router, group.group, None)
+    return replace(found, groups=tuple(one for one in found.groups if not one.problem))
+
+
+def _may_wait(one: PartitionReading) -> bool:
+    return bool(lag_of(one)) or one.start is None
+
+
+def lag_of(one: PartitionReading) -> int:
+    """If it isn't known: the records after the start offset, unless that is only a guess."""
+    return 0 if one.lag is None and one.start is None else one.waiting
+
+
+def progress_of(one: PartitionReading) -> PartitionProgress:
+    assert one.progress is not None, "readings of clusters have it"
+    return one.progress

@@ -1,0 +1,121 @@
+"""The settings of groups and topics that give figures a meaning: limits, dead-letter topics, retention.
+
+They change rarely, so they are read again only after a minute. What we may not read has Kafka's default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import anyio
+
+from kshare.admin.configs import ConfigResource, broker_values, describe_many
+from kshare.admin.expected_starts import RESET
+from kshare.admin.routing import Router
+from kshare.admin.window_limits import OF_BROKERS, OF_GROUP, USUAL_LIMIT
+from kshare.monitor.retention import Retention
+
+DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
+DELIVERY_LIMIT = "share.delivery.count.limit"
+USUAL_DELIVERY_LIMIT = 5
+MOST_MEMBERS = "group.share.max.size"
+USUAL_MOST_MEMBERS = 200
+_RETENTION = ["cleanup.policy", "retention.ms"]
+_FOR_S = 60.0
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    window_limit: int = USUAL_LIMIT
+    """The maximum size of an in-flight window, in offsets."""
+    delivery_limit: int = USUAL_DELIVERY_LIMIT
+    """After so many deliveries, a record is archived."""
+    dead_letter_topic: str | None = None
+    most_members: int = USUAL_MOST_MEMBERS
+    reset: str | None = None
+    """Where a group starts that has no offsets: `share.auto.offset.reset`. None if we may not read it."""
+
+
+class SettingsReader:
+    def __init__(self, router: Router) -> None:
+        self._router = router
+        self._groups = _Remembered[GroupSettings]()
+        self._retention = _Remembered[float | None]()
+        self._usual: GroupSettings | None = None
+
+    async def of_groups(self, names: Iterable[str]) -> Mapping[str, GroupSettings]:
+        wanted = list(names)
+        if missing := self._groups.missing(wanted):
+            usual = await self._of_brokers()
+            found = await describe_many(
+                self._router,
+                ConfigResource.GROUP,
+                missing,
+                [OF_GROUP, DELIVERY_LIMIT, DEAD_LETTER_TOPIC, RESET],
+            )
+            self._groups.keep({name: _group_settings(found.get(name, {}), usual) for name in missing})
+        return self._groups.of(wanted)
+
+    async def retention_s(self, topics: Iterable[str]) -> Mapping[str, float | None]:
+        """How long records are kept; None if there is no limit, or we may not read it."""
+        wanted = list(topics)
+        if missing := self._retention.missing(wanted):
+            found = await describe_many(self._router, ConfigResource.TOPIC, missing, _RETENTION)
+            self._retention.keep({name: _seconds(found.get(name)) for name in missing})
+        return self._retention.of(wanted)
+
+    async def _of_brokers(self) -> GroupSettings:
+        """The values for groups without settings of their own: before Kafka 4.3, only brokers have limits."""
+        if self._usual is None:
+            found = await broker_values(self._router, [OF_BROKERS, f"group.{DELIVERY_LIMIT}", MOST_MEMBERS])
+            self._usual = GroupSettings(
+                int(found.get(OF_BROKERS) or USUAL_LIMIT),
+                int(found.get(f"group.{DELIVERY_LIMIT}") or USUAL_DELIVERY_LIMIT),
+                None,
+                int(found.get(MOST_MEMBERS) or USUAL_MOST_MEMBERS),
+            )
+        return self._usual
+
+
+class _Remembered(Generic[T]):
+    """Values by name, until they are too old."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, tuple[float, T]] = {}
+
+    def missing(self, names: Iterable[str]) -> list[str]:
+        oldest = anyio.current_time() - _FOR_S
+        return [
+            name
+            for name in dict.fromkeys(names)
+            if name not in self._values or self._values[name][0] < oldest
+        ]
+
+    def keep(self, values: Mapping[str, T]) -> None:
+        now = anyio.current_time()
+        self._values |= {name: (now, value) for name, value in values.items()}
+
+    def of(self, names: Iterable[str]) -> dict[str, T]:
+        """Forgets all others: their groups or topics are gone."""
+        wanted = set(names)
+        self._values = {name: one for name, one in self._values.items() if name in wanted}
+        return {name: value for name, (_, value) in self._values.items()}
+
+
+def _group_settings(found: Mapping[str, str | None], usual: GroupSettings) -> GroupSettings:
+    return GroupSettings(
+        int(found.get(OF_GROUP) or usual.window_limit),
+        int(found.get(DELIVERY_LIMIT) or usual.delivery_limit),
+        found.get(DEAD_LETTER_TOPIC) or None,
+        usual.most_members,
+        found.get(RESET),
+    )
+
+
+def _seconds(found: dict[str, str | None] | None) -> float | None:
+    kept = Retention.of(found or {})
+    return kept.milliseconds / 1000 if kept.is_deleting and kept.milliseconds is not None else None

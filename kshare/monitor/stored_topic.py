@@ -1,0 +1,123 @@
+"""Reads the entries of `__share_group_state` from a cluster, by plain Fetch, with the progress that they mean.
+
+Only the partitions that contain the group's share-partitions are read, or all if no group is given.
+`kshare.state.share_records` interprets the records.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import TypeAlias
+
+from kshare.admin.expected_starts import reset_of, with_expected_start
+from kshare.admin.groups import describe_share_group, describe_share_groups
+from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets
+from kshare.admin.offsets import share_group_offsets
+from kshare.admin.progress import progress
+from kshare.admin.results import GroupDescription, Member, PartitionOffset, PartitionProgress
+from kshare.admin.routing import Router
+from kshare.admin.share_states import StateEntry, StateLog, home_of
+from kshare.admin.window_limits import WindowLimits
+from kshare.errors import BrokerError
+from kshare.monitor.near_limits import near_limits, near_limits_line
+from kshare.monitor.oldest import OldestRecords
+from kshare.monitor.settings import SettingsReader
+from kshare.state.share_records import SharePartitionKey, SharePartitionState
+
+GroupMembers: TypeAlias = tuple[Member, ...]
+
+
+class StoredTopic:
+    """The topic in a cluster. Each reading continues where the previous one ended."""
+
+    def __init__(self, router: Router, group: str | None) -> None:
+        self.names: dict[bytes, str] = {}
+        """Topic names by id; deleted topics are missing."""
+        self._router = router
+        self._group = group
+        self._log = StateLog(router)
+        self._limits = WindowLimits(router)
+        self._settings = SettingsReader(router)
+        self._oldest = OldestRecords(router)
+        self._log_partitions: Iterable[int] = ()
+
+    @property
+    def states(self) -> dict[SharePartitionKey, SharePartitionState]:
+        return self._log.states
+
+    async def open(self) -> None:
+        """Find the topics, and the partitions to read."""
+        self.names = {one.topic_id: one.name or "" for one in (await self._router.metadata(None)).topics}
+        rows = await self._share_partitions(self._group) if self._group is not None else None
+        count = await self._log.partition_count()
+        if count:
+            self._log_partitions = range(count) if rows is None else {home_of(where, count) for where in rows}
+
+    def entries(self) -> AsyncIterator[StateEntry]:
+        """Entries stored since the last call."""
+        return self._log.entries(self._log_partitions)
+
+    async def progress(
+        self, wanted: Iterable[SharePartitionKey]
+    ) -> dict[SharePartitionKey, PartitionProgress]:
+        """The progress of share-partitions, including removed records; without deleted topics."""
+        keys = {
+            where: (self.names[where.topic_id], where.partition)
+            for where in wanted
+            if where.topic_id in self.names
+        }
+        known_keys = set(keys.values())
+        firsts = await log_offsets(self._router, known_keys, EARLIEST) if known_keys else {}
+        ends = await log_offsets(self._router, known_keys, LATEST) if known_keys else {}
+        undecided = {where.group for where in keys if self.states[where].start_offset < 0}
+        resets = {group: await reset_of(self._router, group) for group in undecided}
+        found: dict[SharePartitionKey, PartitionProgress] = {}
+        for where, key in keys.items():
+            state = self.states[where]
+            reported = PartitionOffset(*key, None, state.leader_epoch, None)
+            trail = self._log.trails.of.get(where)
+            one = progress(reported, state, firsts[key], ends[key], trail)
+            one = with_expected_start(one, resets.get(where.group))
+            (found[where],) = await self._limits.fill_in(where.group, [one])
+        return found
+
+    async def members(self, found: Mapping[SharePartitionKey, PartitionProgress]) -> dict[str, GroupMembers]:
+        """The members of groups that have a full in-flight window, as far as we are authorized to see them."""
+        members: dict[str, GroupMembers] = {}
+        for group in {where.group for where, one in found.items() if one.is_window_full}:
+            try:
+                members[group] = (await describe_share_group(self._router, group)).members
+            except BrokerError:
+                continue
+        return members
+
+    async def near_limits(self, found: Mapping[SharePartitionKey, PartitionProgress]) -> str | None:
+        """One line about groups that retention or the limit of members is close to, as far as we may read it."""
+        ids = {one.topic: where.topic_id for where, one in found.items()}
+        groups = sorted({where.group for where in found})
+        described = await describe_share_groups(self._router, groups)
+        settings = await self._settings.of_groups(groups)
+        retention = await self._settings.retention_s(ids)
+        oldest = await self._oldest.read(found.values(), ids)
+        shares: dict[str, float] = {}
+        for where, one in found.items():
+            start = one.expected_start if one.start_offset is None else one.start_offset
+            written, kept_s = (
+                oldest.get((one.topic, one.partition, -1 if start is None else start)),
+                retention.get(one.topic),
+            )
+            if written is not None and kept_s:
+                shares[where.group] = max(shares.get(where.group, 0.0), (time.time() - written) / kept_s)
+
+        def reasons(group: str) -> list[str]:
+            known = described[group]
+            members = len(known.members) if isinstance(known, GroupDescription) else None
+            return [*near_limits(members, settings[group].most_members, shares.get(group))]
+
+        return near_limits_line((group, reasons(group)) for group in groups)
+
+    async def _share_partitions(self, group: str) -> list[SharePartitionKey]:
+        ids = {name: topic_id for topic_id, name in self.names.items()}
+        rows = await share_group_offsets(self._router, group, None)
+        return [SharePartitionKey(group, ids[row.topic], row.partition) for row in rows if row.topic in ids]

@@ -1,0 +1,29 @@
+"""`check`: runs one check of the doctor on the embedded broker, and returns what it found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+import pytest
+
+from kshare.admin.routing import Router
+from kshare.doctor.check_result import CheckResult
+from kshare.doctor.cluster_info import ClusterInfo
+from kshare.doctor.examine import Check
+from kshare.net.pool import Pool
+from kshare.net.settings import NetSettings
+from kshare.testing import Broker
+
+RunCheck = Callable[[Check, str], list[CheckResult]]
+
+
+@pytest.fixture
+def check(kshare_broker: Broker) -> RunCheck:
+    async def run(check: Check, group: str) -> list[CheckResult]:
+        async with Pool(NetSettings.parse(kshare_broker.bootstrap)) as pool:
+            info = ClusterInfo(pool, Router(pool, 10), (group,))
+            await info.discover()
+            return [one async for one in check(info)]
+
+    return lambda check, group: anyio.run(run, check, group)

@@ -1,0 +1,146 @@
+"""Responses that leave out what was requested: a problem that says what is missing, never an all-clear."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kshare.admin.routing import Router
+from kshare.doctor.check_result import CheckLevel
+from kshare.doctor.clocks import clocks
+from kshare.doctor.cluster_info import ClusterInfo
+from kshare.doctor.dead_letter_topics import dead_letter_topics
+from kshare.doctor.examine import Check, examine
+from kshare.doctor.internal_topics import internal_topics
+from kshare.doctor.rights import rights
+from kshare.errors import IncompleteResponse
+from kshare.net.pool import Pool
+from kshare.net.settings import NetSettings
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.message import Request
+from kshare.protocol.messages import (
+    DescribeConfigsRequest,
+    DescribeGroupsRequest,
+    DescribeQuorumRequest,
+    FindCoordinatorRequest,
+    MetadataRequest,
+    ShareGroupDescribeRequest,
+)
+from kshare.testing import Broker
+
+GROUP = "shippers"
+DEAD_LETTERS = "errors.deadletterqueue."
+
+
+@pytest.fixture
+def broker(kshare_broker: Broker) -> Broker:
+    kshare_broker.create_topic("orders")
+    kshare_broker.set_group_config(GROUP, {"share.auto.offset.reset": "earliest"})
+    return kshare_broker
+
+
+def empty(broker: Broker, api: type[Request[Any]], *path: str) -> None:
+    """The list at the end of the path is empty; those before it have their first row."""
+
+    def change(answer: Any) -> None:
+        for name in path[:-1]:
+            rows = getattr(answer, name)
+            if not rows:
+                return
+            answer = rows[0]
+        getattr(answer, path[-1]).clear()
+
+    broker.faults.add(api, times=None, change=change)
+
+
+@pytest.mark.parametrize(
+    ("api", "rows", "check", "missing"),
+    [
+        (MetadataRequest, "brokers", "cluster", "Metadata says nothing about any broker"),
+        (
+            ShareGroupDescribeRequest,
+            "groups",
+            "settings",
+            f"ShareGroupDescribe says nothing about group {GROUP}",
+        ),
+        (DescribeConfigsRequest, "results", "settings", f"DescribeConfigs says nothing about group {GROUP}"),
+    ],
+)
+@pytest.mark.anyio
+async def test_what_is_missing_is_a_problem(
+    broker: Broker, api: type[Request[Any]], rows: str, check: str, missing: str
+) -> None:
+    empty(broker, api, rows)
+    found = [one async for one in examine(NetSettings.parse(broker.bootstrap), (GROUP,))]
+    problems = [one for one in found if one.level is CheckLevel.PROBLEM]
+    assert any(one.check == check and missing in one.text for one in problems), found
+
+
+@pytest.mark.parametrize(
+    ("check", "api", "path", "missing"),
+    [
+        (clocks, DescribeQuorumRequest, ("topics",), "DescribeQuorum says nothing about topic __cluster_me"),
+        (
+            clocks,
+            DescribeQuorumRequest,
+            ("topics", "partitions"),
+            "DescribeQuorum says nothing about the partition of topic __cluster_metadata",
+        ),
+        (rights, FindCoordinatorRequest, ("coordinators",), "FindCoordinator says nothing about the coordi"),
+        (rights, DescribeGroupsRequest, ("groups",), f"DescribeGroups says nothing about group {GROUP}"),
+        (
+            internal_topics,
+            MetadataRequest,
+            ("topics", "partitions"),
+            "Metadata says nothing about the partitions of topic __consumer_offsets",
+        ),
+        (
+            dead_letter_topics,
+            DescribeConfigsRequest,
+            ("results", "configs"),
+            "DescribeConfigs says nothing about errors.deadletterqueue.group.enable of topic dlq.orders",
+        ),
+    ],
+)
+@pytest.mark.anyio
+async def test_a_check_says_what_is_missing(
+    broker: Broker, check: Check, api: type[Request[Any]], path: tuple[str, ...], missing: str
+) -> None:
+    broker.create_topic("__consumer_offsets")
+    broker.create_topic("dlq.orders", settings={f"{DEAD_LETTERS}group.enable": "true"})
+    broker.set_group_config(GROUP, {f"{DEAD_LETTERS}topic.name": "dlq.orders"})
+    async with Pool(NetSettings.parse(broker.bootstrap)) as pool:
+        info = ClusterInfo(pool, Router(pool, 10), (GROUP,))
+        await info.discover()
+        await info.group_config(GROUP)
+        empty(broker, api, *path)
+        with pytest.raises(IncompleteResponse, match=missing):
+            async for _ in check(info):
+                pass
+
+
+@pytest.mark.anyio
+async def test_a_topic_whose_rights_are_not_in_the_response(broker: Broker) -> None:
+    async with Pool(NetSettings.parse(broker.bootstrap)) as pool:
+        info = ClusterInfo(pool, Router(pool, 10), (), ("orders",))
+        await info.discover()
+        empty(broker, MetadataRequest, "topics")
+        with pytest.raises(IncompleteResponse, match="Metadata says nothing about topic orders"):
+            async for _ in rights(info):
+                pass
+
+
+@pytest.mark.anyio
+async def test_an_error_of_the_controllers_is_said(broker: Broker) -> None:
+    """Such a response has no topics."""
+
+    def refuse(answer: Any) -> None:
+        answer.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
+        answer.topics.clear()
+
+    broker.faults.add(DescribeQuorumRequest, times=None, change=refuse)
+    async with Pool(NetSettings.parse(broker.bootstrap)) as pool:
+        info = ClusterInfo(pool, Router(pool, 10), (GROUP,))
+        (found,) = [one async for one in clocks(info)]
+    assert (found.level, "UNKNOWN_SERVER_ERROR" in found.text) == (CheckLevel.UNKNOWN, True)
