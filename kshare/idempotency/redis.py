@@ -1,4 +1,4 @@
-"""A store in Redis: `pip install kshare[redis]`.
+"""A store in Redis: `pip install '.[redis]'`.
 
 Uses the blocking client in threads, because redis-py's asynchronous one doesn't run on trio. Each step is a script,
 which Redis runs atomically. Entries expire by Redis's own clock. The rules are those of `entry.py`.

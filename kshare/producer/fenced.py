@@ -18,8 +18,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from time import time
 
+from kshare.admin.expected_rows import expected_row
 from kshare.admin.routing import ResponseError, Router, response_error
-from kshare.errors import BrokerError, ConnectionLost, KshareError, ProducerFenced, RequestTimedOut
+from kshare.errors import (
+    BrokerError,
+    ConnectionLost,
+    IncompleteResponse,
+    KshareError,
+    ProducerFenced,
+    RequestTimedOut,
+)
 from kshare.net.permissions import Right
 from kshare.producer.backlog import ProducerIdentity
 from kshare.producer.records import NewRecord
@@ -33,7 +41,7 @@ from kshare.protocol.record_builder import BatchBuilder
 
 _ALL_REPLICAS = -1
 _DUPLICATE = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
-_NO_ANSWER = (ConnectionLost, RequestTimedOut)
+_NO_ANSWER = (ConnectionLost, RequestTimedOut, IncompleteResponse)
 _CLAIM_S = 600.0
 _UNKNOWN_S = 10.0
 """How long a topic may be unknown before it counts as deleted."""
@@ -80,7 +88,7 @@ class FencedWriter:
             count += 1
         payload = bytes(builder.build())
 
-        async def step(deadline: float) -> ProduceResponse:
+        async def step(deadline: float) -> int:
             found = self._found or await self._router.leader(self._topic, self._partition, deadline)
             leader, topic_id = found
             rows = [TopicProduceData(self._topic, topic_id, [PartitionProduceData(self._partition, payload)])]
@@ -89,10 +97,10 @@ class FencedWriter:
             self._found = None  # looked up again if this fails
             answer = await self._router.ask(leader, request, self._errors_of, deadline)
             self._found = found
-            return answer
+            return self._written_at(answer)
 
         try:
-            answer = await self._router.retry(step, unknown_s=_UNKNOWN_S)
+            written_at = await self._router.retry(step, unknown_s=_UNKNOWN_S)
         except BrokerError as error:
             self._failure = self._fenced(error.code) if is_fencing(error.code) else error
             raise self._failure from None
@@ -105,7 +113,7 @@ class FencedWriter:
                 raise self._failure from error
             raise
         self._sequence += count
-        return answer.responses[0].partition_responses[0].base_offset
+        return written_at
 
     async def _claim_again(self) -> None:
         try:
@@ -113,6 +121,11 @@ class FencedWriter:
         except ProducerFenced as error:
             self._failure = self._fenced(error.code)
             raise self._failure from None
+
+    def _written_at(self, answer: ProduceResponse) -> int:
+        where = f"{self._topic}[{self._partition}]"
+        topic = expected_row(answer.responses, "Produce", where)
+        return expected_row(topic.partition_responses, "Produce", where).base_offset
 
     def _errors_of(self, answer: ProduceResponse) -> Iterable[ResponseError | None]:
         for topic in answer.responses:

@@ -12,6 +12,7 @@ from random import Random
 
 import anyio
 
+from kshare.admin.expected_rows import expected_row
 from kshare.admin.routing import ResponseError, Router, response_error
 from kshare.errors import BrokerError
 from kshare.net.permissions import Right
@@ -86,7 +87,8 @@ class WrittenTopics:
                     raise
             await anyio.sleep(_PAUSE_S)
         self._router.learn(answer)
-        row = answer.topics[0]
+        row = expected_row(answer.topics, "Metadata", f"topic {name}")
+        expected_row(row.partitions, "Metadata", f"the partitions of topic {name}")
         leaders = {one.partition_index: one.leader_id for one in row.partitions}
         previous = self._topics.get(name)
         found = WrittenTopic(row.topic_id, leaders)

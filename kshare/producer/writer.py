@@ -132,12 +132,29 @@ class RecordWriter:
 
     async def append(self, topic: str, partition: int, records: Iterable[NewRecord]) -> int:
         """Write these records in order. Returns the offset of the first, or -1 if there are none."""
+        offsets = await self.append_each(topic, partition, records)
+        return offsets[0] if offsets else -1
+
+    async def append_each(self, topic: str, partition: int, records: Iterable[NewRecord]) -> list[int]:
+        """Write these records in order. Returns the offset of each: with other producers, there may be gaps."""
         sends = [await self.enqueue(topic, record, partition) for record in records]
         self._push()
         for send in sends:
             await send.wait()
-        offsets = [send.result().offset for send in sends]
-        return offsets[0] if offsets else -1
+            send.is_seen = True  # the first error is raised for all
+        return [send.result().offset for send in sends]
+
+    async def append_outcomes(
+        self, topic: str, partition: int, records: Sequence[NewRecord]
+    ) -> list[int | KshareError]:
+        """Write these records in order. Returns the offset of each, or the error if it wasn't written."""
+        try:
+            await self._sender.topics.find(topic)  # once: it may take long to fail
+        except KshareError as error:
+            return [error for _ in records]
+        sends = [await self._try_to_enqueue(topic, record, partition) for record in records]
+        self._push()
+        return [send if isinstance(send, KshareError) else await _offset(send) for send in sends]
 
     async def flush(self) -> None:
         """Wait until the outcome of all records that were enqueued before is known.
@@ -228,6 +245,14 @@ class RecordWriter:
 
     # --- the buffer
 
+    async def _try_to_enqueue(
+        self, topic: str, record: NewRecord, partition: int
+    ) -> PendingSend | KshareError:
+        try:
+            return await self.enqueue(topic, record, partition)
+        except KshareError as error:
+            return error
+
     def _push(self) -> None:
         """Send everything without lingering."""
         self._backlog.flush(self._backlog.last_number)
@@ -275,3 +300,10 @@ class RecordWriter:
             raise KshareError(
                 "a producer with a transactional id writes in transactions: call it within `producer.transaction()`"
             )
+
+
+async def _offset(send: PendingSend) -> int | KshareError:
+    try:
+        return (await send).offset
+    except KshareError as error:
+        return error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import anyio
 import pytest
@@ -115,3 +116,18 @@ async def test_a_writer_claims_its_name_again(
         await old.append([record(b"c")])
     await new.append([record(b"d")])
     assert written(kshare_broker) == [b"a", b"b", b"d"]
+
+
+async def test_a_response_without_the_partition_leaves_the_outcome_open(
+    kshare_broker: Broker, writer: NewWriter
+) -> None:
+    def clear(answer: Any) -> None:
+        answer.responses.clear()
+
+    one = writer()
+    await one.claim()
+    kshare_broker.faults.add(ProduceRequest, times=1, change=clear)
+    for _ in range(2):
+        with pytest.raises(KshareError, match=r"it isn't known .*Produce says nothing about frames\[0\]:"):
+            await one.append([record(b"a")])
+    assert written(kshare_broker) == [b"a"]

@@ -1,0 +1,157 @@
+"""A dead letter: the origin of its record, the group, and the reason.
+
+Brokers write this into headers since Kafka 4.4. Other programs that write dead letters may use the same headers, and
+add more. Keys and values aren't interpreted.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from kshare.protocol.record import Record
+from kshare.protocol.topic_names import is_topic_name
+
+PREFIX = "__dlq.errors."
+MOVED_FROM, MOVED_FIRST = MOVED_HEADERS = "moved.from", "moved.first"
+MEANINGS = {
+    "topic": "the topic of the original record",
+    "partition": "its partition",
+    "offset": "its offset; it can be read there until retention removes it",
+    "group": "the share group that archived it",
+    "delivery.count": "how many times it was delivered to the group",
+    "message": "why it was archived",
+    MOVED_FROM: "where it was before kshare wrote it again, so that it wouldn't be archived",
+    MOVED_FIRST: "where it was at first, if it was written again more than once",
+}
+_DIGITS = re.compile(r"[0-9]{1,19}")
+_MOST_PARTITION, _MOST_OFFSET = 2**31 - 1, 2**63 - 1
+_UNKNOWN_MEANING = "added by the program that wrote the dead letter"
+
+Header = tuple[str, bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    topic: str
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}[{self.partition}]@{self.offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    """When it was written, in milliseconds since 1970."""
+    key: bytes | None
+    value: bytes | None
+    context: dict[str, bytes | None]
+    """Headers about the record, without their prefix."""
+    own_headers: tuple[Header, ...]
+    """Headers of the original record."""
+    origin: Origin | None
+    """None if the headers are missing or invalid."""
+
+    @property
+    def is_dead_letter(self) -> bool:
+        """False for a record without dead-letter headers."""
+        return bool(self.context)
+
+    @property
+    def place(self) -> str:
+        return f"{self.partition}:{self.offset}"
+
+    @property
+    def moved_from(self) -> str | None:
+        """The place that it was copied from, if it was moved."""
+        return self._text(MOVED_FROM)
+
+    @property
+    def first_place(self) -> str:
+        """Where it was before it was moved for the first time: the same for all its copies."""
+        return self._text(MOVED_FIRST) or self.moved_from or self.place
+
+    @property
+    def group(self) -> str | None:
+        return self._text("group")
+
+    @property
+    def reason(self) -> str | None:
+        return self._text("message")
+
+    @property
+    def deliveries(self) -> int | None:
+        return _number(self._text("delivery.count"))
+
+    @property
+    def has_copy(self) -> bool:
+        """Whether key or value was copied. A record that had neither looks the same as one that wasn't copied."""
+        return self.key is not None or self.value is not None
+
+    def _text(self, name: str) -> str | None:
+        return _text(self.context.get(name))
+
+
+def read(topic: str, partition: int, record: Record) -> DeadLetter:
+    """Parse any record. If it isn't a dead letter, its context is empty."""
+    context: dict[str, bytes | None] = {}
+    own: list[Header] = []
+    for name, value in record.headers:
+        kept = None if value is None else bytes(value)
+        if name.startswith(PREFIX):
+            context[name.removeprefix(PREFIX)] = kept
+        else:
+            own.append((name, kept))
+    return DeadLetter(
+        topic,
+        partition,
+        record.offset,
+        record.timestamp,
+        None if record.key is None else bytes(record.key),
+        None if record.value is None else bytes(record.value),
+        context,
+        tuple(own),
+        _origin(context),
+    )
+
+
+def meaning(name: str) -> str:
+    return MEANINGS.get(name, _UNKNOWN_MEANING)
+
+
+def readable(value: bytes | None) -> str:
+    """A printable form: text if possible, otherwise bytes as Python writes them."""
+    if value is None:
+        return "-"
+    text = _text(value)
+    if text is None or not text.isprintable():
+        return repr(value)[2:-1]
+    return text
+
+
+def _origin(context: dict[str, bytes | None]) -> Origin | None:
+    topic = _text(context.get("topic"))
+    partition, offset = (_number(_text(context.get(name))) for name in ("partition", "offset"))
+    if topic is None or not is_topic_name(topic) or partition is None or offset is None:
+        return None
+    return Origin(topic, partition, offset) if partition <= _MOST_PARTITION else None
+
+
+def _text(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _number(text: str | None) -> int | None:
+    """None unless brokers could have written it: anybody who may write to the topic can write any header."""
+    if text is None or not _DIGITS.fullmatch(text):
+        return None
+    number = int(text)
+    return number if number <= _MOST_OFFSET else None

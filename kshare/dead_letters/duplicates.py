@@ -1,0 +1,50 @@
+"""Recognises copies of one dead letter, so that a run redrives or drops it once.
+
+A moved dead letter is written to the end of its topic, and then its old place is settled. If the outcome of the write
+is unknown, or the run is killed in between, the old place stays open and the copy is one more dead letter. It names the
+first place, and otherwise has the same contents.
+
+Only what one run reads is compared, and only dead letters that say where their record was. Others may be equal without
+being copies, and anybody who may write to the topic could make them look so.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from hashlib import blake2b
+
+from kshare.client.record import ShareRecord
+from kshare.dead_letters.dead_letter import MOVED_HEADERS, DeadLetter
+
+HeldLetter = tuple[ShareRecord, DeadLetter]
+
+
+class Duplicates:
+    def __init__(self) -> None:
+        self._dealt_with: set[bytes] = set()
+        self._held: dict[bytes, dict[str, HeldLetter]] = defaultdict(dict)
+
+    def add(self, letter: DeadLetter) -> None:
+        """This run redrives or drops it: its copies are duplicates from now on."""
+        if letter.origin is not None:
+            self._dealt_with.add(_identity(letter))
+
+    def includes(self, letter: DeadLetter) -> bool:
+        """Whether this letter, or a copy of it, was added."""
+        return letter.origin is not None and _identity(letter) in self._dealt_with
+
+    def hold(self, record: ShareRecord, letter: DeadLetter) -> None:
+        """It wasn't chosen, but may turn out to be a duplicate later in the run."""
+        if letter.origin is not None:
+            self._held[_identity(letter)][letter.place] = record, letter
+
+    def take_held(self, letter: DeadLetter) -> list[HeldLetter]:
+        """The copies of this letter that were held."""
+        return list(self._held.pop(_identity(letter), {}).values()) if letter.origin is not None else []
+
+
+def _identity(letter: DeadLetter) -> bytes:
+    """The same for a dead letter and its copies: a digest, so that a run doesn't keep all their contents."""
+    context = [(name, value) for name, value in letter.context.items() if name not in MOVED_HEADERS]
+    contents = (letter.first_place, letter.key, letter.value, context, letter.own_headers)
+    return blake2b(repr(contents).encode(), digest_size=16).digest()

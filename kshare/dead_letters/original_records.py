@@ -1,0 +1,98 @@
+"""Reads the original records of dead letters, as long as their topic retains them.
+
+Brokers never copy a record's headers into its dead letter, and its key and value only if the group is configured so.
+Therefore the original record is redriven if it still exists. `_is_same` decides whether the record at that offset is
+the original one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kshare.admin.log_reading import LogReader
+from kshare.admin.routing import Router
+from kshare.dead_letters.dead_letter import DeadLetter, Origin
+from kshare.errors import BrokerError, NotAuthorized
+from kshare.producer.records import NewRecord, copied_record
+from kshare.protocol.error_codes import ErrorCode
+
+_GONE = {
+    ErrorCode.OFFSET_OUT_OF_RANGE,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Why a dead letter can't be redriven."""
+
+    reason: str
+
+
+class OriginalRecords:
+    def __init__(self, router: Router) -> None:
+        self._router = router
+        self._reader = LogReader(router)
+        self._topics: dict[str, tuple[bytes, int] | None] = {}
+        self._near: dict[Origin, NewRecord] = {}
+        """The records of the last fetch: consecutive dead letters often belong to consecutive records."""
+
+    async def record(self, letter: DeadLetter) -> NewRecord | Missing:
+        """The record to write: with its original headers if available, without those of the dead letter."""
+        copy = NewRecord(letter.value, letter.key, letter.own_headers, letter.timestamp)
+        if letter.own_headers:
+            return copy  # its writer copied everything
+        try:
+            found = await self._find(letter.origin) if letter.origin else None
+        except NotAuthorized as error:  # other dead letters may come from topics that the user may read
+            return Missing(f"its record {letter.origin} can't be read: {error}")
+        if found is not None and _is_same(letter, found):
+            return found
+        if letter.has_copy:
+            return copy
+        if letter.origin is None:
+            return Missing("it has no copy of the record, and no headers that say where the record is")
+        return Missing(f"it has no copy of the record, and {letter.origin} no longer exists")
+
+    async def _find(self, origin: Origin) -> NewRecord | None:
+        if origin not in self._near:
+            self._near = await self._read(origin)
+        return self._near.get(origin)
+
+    async def _read(self, origin: Origin) -> dict[Origin, NewRecord]:
+        topic = await self._topic(origin.topic)
+        if topic is None or origin.partition >= topic[1]:
+            return {}
+        try:
+            fetch = await self._reader.fetch((topic[0], origin.partition), origin.offset)
+        except BrokerError as error:
+            if error.code in _GONE:
+                return {}
+            raise
+        return {
+            Origin(origin.topic, origin.partition, record.offset): copied_record(record)
+            for batch, is_for_users in fetch.batches()
+            if is_for_users
+            for record in batch
+        }
+
+    async def _topic(self, name: str) -> tuple[bytes, int] | None:
+        """The topic's id and its number of partitions; None if it doesn't exist."""
+        if name not in self._topics:
+            try:
+                found = (await self._router.metadata([name])).topics[0]
+            except BrokerError as error:
+                if error.code not in _GONE:
+                    raise
+                self._topics[name] = None
+            else:
+                self._topics[name] = found.topic_id, len(found.partitions)
+        return self._topics[name]
+
+
+def _is_same(letter: DeadLetter, found: NewRecord) -> bool:
+    """A topic that was deleted and created again has other records at the same offsets."""
+    if letter.has_copy:
+        return (letter.key, letter.value) == (found.key, found.value)
+    return found.timestamp <= letter.timestamp

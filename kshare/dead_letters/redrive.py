@@ -1,0 +1,75 @@
+"""Runs a redrive of dead letters, or its dry run."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kshare.admin.routing import Router
+from kshare.dead_letters.dead_letter import DeadLetter
+from kshare.dead_letters.duplicates import Duplicates
+from kshare.dead_letters.letter_run import RunOutcome
+from kshare.dead_letters.original_records import Missing, OriginalRecords
+from kshare.dead_letters.outcome import OnOutcome, ignore
+from kshare.dead_letters.read import open_letters
+from kshare.dead_letters.redrive_records import NOWHERE, Redrive, RedriveProgress, RedriveRequest
+from kshare.dead_letters.settling import prepare, settle
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRedrive:
+    """A dead letter, and the topic to which it would be redriven, or the reason why it can't be."""
+
+    letter: DeadLetter
+    target: str | None
+    reason: str | None
+    is_duplicate: bool = False
+    """It would be settled, because a copy of it would be redriven."""
+
+
+async def plan_redrive(
+    router: Router, topic: str, group: str, request: RedriveRequest
+) -> AsyncIterator[PlannedRedrive]:
+    """What a redrive by this group would do now. Changes nothing."""
+    originals = OriginalRecords(router)
+    duplicates = Duplicates()
+    count = 0
+    async for letter in open_letters(router, topic, group, request.selection):
+        if duplicates.includes(letter):
+            yield PlannedRedrive(letter, None, None, is_duplicate=True)
+            continue
+        if request.most is not None and count >= request.most:
+            return
+        planned = await _planned(letter, request, originals)
+        if planned.reason is None:
+            count += 1
+            duplicates.add(letter)
+        yield planned
+
+
+async def _planned(letter: DeadLetter, request: RedriveRequest, originals: OriginalRecords) -> PlannedRedrive:
+    target = request.destination(letter)
+    if target is None:
+        return PlannedRedrive(letter, None, NOWHERE.reason)
+    record = await originals.record(letter)
+    return PlannedRedrive(letter, target, record.reason if isinstance(record, Missing) else None)
+
+
+async def redrive(
+    router: Router,
+    options: Mapping[str, Any],
+    topic: str,
+    group: str,
+    request: RedriveRequest,
+    on_progress: Callable[[RedriveProgress], None],
+    on_outcome: OnOutcome = ignore,
+) -> RunOutcome[RedriveProgress]:
+    """However it ends, dead letters whose copies are confirmed are settled, and the others are released."""
+    if request.target is not None:
+        await router.metadata([request.target])
+    start = await prepare(router, topic, group, request.selection)
+    run = Redrive(
+        request, OriginalRecords(router), start.writer, start.mover, start.ends, on_progress, on_outcome
+    )
+    return await settle(router, options, topic, group, start, run)

@@ -1,0 +1,135 @@
+"""Redrives whose locks are lost, or whose writes fail, while a copy of the dead letter is in the same batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from kshare.dead_letters.moving import LetterMover
+from kshare.dead_letters.original_records import OriginalRecords
+from kshare.dead_letters.outcome import Fate, LetterOutcome
+from kshare.dead_letters.redrive_records import Redrive, RedriveRequest
+from kshare.dead_letters.selection import Selection
+from kshare.errors import AcknowledgeError, DeliveryFailed, KshareError
+from kshare.producer.records import NewRecord
+
+pytestmark = pytest.mark.anyio
+
+GRAVE = "dlq.orders"
+HEADERS = [
+    ("own", b"h"),
+    ("__dlq.errors.topic", b"orders"),
+    ("__dlq.errors.partition", b"0"),
+    ("__dlq.errors.offset", b"7"),
+]
+MOVED = [*HEADERS, ("__dlq.errors.moved.from", b"0:0")]
+
+
+@dataclass
+class FakeRecord:
+    offset: int
+    headers: list[tuple[str, bytes]]
+    is_lost: bool = False
+    is_accepted: bool = False
+    key: bytes | None = None
+    value: bytes = b"x"
+    partition: int = 0
+    timestamp: int = 0
+    delivery_count: int = 1
+
+    def accept(self) -> None:
+        if self.is_lost:
+            raise AcknowledgeError("lost")
+        self.is_accepted = True
+
+
+class FakeBatch(list[FakeRecord]):
+    topic, partition = GRAVE, 0
+
+
+@dataclass
+class FakeWriter:
+    problem: KshareError | None = None
+    written: list[NewRecord] = field(default_factory=list)
+
+    async def partition_count(self, topic: str) -> int:
+        return 1
+
+    async def append_each(self, topic: str, partition: int, records: Iterable[NewRecord]) -> list[int]:
+        if self.problem is not None:
+            raise self.problem
+        first = len(self.written)
+        self.written += records
+        return list(range(first, len(self.written)))
+
+
+@dataclass
+class Given:
+    writer: FakeWriter = field(default_factory=FakeWriter)
+    selection: Selection = field(default_factory=Selection)
+    settles_others: bool = False
+    outcomes: list[LetterOutcome] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        writer: Any = self.writer
+        originals: Any = OriginalRecords.__new__(
+            OriginalRecords
+        )  # not asked: the letters have their own headers
+        request = RedriveRequest(self.selection, None, None, None, settles_others=self.settles_others)
+        self.run = Redrive(
+            request,
+            originals,
+            writer,
+            LetterMover(writer, 10, None),
+            {(GRAVE, 0): 100},
+            lambda progress: None,
+            self.outcomes.append,
+        )
+
+    async def take(self, *records: FakeRecord) -> None:
+        batch: Any = FakeBatch(records)
+
+        async def commit() -> dict[Any, None]:
+            return {}
+
+        await self.run.take(batch, commit)
+
+
+async def test_a_letter_that_comes_again_in_the_same_run_is_written_once() -> None:
+    given, again = Given(), FakeRecord(0, HEADERS)
+    await given.take(FakeRecord(0, HEADERS, is_lost=True))
+    assert (given.run.progress.redriven, given.run.progress.again) == (1, 1)
+    await given.take(again)
+    assert again.is_accepted
+    assert len(given.writer.written) == 1
+    progress = given.run.progress
+    assert (progress.redriven, progress.again, progress.duplicates) == (1, 0, 0)
+
+
+async def test_a_copy_whose_lock_is_lost_is_settled_when_it_comes_again() -> None:
+    given, again = Given(), FakeRecord(1, MOVED)
+    await given.take(FakeRecord(0, HEADERS), FakeRecord(1, MOVED, is_lost=True))
+    assert [one.fate for one in given.outcomes] == [Fate.REDRIVEN, Fate.FAILED]
+    await given.take(again)
+    assert again.is_accepted
+    assert (given.run.progress.duplicates, given.run.progress.again) == (1, 0)
+    assert len(given.writer.written) == 1
+
+
+async def test_a_lost_lock_of_another_letter_does_not_end_the_run() -> None:
+    given = Given(selection=Selection(places=frozenset({(0, 1)})), settles_others=True)
+    await given.take(FakeRecord(0, HEADERS, is_lost=True), FakeRecord(1, HEADERS))
+    assert [one.fate for one in given.outcomes] == [Fate.FAILED, Fate.REDRIVEN]
+    assert given.run.progress.passed_over == 0
+
+
+async def test_a_copy_is_not_settled_before_its_letter_is_written() -> None:
+    given = Given(FakeWriter(DeliveryFailed("orders", 0, "no response", is_open=True)))
+    letter, copy = FakeRecord(0, HEADERS), FakeRecord(1, MOVED)
+    with pytest.raises(DeliveryFailed):
+        await given.take(letter, copy)
+    assert not letter.is_accepted
+    assert not copy.is_accepted

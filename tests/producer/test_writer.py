@@ -1,0 +1,51 @@
+"""Records that are written together, of which some can't be written."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from kshare.admin.routing import Router
+from kshare.errors import BrokerError, ConfigError, KshareError
+from kshare.net.pool import Pool
+from kshare.net.settings import NetSettings
+from kshare.producer.records import NewRecord
+from kshare.producer.settings import WriterSettings
+from kshare.producer.writer import RecordWriter
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import MetadataRequest
+from kshare.testing import Broker
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def writer(kshare_broker: Broker) -> AsyncIterator[RecordWriter]:
+    kshare_broker.create_topic("orders", 1, {"max.message.bytes": "200"})
+    async with Pool(NetSettings.parse(kshare_broker.bootstrap)) as pool:
+        await pool.bootstrap()
+        async with RecordWriter(Router(pool, 5), WriterSettings.confirming(5)) as writer:
+            yield writer
+
+
+def kinds(outcomes: Sequence[int | KshareError]) -> list[int | type[KshareError]]:
+    return [one if isinstance(one, int) else type(one) for one in outcomes]
+
+
+async def test_each_record_has_an_outcome_of_its_own(kshare_broker: Broker, writer: RecordWriter) -> None:
+    unwritable = NewRecord(b"c", timestamp=-2)
+    records = [NewRecord(b"a"), NewRecord(b"x" * 300), unwritable, NewRecord(b"b")]
+    outcomes = await writer.append_outcomes("orders", 0, records)
+    assert kinds(outcomes) == [0, BrokerError, ConfigError, 1]
+    assert "MESSAGE_TOO_LARGE" in str(outcomes[1])
+    assert [one.value for one in kshare_broker.records("orders")] == [b"a", b"b"]
+
+
+async def test_a_topic_that_cannot_be_looked_up_is_asked_for_once(
+    kshare_broker: Broker, writer: RecordWriter
+) -> None:
+    kshare_broker.faults.add(MetadataRequest, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    outcomes = await writer.append_outcomes("orders", 0, [NewRecord(b"a"), NewRecord(b"b")])
+    assert all(isinstance(one, BrokerError) for one in outcomes)
+    assert kinds(await writer.append_outcomes("orders", 0, [NewRecord(b"c")])) == [0]
