@@ -1,7 +1,7 @@
 """Configures a worker from a TOML file and from the environment: environment over TOML over code.
 
-    [worker]                      bootstrap_servers, group, drain_timeout, http, connection options in our names or
-                                  Kafka's
+    [worker]                      bootstrap_servers, group, drain_timeout, http, announce, connection options in our
+                                  names or Kafka's
     [worker.defaults]             options of all handlers
     [worker.handlers.NAME]        options of one handler
     KSHARE_WORKER_<OPTION>        the first two, from the environment
@@ -24,9 +24,10 @@ from kshare.admin.config import admin_settings
 from kshare.client.config import OPTIONS as CONSUMER_OPTIONS
 from kshare.client.kafka_names import KAFKA_NAMES, NOT_OURS, parse_option
 from kshare.errors import ConfigError
+from kshare.http.endpoint import parse_listen_address
+from kshare.worker.announcement import check_announce
 from kshare.worker.app import named, with_options
 from kshare.worker.config_values import is_function, parse_text, to_option
-from kshare.worker.http_endpoint import parse_listen_address
 from kshare.worker.option_checks import require_number
 from kshare.worker.options import (
     LONGEST_LEASE_S,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 VARIABLE_PREFIX = "KSHARE_WORKER_"
 _DEFAULTS, _HANDLERS = "defaults", "handlers"
 _OF_WORKER = (*CONNECTION_OPTIONS, "group", *WORKER_OPTIONS)
-_MAY_BE_NONE = (*CONNECTION_OPTIONS, "http")
+_MAY_BE_NONE = (*CONNECTION_OPTIONS, "http", "announce")
 _OF_HANDLERS = tuple(HandlerOptions.__dataclass_fields__)
 _ANY_SERVER = "localhost:9092"
 """For checking connection options before the servers are known."""
@@ -91,6 +92,9 @@ def override_connection(worker: Worker, options: Mapping[str, Any]) -> None:
         if http is not None:
             parse_listen_address(http)
         worker.http = http
+    worker.announce = present.pop("announce", worker.announce)
+    worker.announce_url = present.pop("announce_url", worker.announce_url)
+    check_announce(worker.announce, worker.announce_url)
     servers = present.pop("bootstrap_servers", None)
     admin_settings(servers or _ANY_SERVER, present)
     worker.bootstrap_servers, worker.connection = servers, present

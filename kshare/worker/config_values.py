@@ -27,6 +27,8 @@ HINTS: dict[str, Any] = {
     "bootstrap_servers": str,
     "drain_timeout": float,
     "http": str | None,
+    "announce": str | None,
+    "announce_url": str,
 }
 """The type of each option."""
 
@@ -45,10 +47,8 @@ _CALLABLE = get_origin(Callable[[], None])
 def parse_text(option: str, text: str) -> Any:
     """The value of an environment variable, as a TOML file would give it. Raises ConfigError."""
     kinds = _alternatives(HINTS[option])
-    is_http_off = (
-        option == "http" and text.lower() == "false"
-    )  # other texts may be "false", such as passwords
-    if is_http_off or (not text and NoneType in kinds):
+    is_off = option in ("http", "announce") and text.lower() == "false"  # passwords may be "false", too
+    if is_off or (not text and NoneType in kinds):
         return False
     if any(is_dataclass(kind) for kind in kinds):
         try:

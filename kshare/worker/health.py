@@ -112,5 +112,9 @@ def health_page(health: WorkerHealth) -> dict[str, object]:
     return {
         "state": health.state,
         "reason": health.reason,
-        "handlers": [asdict(one) | {"unheard_s": round(one.unheard_s, 1)} for one in health.handlers],
+        "handlers": [handler_page(one) for one in health.handlers],
     }
+
+
+def handler_page(health: HandlerHealth) -> dict[str, object]:
+    return asdict(health) | {"unheard_s": round(health.unheard_s, 1)}

@@ -1,9 +1,10 @@
-"""The pages of the HTTP endpoint: /live, /ready and /metrics.
+"""The pages of the HTTP endpoint: /live, /ready, /status and /metrics.
 
 page     | 200              | 503
 ---------+------------------+------------------------------------------------------------------
 /live    | while it answers | never: a worker that is stopped doesn't answer
 /ready   | while it runs    | while it starts or drains, and when no broker responds
+/status  | always           | never: it says what the process is doing, for consoles
 /metrics | always           | never; 404 if no observer has metrics
 """
 
@@ -12,18 +13,26 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 
+from kshare.http.messages import HttpRequest, HttpResponse
 from kshare.worker.health import WorkerHealth, health_page
-from kshare.worker.http_messages import HttpRequest, HttpResponse
 from kshare.worker.observer import WorkerObserver
+from kshare.worker.status import ProcessStatus, status_page
 
+_JSON = "application/json"
 _NO_METRICS = (
     "there are no metrics: write worker.observe(PrometheusWorkerObserver()), see kshare.worker.prometheus"
 )
 
 
 class HealthPages:
-    def __init__(self, health: Callable[[], WorkerHealth], observers: Sequence[WorkerObserver]) -> None:
+    def __init__(
+        self,
+        health: Callable[[], WorkerHealth],
+        status: Callable[[], ProcessStatus],
+        observers: Sequence[WorkerObserver],
+    ) -> None:
         self._health = health
+        self._status = status
         self._observers = observers
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
@@ -34,9 +43,11 @@ class HealthPages:
             case "/ready":
                 health = self._health()
                 return _page(health, is_fine=health.is_ready)
+            case "/status":
+                return HttpResponse(200, _JSON, json.dumps(status_page(self._status())).encode())
             case "/metrics":
                 return self._metrics()
-        return HttpResponse.text(404, "there are /live, /ready and /metrics")
+        return HttpResponse.text(404, "there are /live, /ready, /status and /metrics")
 
     def _metrics(self) -> HttpResponse:
         found = [one for one in (observer.exposition() for observer in self._observers) if one is not None]
@@ -47,4 +58,4 @@ class HealthPages:
 
 def _page(health: WorkerHealth, *, is_fine: bool) -> HttpResponse:
     body = json.dumps(health_page(health), indent=2) + "\n"
-    return HttpResponse(200 if is_fine else 503, "application/json", body.encode())
+    return HttpResponse(200 if is_fine else 503, _JSON, body.encode())

@@ -1,4 +1,4 @@
-"""Traces and metrics of a worker for OpenTelemetry: `pip install kshare[opentelemetry]`.
+"""Traces and metrics of a worker for OpenTelemetry: `pip install '.[opentelemetry]'`.
 
     worker.observe(OpenTelemetryWorkerObserver())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
@@ -17,7 +16,7 @@ from kshare.worker.adaptive import Adaptive
 from kshare.worker.breaker import Breaker
 from kshare.worker.delivery import Delivery
 from kshare.worker.handlers import RunsIn
-from kshare.worker.option_checks import require_number, require_seconds
+from kshare.worker.option_checks import require_number, require_seconds, require_topic_name
 from kshare.worker.retry import Retry
 from kshare.worker.retry_topics import RetryTopics
 from kshare.worker.user_functions import is_async, require_plain
@@ -112,10 +111,8 @@ class HandlerOptions:
             self.dead_letters is None or isinstance(self.dead_letters, str) or callable(self.dead_letters)
         ):
             raise ConfigError(f"dead_letters must be a topic or an async function, not {self.dead_letters!r}")
-        if isinstance(self.dead_letters, str) and not _TOPIC.fullmatch(self.dead_letters):
-            raise ConfigError(
-                f"dead_letters {self.dead_letters!r} isn't the name of a topic: use letters, digits, '.', '_' and '-'"
-            )
+        if isinstance(self.dead_letters, str):
+            require_topic_name("dead_letters", self.dead_letters)
         if callable(self.dead_letters) and not is_async(self.dead_letters):
             raise ConfigError("dead_letters must be an async function, not a plain one")
         if self.only is not None and not callable(self.only):
@@ -152,9 +149,8 @@ _NOT_FOR_SHARE_GROUPS = {
 }
 
 
-WORKER_OPTIONS = ("drain_timeout", "http")
+WORKER_OPTIONS = ("drain_timeout", "http", "announce", "announce_url")
 """Options of workers that are neither those of handlers nor those of connections."""
-_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 def check_names(options: Iterable[str]) -> None:

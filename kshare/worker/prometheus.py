@@ -1,4 +1,4 @@
-"""Metrics of a worker for Prometheus: `pip install kshare[prometheus]`.
+"""Metrics of a worker for Prometheus: `pip install '.[prometheus]'`.
 
     worker = Worker("localhost:9092", group="orders", http="0.0.0.0:8080")
     worker.observe(PrometheusWorkerObserver())

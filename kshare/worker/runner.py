@@ -39,8 +39,10 @@ from kshare.worker.pipeline import Pipeline
 from kshare.worker.refusals import Refusals
 from kshare.worker.retry_group import retry_group
 from kshare.worker.routes import Route
+from kshare.worker.runs_in_progress import runs_in_progress
 from kshare.worker.slot_work import SlotWork
 from kshare.worker.slots import Slot, Slots
+from kshare.worker.status import HandlerStatus
 from kshare.worker.work_queue import Item, WorkQueue, record_of
 
 log = logging.getLogger("kshare.worker")
@@ -231,6 +233,18 @@ class HandlerRunner:
             counts=replace(self.counts),
             last_progress=self._progress.at,
             unheard_s=source.unheard_s(),
+        )
+
+    def status(self) -> HandlerStatus:
+        runs, run_count = runs_in_progress(self._slots.all, self._clock(), self._pipeline.delivery_of)
+        return HandlerStatus(
+            health=self.health(),
+            concurrency=self._slots.most,
+            attempts=self._options.retry.attempts,
+            time_limit=self._options.time_limit,
+            lock_s=self._limits.lock_s,
+            runs=runs,
+            run_count=run_count,
         )
 
     # --- start and end

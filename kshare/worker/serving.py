@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -21,10 +22,13 @@ from kshare.admin.topics import list_topics
 from kshare.errors import ConfigError, KshareError
 from kshare.net.pool import Pool
 from kshare.producer.writer import RecordWriter
+from kshare.worker.announcement import AnnouncedHandler, AnnounceOptions
+from kshare.worker.announcing import ANNOUNCED_EVERY_S, announced
 from kshare.worker.app import Hook, require_separate_topics
 from kshare.worker.group_limits import ShareLimits, read_group_limits
 from kshare.worker.observer import WorkerObserver
 from kshare.worker.outbound import WRITER_SETTINGS, Outbound
+from kshare.worker.process_identity import identify_process
 from kshare.worker.retry_group import prepare_retry_group
 from kshare.worker.routes import Route
 from kshare.worker.runner import HandlerRunner
@@ -51,6 +55,7 @@ class Serving:
         drain_timeout: float,
         wall_clock: Callable[[], float],
         observers: Sequence[WorkerObserver],
+        announce: AnnounceOptions | None = None,
     ) -> None:
         if not routes:
             raise ConfigError('the worker has no handlers: decorate functions with @worker.handler("orders")')
@@ -63,6 +68,8 @@ class Serving:
         self.http_port: int | None = None
         self._routes = routes
         self._net = admin_settings(bootstrap_servers, connection)
+        self.identity = identify_process(self._net.client_id)
+        self._announce = announce
         self._connection = {"bootstrap_servers": bootstrap_servers, **connection}
         self._startup_hooks = startup_hooks
         self._shutdown_hooks = shutdown_hooks
@@ -88,7 +95,7 @@ class Serving:
         async with Pool(self._net) as pool:
             await pool.bootstrap()
             router = Router(pool, self._net.request_timeout)
-            async with RecordWriter(router, WRITER_SETTINGS) as writer:
+            async with RecordWriter(router, WRITER_SETTINGS) as writer, self._announced(router, writer):
                 outbound = Outbound(router, writer)
                 limits = {group: await read_group_limits(router, group) for group in self._groups()}
                 routes = await self._with_topics(router)
@@ -103,6 +110,13 @@ class Serving:
                 finally:
                     with anyio.CancelScope(shield=True):
                         await self._shut_down()
+
+    def _announced(self, router: Router, writer: RecordWriter) -> AbstractAsyncContextManager[None]:
+        if self._announce is None or self.http_port is None:
+            return nullcontext()
+        handlers = [AnnouncedHandler(route.name, route.group) for route in self._routes]
+        announcement = self._announce.announcement(self.identity, self.http_port, handlers, ANNOUNCED_EVERY_S)
+        return announced(router, writer, self._announce.topic, announcement)
 
     async def _run_handlers(
         self,

@@ -115,7 +115,11 @@ class SlotWork:
     ) -> None:
         """Process records of a batch until the handler suspends or fails, and in that case what has become of it."""
         try:
-            ended = burst.run(records, until)
+            try:
+                ended = burst.run(records, until)
+            finally:  # before anything is awaited: a handler that has suspended may take long
+                self._counts.done += burst.done
+                burst.done = 0
             if ended == EMPTY:
                 self._queue.drop_batch(records)
                 self._wants.send()
@@ -137,9 +141,6 @@ class SlotWork:
         except BaseException as error:
             slot.item = burst.record
             await self._processing.ended(slot, error)
-        finally:
-            self._counts.done += burst.done
-            burst.done = 0
         slot.clear()
 
     def _wake_another(self, slots: Slots) -> None:

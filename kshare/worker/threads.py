@@ -70,7 +70,7 @@ class _WorkerThread(threading.Thread):
         super().__init__(name=f"kshare worker {number}")
         self.error: BaseException | None = None
         self._worker = copy.copy(worker)
-        self._worker.http = None  # the first one has it
+        self._worker.http = self._worker.announce = None  # the first one has it
         self._backend = backend
         self._on_failure = on_failure
         self._call: CallInLoop | None = None

@@ -15,11 +15,12 @@ import anyio
 from anyio.abc import TaskStatus
 
 from kshare.errors import ConfigError, KshareError
+from kshare.http.endpoint import http_endpoint, parse_listen_address
+from kshare.worker.announcement import OWN_URL, AnnounceOptions, check_announce, require_endpoint
 from kshare.worker.app import Handlers, routes_of, with_options
 from kshare.worker.config import configure_worker
 from kshare.worker.health import WorkerHealth, WorkerState
 from kshare.worker.health_pages import HealthPages
-from kshare.worker.http_endpoint import http_endpoint, parse_listen_address
 from kshare.worker.observer import WorkerObserver
 from kshare.worker.option_checks import require_number
 from kshare.worker.options import LONGEST_LEASE_S, HandlerOptions, check_connection_names
@@ -27,6 +28,7 @@ from kshare.worker.routes import Route
 from kshare.worker.runner import HandlerRunner
 from kshare.worker.serving import Serving
 from kshare.worker.signals import on_stop_signals
+from kshare.worker.status import ProcessStatus
 from kshare.worker.threads import CallInLoop, WorkerThreads, caller_in_this_loop
 from kshare.worker.trial import Sample, Trial, route_for, sample_record, try_handler
 from kshare.worker.watching import Watch
@@ -47,6 +49,8 @@ class Worker(Handlers):
         *,
         drain_timeout: float = 30.0,
         http: str | None = None,
+        announce: str | None = None,
+        announce_url: str = OWN_URL,
         **options: Unpack[WorkerOptions],
     ) -> None:
         """`bootstrap_servers`: the brokers to connect to first, as "host:port".
@@ -54,8 +58,14 @@ class Worker(Handlers):
         `drain_timeout`: how many seconds running handlers get when the worker is stopped. After that they are
         cancelled, and their records released.
 
-        `http`: an address for the HTTP endpoint, which serves /live, /ready and /metrics: "127.0.0.1:8080", or "[::]:0"
-        for all interfaces and any free port. It has neither encryption nor logins."""
+        `http`: an address for the HTTP endpoint, which serves /live, /ready, /status and /metrics: "127.0.0.1:8080", or
+        "[::]:0" for all interfaces and any free port. It has neither encryption nor logins.
+
+        `announce`: a topic in which the worker announces where its HTTP endpoint is, so that consoles find it, such as
+        "kshare-workers". It is created if it doesn't exist.
+
+        `announce_url`: the URL of the HTTP endpoint for others, if they reach it at another one. "{host}" and "{port}"
+        stand for its own host and port, or the name of the host if it listens on all interfaces."""
         defaults, connection = _split(options)
         super().__init__(**defaults)
         self.drain_timeout = require_number("drain_timeout", drain_timeout, 0, LONGEST_LEASE_S)
@@ -64,6 +74,9 @@ class Worker(Handlers):
         if http is not None:
             parse_listen_address(http)  # refuses what isn't an address
         self.http = http
+        check_announce(announce, announce_url)
+        self.announce = announce
+        self.announce_url = announce_url
         self._observers: list[WorkerObserver] = []
         self.overrides: dict[str, dict[str, Any]] = {}
         """Options of handlers from a file, by handler. They take precedence over those in code."""
@@ -146,6 +159,7 @@ class Worker(Handlers):
         """
         if self._serving is not None:
             raise KshareError("the worker is running already")
+        require_endpoint(self.announce, self.http)
         serving = Serving(
             self.routes(),
             self.bootstrap_servers,
@@ -155,6 +169,7 @@ class Worker(Handlers):
             drain_timeout=self.drain_timeout,
             wall_clock=wall_clock,
             observers=tuple(self._observers),
+            announce=self._announce_options(),
         )
         self._serving = serving
         watch = Watch(self._observers)
@@ -165,7 +180,7 @@ class Worker(Handlers):
                 if end is not None:
                     ends.append(end)
             with serving.scope:
-                async with self._endpoint() as serving.http_port:
+                async with self._endpoint(serving) as serving.http_port:
                     await serving.run(task_status)
             if not serving.is_started:
                 task_status.started()  # it was stopped before
@@ -236,11 +251,25 @@ class Worker(Handlers):
         """The port of the HTTP endpoint, while the worker runs."""
         return None if self._serving is None else self._serving.http_port
 
-    def _endpoint(self) -> AbstractAsyncContextManager[int | None]:
+    def _announce_options(self) -> AnnounceOptions | None:
+        if self.announce is None or self.http is None:
+            return None
+        host, _ = parse_listen_address(self.http)
+        return AnnounceOptions(self.announce, self.announce_url, host)
+
+    def _endpoint(self, serving: Serving) -> AbstractAsyncContextManager[int | None]:
         """The HTTP endpoint, which runs before, during and after everything else."""
         if self.http is None:
             return nullcontext()
-        return http_endpoint(parse_listen_address(self.http), HealthPages(self.health, self._observers))
+        pages = HealthPages(self.health, lambda: self._status(serving), self._observers)
+        return http_endpoint(parse_listen_address(self.http), pages)
+
+    def _status(self, serving: Serving) -> ProcessStatus:
+        health = self.health()
+        handlers = tuple(runner.status() for runner in serving.runners)
+        return ProcessStatus(
+            identity=serving.identity, state=health.state, reason=health.reason, handlers=handlers
+        )
 
     @property
     def runners(self) -> list[HandlerRunner]:

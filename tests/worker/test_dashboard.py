@@ -7,84 +7,28 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import promql_parser as promql
 import pytest
 from prometheus_client import CollectorRegistry
 
 from kshare.testing import Broker
 from kshare.worker import Retry, Worker
 from kshare.worker.prometheus import PrometheusWorkerObserver
+from tests.helpers.dashboards import dashboard_queries
 from tests.helpers.documents import ROOT, blocks
+from tests.helpers.promql import grouped_by, parsed, used
 from tests.helpers.running_worker import from_the_start, running, until
 
 FILE = ROOT / "docs" / "grafana" / "kshare-worker.json"
 GUIDE = ROOT / "docs" / "worker-observability.md"
 DASHBOARD: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
-_LABEL_VALUES = re.compile(r"label_values\((.+), (\w+)\)")
-_IN_LEGEND = re.compile(r"\{\{(\w+)\}\}")
 
 
 def queries() -> Iterator[tuple[str, set[str]]]:
     """Each query in PromQL, and labels that its place needs besides."""
-    for panel in DASHBOARD["panels"]:
-        for target in panel["targets"]:
-            yield target["expr"], {*_IN_LEGEND.findall(target["legendFormat"])}
-    for variable in DASHBOARD["templating"]["list"]:
-        if variable["type"] == "query":
-            found = _LABEL_VALUES.fullmatch(variable["query"]["query"])
-            assert found is not None, variable
-            yield found[1], {found[2]}
+    yield from dashboard_queries(DASHBOARD)
     for language, text in blocks(GUIDE):
         if language == "text" and "kshare_worker" in text:
             yield from ((line, set()) for line in text.splitlines())
-
-
-def parsed(query: str) -> promql.Expr:
-    for name, value in (("$__rate_interval", "1m"), ("$__range", "1h")):
-        query = query.replace(name, value)
-    return promql.parse(query)
-
-
-def used(expression: Any) -> Iterator[tuple[str, str, str]]:
-    """Metric, label and wanted value of each label matcher; no label and no value for the metric itself."""
-    match expression:
-        case promql.VectorSelector():
-            assert expression.name is not None
-            yield expression.name, "", ""
-            for one in expression.matchers.matchers:
-                yield expression.name, one.name, one.value
-        case promql.MatrixSelector():
-            yield from used(expression.vector_selector)
-        case promql.AggregateExpr():
-            inner = [*used(expression.expr)]
-            yield from inner
-            labels = expression.modifier.labels if expression.modifier else []
-            yield from ((metric, label, "") for metric, _, _ in inner for label in labels)
-        case promql.Call():
-            for argument in expression.args:
-                yield from used(argument)
-        case promql.BinaryExpr():
-            yield from [*used(expression.lhs), *used(expression.rhs)]
-        case promql.ParenExpr():
-            yield from used(expression.expr)
-        case promql.NumberLiteral():
-            pass
-        case _:
-            raise AssertionError(f"this test doesn't know {type(expression).__name__}")
-
-
-def grouped_by(expression: Any) -> set[str] | None:
-    """The labels of the result; None for all."""
-    match expression:
-        case promql.AggregateExpr():
-            return set(expression.modifier.labels) if expression.modifier else set()
-        case promql.BinaryExpr():
-            sides = (grouped_by(expression.lhs), grouped_by(expression.rhs))
-            return next((side for side in sides if side), sides[0])
-        case promql.Call():
-            (*_, last) = expression.args or [None]
-            return grouped_by(last)
-    return None
 
 
 def test_legends_use_labels_that_the_result_has() -> None:

@@ -8,11 +8,13 @@ import anyio
 import pytest
 
 from kshare.errors import KshareError
+from kshare.http.messages import HttpRequest
 from kshare.testing import Broker
 from kshare.worker import HandlerState, Worker, WorkerState, health
 from kshare.worker.health import WorkerHealth
 from kshare.worker.health_pages import HealthPages
-from kshare.worker.http_messages import HttpRequest
+from kshare.worker.process_identity import identify_process
+from kshare.worker.status import ProcessStatus
 from tests.helpers.running_worker import from_the_start, get, running, until
 
 pytestmark = pytest.mark.anyio
@@ -141,6 +143,7 @@ async def test_errors_at_start_up_are_raised_as_they_are(anyio_backend: str, bro
         ("/live", WorkerState.STOPPED, 503),
         ("/ready", WorkerState.RUNNING, 200),
         ("/ready", WorkerState.STARTING, 503),
+        ("/status", WorkerState.STARTING, 200),
         ("/metrics", WorkerState.RUNNING, 404),
         ("/", WorkerState.RUNNING, 404),
     ],
@@ -149,4 +152,7 @@ def test_status_of_pages(path: str, state: WorkerState, status: int) -> None:
     def current() -> WorkerHealth:
         return WorkerHealth(state)
 
-    assert HealthPages(current, [])(HttpRequest(path)).status == status
+    def detailed() -> ProcessStatus:
+        return ProcessStatus(identity=identify_process("kshare"), state=state, reason="", handlers=())
+
+    assert HealthPages(current, detailed, [])(HttpRequest(path)).status == status

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
@@ -135,3 +136,27 @@ async def test_a_middleware_may_leave_the_handler_out() -> None:
         await anyio.sleep_forever()
 
     assert (await worker.test("1")).outcome is TrialOutcome.ACCEPTED
+
+
+def test_done_is_counted_while_a_later_record_is_awaited() -> None:
+    """Records whose handlers don't suspend are processed in a burst; one that suspends may take long."""
+    worker = Worker(group="g")
+    waits: list[bytes] = []
+    goes_on = threading.Event()
+
+    async def ship(value: bytes) -> None:
+        if value == b"slow":
+            waits.append(value)
+            while not goes_on.is_set():
+                await anyio.sleep(0.01)
+
+    worker.handler("orders")(ship)
+    with run_worker(worker) as running:
+        running.produce("orders", *[b"quick"] * 2000, b"slow")
+        running.wait_until(lambda: bool(waits))
+        [counts] = running.counts.values()
+        assert counts.done == 2000
+        goes_on.set()
+        running.wait_until_settled()
+        [counts] = running.counts.values()
+        assert counts.done == 2001

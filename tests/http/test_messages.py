@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshare.worker.http_messages import MAX_REQUEST, HttpRequest, HttpResponse, read_request
+from kshare.http.messages import MAX_REQUEST, HttpRequest, HttpResponse, read_request
 
 END = b"Host: x\r\n\r\n"
 

@@ -1,4 +1,4 @@
-"""A small HTTP server for health probes and metrics. Whatever its clients do, the worker goes on.
+"""A small HTTP server for health probes and metrics. Whatever its clients do, the program it belongs to goes on.
 
 Each connection gets one response, has a deadline for everything, and may send little. If there are too many, the one
 that has waited longest is closed, so that slow clients can't keep probes out.
@@ -15,11 +15,11 @@ import anyio
 from anyio.abc import SocketAttribute, SocketListener, SocketStream, TaskGroup
 
 from kshare.errors import ConfigError, KshareError
+from kshare.http.messages import MAX_REQUEST, HttpRequest, HttpResponse, read_request
 from kshare.net.addresses import Address, format_address
 from kshare.summary_log import SummaryLog
-from kshare.worker.http_messages import MAX_REQUEST, HttpRequest, HttpResponse, read_request
 
-log = logging.getLogger("kshare.worker")
+log = logging.getLogger("kshare.http")
 
 REQUEST_TIMEOUT_S = 5.0
 """From the connection to the end of the request, and again to the end of the response."""
@@ -28,37 +28,40 @@ PAUSE_S = 1.0
 """After accepting a connection has failed: there may be no file descriptors left."""
 
 
-def parse_listen_address(text: str) -> Address:
-    """Raises ConfigError. Port 0 stands for any free one."""
+def parse_listen_address(text: str, option: str = "http") -> Address:
+    """Raises ConfigError, which names the option. Port 0 stands for any free one."""
     host, _, port = text.rpartition(":") if isinstance(text, str) else ("", "", "")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
         host = ""
     if not host or not (port.isascii() and port.isdigit()) or int(port[:6]) > 65_535:
-        raise ConfigError(f'http must be an address to listen on, such as "127.0.0.1:8080", not {text!r}')
+        raise ConfigError(f'{option} must be an address to listen on, such as "127.0.0.1:8080", not {text!r}')
     return host, int(port)
 
 
 @asynccontextmanager
 async def http_endpoint(
-    address: Address, respond: Callable[[HttpRequest], HttpResponse]
+    address: Address, respond: Callable[[HttpRequest], HttpResponse], option: str = "http="
 ) -> AsyncIterator[int]:
-    """Listen on the address while the block runs. Yields the port."""
+    """Listen on the address while the block runs. Yields the port.
+
+    `option`: what chooses the address, for the message of an error.
+    """
     host, port = address
     try:
         listener = await anyio.create_tcp_listener(local_host=host, local_port=port)
     except OSError as problem:
         where = format_address(address)
         raise KshareError(
-            f"the HTTP endpoint can't listen on {where} ({problem}): choose another address with http="
+            f"the HTTP endpoint can't listen on {where} ({problem}): choose another address with {option}"
         ) from problem
     listeners = cast("Sequence[SocketListener]", listener.listeners)  # one for each address of the host
     with closing(SummaryLog(log)) as summary:
         server = _Server(respond, summary)
         async with anyio.create_task_group() as tasks:
             for one in listeners:
-                tasks.start_soon(server.accept, one, tasks, name="kshare worker: HTTP endpoint")
+                tasks.start_soon(server.accept, one, tasks, name="kshare: HTTP endpoint")
             try:
                 yield listeners[0].extra(SocketAttribute.local_port)
             finally:

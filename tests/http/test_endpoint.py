@@ -11,9 +11,9 @@ import pytest
 from anyio.abc import SocketListener, SocketStream
 
 from kshare.errors import ConfigError, KshareError
-from kshare.worker import http_endpoint as tested
-from kshare.worker.http_endpoint import MAX_CONNECTIONS, http_endpoint, parse_listen_address
-from kshare.worker.http_messages import HttpRequest, HttpResponse
+from kshare.http import endpoint as tested
+from kshare.http.endpoint import MAX_CONNECTIONS, http_endpoint, parse_listen_address
+from kshare.http.messages import HttpRequest, HttpResponse
 from tests.helpers.running_worker import exchange, get, rest_of
 
 pytestmark = pytest.mark.anyio

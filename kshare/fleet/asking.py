@@ -1,0 +1,99 @@
+"""Asks worker processes for their status, all at the same time. Each either tells it, or it is known why not."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable
+
+import anyio
+
+from kshare.fleet.allowed_hosts import AllowedHosts
+from kshare.fleet.http_get import http_get
+from kshare.fleet.json_table import NotExpected, NotJson
+from kshare.fleet.no_status import NoStatus, NotAnswered, Why
+from kshare.fleet.status_parsing import parse_status
+from kshare.worker.status import ProcessStatus
+from kshare.worker.status_url import StatusUrl
+
+Told = ProcessStatus | NoStatus
+
+PROCESS_LIMIT_S = 2.0
+"""How long a process may take, from looking up its host to the end of the response."""
+_AT_ONCE = 64
+_MOST_ADDRESSES = 4
+
+
+async def ask_all(
+    urls: Iterable[tuple[StatusUrl, AllowedHosts | None]], limit_s: float = PROCESS_LIMIT_S
+) -> dict[StatusUrl, Told]:
+    """What each tells. With allowed hosts, other addresses aren't asked."""
+    told: dict[StatusUrl, Told] = {}
+    places = anyio.CapacityLimiter(_AT_ONCE)
+
+    async def ask_one(url: StatusUrl, allowed: AllowedHosts | None) -> None:
+        async with places:
+            told[url] = await ask(url, allowed, limit_s)
+
+    async with anyio.create_task_group() as tasks:
+        for url, allowed in urls:
+            tasks.start_soon(ask_one, url, allowed)
+    return told
+
+
+async def ask(url: StatusUrl, allowed: AllowedHosts | None = None, limit_s: float = PROCESS_LIMIT_S) -> Told:
+    with anyio.move_on_after(limit_s):
+        try:
+            return parse_status(await _body(url, allowed))
+        except TimeoutError:
+            pass
+        except NotAnswered as problem:
+            return problem.reason
+        except NotExpected as problem:
+            why = Why.NOT_JSON if isinstance(problem, NotJson) else Why.NOT_EXPECTED
+            return NoStatus(why, f"its response isn't the status of a worker: {problem}")
+    return NoStatus(Why.TIMED_OUT, f"it has not responded within {limit_s:g} s")
+
+
+async def _body(url: StatusUrl, allowed: AllowedHosts | None) -> bytes:
+    """Tries the addresses of the host one after another. Each gets its share of the time that is left."""
+    addresses = await _addresses(url, allowed)
+    deadline = anyio.current_effective_deadline()
+    problem: OSError = TimeoutError()
+    for number, address in enumerate(addresses):
+        left = deadline - anyio.current_time()
+        with anyio.move_on_after(left / (len(addresses) - number)):
+            try:
+                return await http_get(url, address)
+            except OSError as error:
+                problem = error
+    if isinstance(problem, TimeoutError):
+        raise problem
+    raise NotAnswered(Why.UNREACHABLE, _described(problem)) from problem
+
+
+async def _addresses(url: StatusUrl, allowed: AllowedHosts | None) -> list[str]:
+    try:
+        found = await anyio.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as problem:
+        raise NotAnswered(Why.UNKNOWN_HOST, f"the host {url.host} isn't known") from problem
+    addresses = list(dict.fromkeys(address[0] for *_, address in found))
+    if allowed is not None:
+        kept = allowed.among(url.host, addresses)
+        if not kept:
+            raise NotAnswered(
+                Why.NOT_ALLOWED,
+                f"it was announced at {url.host} ({', '.join(addresses[:_MOST_ADDRESSES])}), which isn't among the "
+                "hosts that may be asked: allow it with kshare web --worker-host, or give its URL with --worker",
+            )
+        addresses = kept
+    return addresses[:_MOST_ADDRESSES]
+
+
+def _described(problem: BaseException) -> str:
+    """anyio's error has those of the operating system as its cause."""
+    cause = problem.__cause__ or problem
+    if isinstance(cause, BaseExceptionGroup):
+        cause = cause.exceptions[0]
+    if isinstance(cause, ConnectionRefusedError):
+        return "the connection was refused: nothing listens there"
+    return getattr(cause, "strerror", None) or str(cause)

@@ -1,0 +1,1 @@
+"""A small HTTP server for health probes, scrapers and autoscalers, without dependencies of its own."""
