@@ -1,0 +1,1 @@
+"""Serves the figures of a cluster's share groups to Prometheus, and to autoscalers such as KEDA."""

@@ -1,0 +1,202 @@
+"""The metrics: their names, labels and meaning, and their values from a report. Pure.
+
+Decides what is exported. A value that is unknown is left out, because 0 would be wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kshare.exporter.counters import ArchiveReason
+from kshare.exporter.report import Report
+from kshare.monitor.figures import Cell, Row
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedMetric:
+    name: str
+    about: str
+    labels: tuple[str, ...] = ()
+    is_counter: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedValue:
+    metric: ExportedMetric
+    labels: tuple[str, ...]
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class ExporterState:
+    """What the exporter tells about itself."""
+
+    is_up: bool
+    last_success: float | None
+    """When the last successful reading ended, in seconds since 1970."""
+    reading_s: float | None
+    """How long that took."""
+    requests: int
+    failures: int
+
+
+_OF_GROUP = ("group",)
+_OF_PARTITION = ("group", "topic", "partition")
+
+
+def _group(name: str, about: str) -> ExportedMetric:
+    return ExportedMetric(f"kshare_group_{name}", about, _OF_GROUP)
+
+
+def _partition(name: str, about: str) -> ExportedMetric:
+    return ExportedMetric(f"kshare_partition_{name}", about, _OF_PARTITION)
+
+
+_LAG = "Records that exist and aren't settled."
+_REDELIVERED = "Of the lag, records that were delivered before and wait to be redelivered."
+_MOST_DELIVERIES = "The highest delivery count among records of the lag."
+_OLDEST = "Age of the first record that isn't settled."
+_WINDOW_USE = "Size of the in-flight window, as a share of its limit."
+_REMOVED = "Records that retention or DeleteRecords removed before the group settled them."
+
+_GROUP_GAUGES: tuple[tuple[str, ExportedMetric], ...] = (
+    ("members", _group("members", "Members of the group.")),
+    ("most_members", _group("members_limit", "The most members that a group may have.")),
+    ("partitions", _group("partitions", "Partitions that the group reads.")),
+    ("lag", _group("lag_records", _LAG)),
+    ("redelivered", _group("redelivered_records", _REDELIVERED)),
+    ("most_deliveries", _group("most_deliveries", _MOST_DELIVERIES)),
+    ("delivery_limit", _group("delivery_limit", "After so many deliveries, the broker archives a record.")),
+    ("oldest_seconds", _group("oldest_unsettled_seconds", _OLDEST)),
+    (
+        "oldest_share",
+        _group(
+            "retention_use_ratio",
+            "Age of the first record that isn't settled, as a share of its topic's retention: at 1, it is removed.",
+        ),
+    ),
+    ("window_use", _group("window_use_ratio", f"{_WINDOW_USE} The highest of all partitions.")),
+    (
+        "pinned_windows",
+        _group(
+            "pinned_windows",
+            "Partitions whose in-flight window is full, and whose first record wasn't settled since the last reading.",
+        ),
+    ),
+    (
+        "stalled_partitions",
+        _group(
+            "stalled_partitions",
+            "Partitions with members in which records wait, and nothing is settled or released any more: their window "
+            "may be full of locks, which brokers don't tell.",
+        ),
+    ),
+    ("removed", _group("removed_records", _REMOVED)),
+    ("has_dead_letter_topic", _group("has_dead_letter_topic", "1 if a dead-letter topic is set.")),
+    ("dead_letters", _group("dead_letter_topic_records", "Records in the group's dead-letter topic.")),
+)
+_PARTITION_GAUGES: tuple[tuple[str, ExportedMetric], ...] = (
+    ("lag", _partition("lag_records", _LAG)),
+    ("redelivered", _partition("redelivered_records", _REDELIVERED)),
+    ("most_deliveries", _partition("most_deliveries", _MOST_DELIVERIES)),
+    ("start", _partition("start_offset", "The first offset that isn't settled.")),
+    (
+        "start_unmoved_seconds",
+        _partition("start_unmoved_seconds", "For how long the start offset hasn't changed, at least."),
+    ),
+    ("oldest_seconds", _partition("oldest_unsettled_seconds", _OLDEST)),
+    ("retention_seconds", _partition("retention_seconds", "How long the topic keeps records.")),
+    ("window_use", _partition("window_use_ratio", _WINDOW_USE)),
+    (
+        "is_window_full",
+        _partition(
+            "window_full",
+            "1 if the in-flight window is full, and records behind it wait.",
+        ),
+    ),
+    ("removed", _partition("removed_records", _REMOVED)),
+)
+_COUNTERS: tuple[tuple[str, str, str], ...] = (
+    ("written", "written_total", "Records written to the partitions."),
+    ("settled", "settled_total", "Records settled, or removed by retention before."),
+    ("deliveries", "deliveries_total", "Deliveries that ended, in whatever way."),
+    ("accepted", "accepted_total", "Records accepted."),
+    ("released", "released_total", "How often records were released, or their locks expired."),
+)
+_ARCHIVED = (
+    "archived_total",
+    "Records archived: rejected, or given up by the broker at the delivery limit.",
+)
+
+
+def _counter(level: str, name: str, about: str, *more: str) -> ExportedMetric:
+    labels = _OF_GROUP if level == "group" else _OF_PARTITION
+    return ExportedMetric(f"kshare_{level}_{name}", about, (*labels, *more), is_counter=True)
+
+
+_COUNTED = {
+    level: tuple((key, _counter(level, name, about)) for key, name, about in _COUNTERS)
+    for level in ("group", "partition")
+}
+_ARCHIVED_OF = {level: _counter(level, *_ARCHIVED, "reason") for level in ("group", "partition")}
+
+UP = ExportedMetric(
+    "kshare_exporter_up", "1 if the last reading of the cluster succeeded, and isn't too old."
+)
+LAST_SUCCESS = ExportedMetric(
+    "kshare_exporter_last_success_timestamp_seconds", "When the cluster was last read, in seconds since 1970."
+)
+READING = ExportedMetric("kshare_exporter_reading_seconds", "How long the last successful reading took.")
+REQUESTS = ExportedMetric("kshare_exporter_requests_total", "Requests sent to brokers.", is_counter=True)
+FAILURES = ExportedMetric("kshare_exporter_failures_total", "Readings that failed.", is_counter=True)
+UNREADABLE = ExportedMetric(
+    "kshare_exporter_unreadable_groups",
+    "Groups that the exporter may not read, and groups given by --group that don't exist.",
+)
+
+METRICS: tuple[ExportedMetric, ...] = (
+    *(metric for _, metric in _GROUP_GAUGES),
+    *(metric for _, metric in _COUNTED["group"]),
+    _ARCHIVED_OF["group"],
+    *(metric for _, metric in _PARTITION_GAUGES),
+    *(metric for _, metric in _COUNTED["partition"]),
+    _ARCHIVED_OF["partition"],
+    *(UP, LAST_SUCCESS, READING, REQUESTS, FAILURES, UNREADABLE),
+)
+
+
+def report_values(found: Report, *, has_partitions: bool) -> Iterator[ExportedValue]:
+    """Everything that a report knows."""
+    for name, row in found.groups.items():
+        yield from _row_values("group", row, (name,), _GROUP_GAUGES)
+    if has_partitions:
+        for row in found.partitions:
+            where = (str(row["group"]), str(row["topic"]), str(row["partition"]))
+            yield from _row_values("partition", row, where, _PARTITION_GAUGES)
+    yield ExportedValue(UNREADABLE, (), found.unreadable)
+
+
+def exporter_values(state: ExporterState) -> Iterator[ExportedValue]:
+    for metric, value in (
+        (UP, state.is_up),
+        (LAST_SUCCESS, state.last_success),
+        (READING, state.reading_s),
+        (REQUESTS, state.requests),
+        (FAILURES, state.failures),
+    ):
+        yield from _value(metric, (), value)
+
+
+def _row_values(
+    level: str, row: Row, where: tuple[str, ...], gauges: tuple[tuple[str, ExportedMetric], ...]
+) -> Iterator[ExportedValue]:
+    for key, metric in (*gauges, *_COUNTED[level]):
+        yield from _value(metric, where, row.get(key))
+    for reason in ArchiveReason:
+        yield from _value(_ARCHIVED_OF[level], (*where, reason), row.get(f"archived: {reason}"))
+
+
+def _value(metric: ExportedMetric, labels: tuple[str, ...], cell: Cell) -> Iterator[ExportedValue]:
+    if isinstance(cell, int | float):
+        yield ExportedValue(metric, labels, cell)

@@ -1,0 +1,108 @@
+"""The pages of the exporter.
+
+page         | 200                                         | otherwise
+-------------+---------------------------------------------+--------------------------------------------------------
+/metrics     | always; without groups while there is no    |
+             | fresh report                                |
+/groups      | the groups of the last report, as JSON      | 503 while there is no fresh report
+/groups/NAME | one group                                   | 404 if it doesn't exist, 503 if its lag is unknown
+/live        | while it answers                            |
+/ready       | once the cluster has been read              | 503 before
+
+The name of a group is percent-encoded. An autoscaler that gets an error leaves what runs alone, but it would take a lag
+of 0 for nothing to do. The exporter stays ready while the cluster is away, because it has something to tell:
+`kshare_exporter_up 0`.
+"""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import unquote_to_bytes
+
+from kshare.exporter.exposition import CONTENT_TYPE, exposition_text
+from kshare.exporter.metrics import exporter_values, report_values
+from kshare.exporter.report import Report
+from kshare.exporter.watch import ClusterWatch
+from kshare.http.messages import HttpRequest, HttpResponse
+from kshare.monitor.figures import Row
+from kshare.wording import no_group
+
+_GROUPS = "/groups"
+_KEYS = (
+    *("group", "state", "members", "most_members", "partitions", "lag", "redelivered", "most_deliveries"),
+    *("settled_per_second", "written_per_second", "oldest_seconds", "oldest_share", "window_use"),
+    *(
+        "pinned_windows",
+        "stalled_partitions",
+        "removed",
+        "dead_letter_topic",
+        "dead_letters",
+        "tracks_dead_letters",
+    ),
+)
+
+
+class ExporterPages:
+    def __init__(self, watch: ClusterWatch, *, has_partitions: bool) -> None:
+        self._watch = watch
+        self._has_partitions = has_partitions
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        match request.path:
+            case "/metrics":
+                return self._metrics()
+            case "/live":
+                return HttpResponse.text(200, "live")
+            case "/ready" if self._watch.is_ready:
+                return HttpResponse.text(200, "ready")
+            case "/ready":
+                return HttpResponse.text(503, self._watch.problem)
+        if request.path == _GROUPS or request.path.startswith(f"{_GROUPS}/"):
+            found = self._watch.report
+            if found is None:
+                return _json(503, {"error": self._watch.problem})
+            if request.path == _GROUPS:
+                return _json(
+                    200, {"time": found.time, "groups": [_form(row) for row in found.groups.values()]}
+                )
+            return _group(found, request.path.removeprefix(f"{_GROUPS}/"))
+        return HttpResponse.text(404, "there are /metrics, /groups, /groups/NAME, /live and /ready")
+
+    def _metrics(self) -> HttpResponse:
+        found = self._watch.report
+        values = [*exporter_values(self._watch.state)]
+        if found is not None:
+            values += report_values(found, has_partitions=self._has_partitions)
+        return HttpResponse(200, CONTENT_TYPE, exposition_text(values).encode())
+
+
+def _group(found: Report, encoded: str) -> HttpResponse:
+    try:
+        name = unquote_to_bytes(encoded).decode()
+    except UnicodeDecodeError:
+        return _json(400, {"error": "the name of the group isn't UTF-8, percent-encoded"})
+    row = found.groups.get(name)
+    if row is None:
+        return _json(404, {"error": no_group(name, found.groups)})
+    if row["lag"] is None:
+        reason = row["lag_unknown"] or (
+            "a partition has no leader, no member was assigned one yet, or the exporter lacks the permission to read "
+            "the group"
+        )
+        return _json(
+            503,
+            {
+                "group": name,
+                "state": row["state"],
+                "error": f"the lag of group {name!r} is unknown: {reason}",
+            },
+        )
+    return _json(200, {"time": found.time, **_form(row)})
+
+
+def _form(row: Row) -> Row:
+    return {key: row[key] for key in _KEYS}
+
+
+def _json(status: int, form: object) -> HttpResponse:
+    return HttpResponse(status, "application/json", f"{json.dumps(form)}\n".encode())
