@@ -22,6 +22,7 @@ __all__ = [
     "EncodeError",
     "FrameTooLarge",
     "InProgress",
+    "IncompleteResponse",
     "KshareError",
     "NotAuthorized",
     "ProducerFenced",
@@ -113,6 +114,10 @@ class RequestTimedOut(KshareError):
 
 class AuthenticationFailed(KshareError):
     """TLS or SASL authentication failed. Retrying with the same credentials is of no use."""
+
+
+class IncompleteResponse(KshareError):
+    """A broker's response leaves out what was requested: names the request, and what is missing."""
 
 
 class Unsupported(KshareError):

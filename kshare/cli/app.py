@@ -19,6 +19,7 @@ from kshare.cli.decode.options import decode
 from kshare.cli.dlq.options import dlq
 from kshare.cli.doctor.options import doctor
 from kshare.cli.encode.options import encode
+from kshare.cli.exporter.options import exporter
 from kshare.cli.groups.options import groups
 from kshare.cli.lag.options import LagCommand, lag
 from kshare.cli.pcap.options import pcap
@@ -30,6 +31,7 @@ from kshare.cli.terminal.usage_text import usage_text
 from kshare.cli.top.options import top
 from kshare.cli.topics.options import topics
 from kshare.cli.trace.options import trace
+from kshare.cli.web.options import web
 from kshare.cli.worker.options import worker
 from kshare.errors import KshareError
 
@@ -59,10 +61,12 @@ app.command("encode", short_help="Encode JSON into bytes of the Kafka protocol."
 app.command("doctor", short_help="Find problems of share groups and suggest fixes.")(doctor)
 app.command("top", short_help="Watch the lag, redeliveries and rates of share groups.")(top)
 app.command("lag", cls=LagCommand, short_help="Show the lag of share groups, one line for each.")(lag)
+app.command("exporter", short_help="Serve metrics of share groups to Prometheus and KEDA.")(exporter)
 app.command("consume", short_help="Consume records as a share group member and print them.")(consume)
 app.command("produce", short_help="Write records from input, or generated ones.")(produce)
 app.command("state", short_help="Show the stored state of share-partitions.")(state)
 app.command("trace", short_help="Show Kafka traffic, as a proxy between clients and brokers.")(trace)
+app.command("web", short_help="Show share groups in the browser.")(web)
 app.command("pcap", short_help="Show Kafka traffic from a network capture.")(pcap)
 app.add_typer(groups, name="groups", short_help="List, describe, reset, configure and delete share groups.")
 app.add_typer(topics, name="topics", short_help="List, create and delete topics.")
@@ -70,7 +74,7 @@ app.add_typer(worker, name="worker", short_help="Run the handlers of a worker, a
 app.add_typer(
     spark, name="spark", short_help="Show the journals of Spark queries, and write back what is staged."
 )
-app.add_typer(dlq, name="dlq", short_help="List, show and redrive dead letters.")
+app.add_typer(dlq, name="dlq", short_help="List, show, redrive and drop dead letters.")
 
 
 def _show_version(is_wanted: bool) -> None:

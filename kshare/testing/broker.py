@@ -34,6 +34,7 @@ from kshare.protocol.records import Record
 from kshare.testing.config import BrokerConfig
 
 if TYPE_CHECKING:
+    from kshare.broker.client_metrics import ClientPush
     from kshare.broker.metrics import MetricValue
     from kshare.broker.storage.folder import DataFolder
     from kshare.testing.options import BrokerOptions
@@ -213,6 +214,12 @@ class Broker:
         self.call(lambda: self._topic(topic))
         self._configure(Resource.TOPIC, topic, settings)
 
+    def subscribe_client_metrics(self, name: str, settings: Mapping[str, str]) -> None:
+        """Ask clients for metrics: {"metrics": "*", "interval.ms": "1000"}. `match` restricts it to some clients."""
+        _check_name("name", name)
+        _check_settings(settings)
+        self._configure(Resource.CLIENT_METRICS, name, settings)
+
     def _configure(self, resource: Resource, name: str, settings: Mapping[str, str]) -> None:
         def change() -> None:
             configs = self.state.configs
@@ -260,6 +267,10 @@ class Broker:
         from kshare.broker.metrics import metric_values
 
         return self.call(lambda: list(metric_values(self.state)))
+
+    def client_metrics(self) -> list[ClientPush]:
+        """What each client has pushed last: see `subscribe_client_metrics`."""
+        return self.call(lambda: list(self.state.client_metrics.pushes()))
 
     # --- nodes and faults
 

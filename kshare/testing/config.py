@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from kshare.broker.clock import Clock
-from kshare.broker.cluster import is_topic_name
 from kshare.broker.profiles import DEFAULT_RELEASE, RELEASES, Release
 from kshare.errors import ConfigError
+from kshare.protocol.topic_names import is_topic_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,6 +42,7 @@ CALLS = {
     "dlq list": [],
     "dlq show": ["dlq.orders"],
     "dlq redrive": ["dlq.orders", "--dry-run"],
+    "dlq drop": ["dlq.orders", "--all", "--dry-run"],
 }
 
 

@@ -34,7 +34,9 @@ COMMANDS = {
     "dlq": ["dlq", "list"],
     "doctor": ["doctor"],
     "trace": ["trace", "--listen", "127.0.0.1:0"],
+    "exporter": ["exporter", "--listen", "127.0.0.1:0"],
 }
+LASTING = ("trace", "exporter")
 JSON = {"produce", "groups", "topics", "state", "lag", "top", "dlq", "doctor"}
 
 
@@ -156,11 +158,12 @@ MISTAKES: dict[str, tuple[dict[str, str | None], str]] = {
     ),
 }
 REFUSALS = ("wrong password", "unknown user", "wrong authority", "missing authority file")
-"""The mistakes at which `trace` ends. An unreachable cluster may start later, and clients may log in themselves."""
+"""The mistakes at which `trace` and `exporter` end. An unreachable cluster may start later, and clients of `trace` may
+log in themselves."""
 
 
 @pytest.mark.lengthy
-@pytest.mark.parametrize("command", [one for one in COMMANDS if one not in ("consume", "trace")])
+@pytest.mark.parametrize("command", [one for one in COMMANDS if one not in ("consume", *LASTING)])
 def test_command_works_with_the_right_options(run: Kshare, door: Door, command: str) -> None:
     words = [*COMMANDS[command], *(["--json"] if command in JSON else [])]
     done = run(*words, "--command-config", door.file())
@@ -180,7 +183,11 @@ def test_consume_works_with_the_right_options(door: Door) -> None:
 @pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("command", "mistake"),
-    [(one, mistake) for one, mistake in product(COMMANDS, MISTAKES) if one != "trace" or mistake in REFUSALS],
+    [
+        (one, mistake)
+        for one, mistake in product(COMMANDS, MISTAKES)
+        if one not in LASTING or mistake in REFUSALS
+    ],
 )
 def test_mistakes_are_reported_on_one_line(
     run: Kshare, door: Door, strangers: dict[str, str], command: str, mistake: str

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from kshare.admin.results import GroupListing
 from kshare.cli.terminal.failure import Failure
-from kshare.cli.terminal.suggestion import did_you_mean
 from kshare.errors import BrokerError, KshareError
 from kshare.protocol.error_codes import ErrorCode
-
-
-def no_group(name: str, known: Iterable[str]) -> str:
-    """For example: no group 'pinters'; did you mean 'printers'?"""
-    return f"no group {name!r}{did_you_mean(name, known)}"
+from kshare.wording import no_group
 
 
 async def explained(

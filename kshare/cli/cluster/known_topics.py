@@ -9,11 +9,11 @@ import anyio
 from kshare.admin.routing import Router
 from kshare.admin.topics import list_topics
 from kshare.cli.terminal.failure import Failure
-from kshare.cli.terminal.suggestion import did_you_mean
 from kshare.errors import BrokerError
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 from kshare.protocol.error_codes import ErrorCode
+from kshare.wording import did_you_mean
 
 _LOOKS, _PAUSE_S = 3, 0.3
 """A topic that was created a moment ago isn't known to every broker yet."""

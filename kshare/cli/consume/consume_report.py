@@ -6,10 +6,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kshare.cli.terminal.wording import counted
 from kshare.client.record import ShareRecord
 from kshare.engine.events import Settled
 from kshare.errors import AcknowledgeError
+from kshare.wording import counted
 
 AckName = Literal["accept", "release", "reject"]
 PAST: dict[str, str] = {"accept": "accepted", "release": "released", "reject": "rejected"}

@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from kshare.cli.terminal.suggestion import did_you_mean
+from kshare.wording import did_you_mean
 
 Deserializer = Callable[[bytes], Any]
 """Raises ValueError for bytes that it can't read."""

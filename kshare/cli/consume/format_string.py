@@ -12,7 +12,7 @@ from typing import NamedTuple
 import typer
 
 from kshare.cli.consume.record_text import PrintableRecord, Readers
-from kshare.cli.terminal.times import iso_time
+from kshare.wording import iso_time
 
 FormatPart = Callable[[PrintableRecord], bytes]
 

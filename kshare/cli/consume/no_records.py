@@ -12,13 +12,13 @@ from kshare.admin.progress import ProgressReader
 from kshare.admin.results import PartitionProgress
 from kshare.admin.routing import Router
 from kshare.admin.window_limits import WindowLimits
-from kshare.cli.terminal.progress_text import full_window, removed
-from kshare.cli.terminal.wording import counted
 from kshare.client.config import ConsumerConfig
 from kshare.errors import BrokerError, KshareError
+from kshare.monitor.troubles import full_window, removed
 from kshare.net.pool import Pool
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import DescribeShareGroupOffsetsRequest
+from kshare.wording import counted
 
 _PATIENCE_S = 5.0
 _TELLS_LAG = 1

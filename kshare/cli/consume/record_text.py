@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import typer
 
 from kshare.cli.consume.deserializers import Deserializer, deserializer, text_of
-from kshare.cli.terminal.suggestion import did_you_mean
+from kshare.wording import did_you_mean
 
 
 class PrintableRecord(Protocol):

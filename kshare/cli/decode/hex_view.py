@@ -5,14 +5,13 @@ Fields are listed below the path of their parent, so that names and values fit i
 
 from __future__ import annotations
 
-from kshare.cli.terminal.colours import FAINT, NAME, NOTE, PROBLEM
-from kshare.cli.terminal.dissection.value_text import note_or_problem, style_of, value_text
+from kshare.cli.terminal.colours import COLOURS, FAINT, NAME, NOTE, PROBLEM
 from kshare.cli.terminal.screen import Part, Screen
 from kshare.dissect import ByteSpan
+from kshare.wire.value_text import note_or_problem, parent_and_name, style_of, value_text
 
 _ROW = 8
 _MARGIN = " " * 35
-_FRAMING = ("length", "count", "presence")
 _LONG_VALUE = 24
 """Longer values are shortened; their text is shown beside their bytes."""
 
@@ -20,7 +19,7 @@ _LONG_VALUE = 24
 def draw_hex(screen: Screen, span: ByteSpan, start: int) -> None:
     above = ""
     for leaf in span.leaves():
-        parent, name = _named(leaf)
+        parent, name = parent_and_name(leaf)
         if parent != above:
             screen.line((_MARGIN, ""), (parent or "the frame", FAINT))
             above = parent
@@ -32,17 +31,8 @@ def draw_hex(screen: Screen, span: ByteSpan, start: int) -> None:
             above = leaf.path
 
 
-def _named(leaf: ByteSpan) -> tuple[str, str]:
-    """The path of its parent, and its name there. A length is listed with the field that it belongs to."""
-    parent, _, name = leaf.path.rpartition(".")
-    if leaf.kind in _FRAMING and parent:
-        parent, _, owner = parent.rpartition(".")
-        name = f"{owner}.{name}"
-    return parent, name
-
-
 def _draw(screen: Screen, leaf: ByteSpan, name: str, start: int) -> None:
-    style = style_of(leaf)
+    style = COLOURS[style_of(leaf)]
     for at in range(0, leaf.length, _ROW):
         row = bytes(leaf.raw[at : at + _ROW])
         parts = [(f"{start + leaf.offset + at:08x}  ", FAINT), (row.hex(" ").ljust(3 * _ROW), style)]

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from kshare.cli.terminal.coding import Coding
 from kshare.cli.terminal.dissection.names import api_names
+from kshare.wire.coding import Coding
 
 
 def message_kinds(incomplete: str) -> list[str]:

@@ -10,26 +10,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kshare.capture import is_capture
-from kshare.cli.decode.guess import NO_LIKENESS, Hints, Ranked, check_kind, rank
 from kshare.cli.decode.hex_view import draw_hex
-from kshare.cli.decode.json_view import piece_json, span_json
-from kshare.cli.decode.read_input import let_go, read_input
+from kshare.cli.decode.read_input import read_input
 from kshare.cli.decode.segment_view import show_batch_lines
-from kshare.cli.decode.split_input import InputPart, input_parts, is_segment
 from kshare.cli.terminal.colours import FAINT, NAME
-from kshare.cli.terminal.dissection.names import api_key
 from kshare.cli.terminal.dissection.tree_view import draw_tree
-from kshare.cli.terminal.failure import Failure
+from kshare.cli.terminal.failure import Failure, misuse
 from kshare.cli.terminal.screen import Screen
-from kshare.cli.terminal.wording import counted
 from kshare.dissect import DissectionProblem
+from kshare.wire.guess import Hints, Ranked, hints_of, rank
+from kshare.wire.mapped_memory import let_go
+from kshare.wire.part_json import part_json, span_json
+from kshare.wire.split_input import InputPart, input_parts, is_segment
+from kshare.wording import counted
 
 _GUESSES_SHOWN = 10
 _LARGE = 1024 * 1024
 """Segments larger than this are summarized, because nobody reads the whole tree."""
 _CHUNK = 1024 * 1024
-_CLOSE = 1.0
-"""Guesses whose scores are this close to the best one are mentioned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +45,17 @@ class DecodeOptions:
 
 
 def run_decode(source: str | None, options: DecodeOptions) -> None:
-    hints = Hints(
-        check_kind(options.kind) if options.kind else None,
-        api_key(options.api) if options.api else None,
-        options.version,
-    )
+    with misuse():
+        hints = hints_of(options.kind, options.api, options.version)
     data = memoryview(read_input(source, options.coding))
     if hints == Hints() and is_capture(data):
         _show_capture(data, source, options)
         return
+    with misuse():  # no message may fit the hints
+        _show_decoded(data, hints, options)
+
+
+def _show_decoded(data: memoryview, hints: Hints, options: DecodeOptions) -> None:
     screen = Screen()
     if options.only_guesses:
         _show_guesses(screen, rank(data, hints), options)
@@ -105,9 +105,8 @@ def _show_pieces(screen: Screen, data: memoryview, hints: Hints, options: Decode
     problems: list[DissectionProblem] = []
     is_found = options.field is None
     for input_part in input_parts(data, hints, options.field):
-        best = input_part.guesses[0]
-        if best.score <= NO_LIKENESS and not best.is_whole and hints == Hints():
-            raise Failure(_unrecognized(input_part))
+        if doubt := input_part.doubt(hints):
+            raise Failure(f"{doubt}; set the kind with --as")
         problems += input_part.reading.problems
         is_found |= _show(screen, input_part, options)
     screen.done()
@@ -128,7 +127,7 @@ def _show(screen: Screen, input_part: InputPart, options: DecodeOptions) -> bool
         _show_in_short(screen, input_part, options)
         return True
     if options.view == "json":
-        form = span_json(span, input_part.start) if options.field else piece_json(input_part)
+        form = span_json(span, input_part.start) if options.field else part_json(input_part)
         screen.text(json.dumps(form, indent=2, ensure_ascii=not screen.is_plain) + "\n")
         return True
     if not options.field:
@@ -151,8 +150,7 @@ def _head(screen: Screen, input_part: InputPart) -> None:
     what = f"{reading.message} v{reading.version}" if reading.message else str(input_part.guess)
     where = f" from {input_part.start}" if input_part.start else ""
     screen.line((what, NAME), (f"  {reading.root.length} bytes{where}", FAINT))
-    best = input_part.guesses[0].score
-    others = [str(one.guess) for one in input_part.guesses[1:] if one.is_whole and best - one.score < _CLOSE]
+    others = [str(one) for one in input_part.alternatives]
     if others:
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""
         screen.line((f"guessed; it could also be {', '.join(others[:3])}{more} (--guesses)", FAINT))
@@ -182,8 +180,3 @@ def _show_guesses(screen: Screen, guesses: list[Ranked], options: DecodeOptions)
 
 def _and_more(problems: int) -> str:
     return f" (and {counted(problems, 'more problem')})" if problems else ""
-
-
-def _unrecognized(input_part: InputPart) -> str:
-    error = input_part.reading.error
-    return f"this doesn't look like Kafka data; best guess: {input_part.guess}, with {error}; set the kind with --as"

@@ -1,1 +1,1 @@
-"""`kshare dlq`: lists, shows and redrives dead letters."""
+"""`kshare dlq`: lists, shows, redrives and drops dead letters."""

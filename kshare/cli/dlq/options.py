@@ -9,7 +9,7 @@ import typer
 from kshare.cli.cluster.options import Json, Properties, Server
 from kshare.cli.terminal.command_group import command_group
 
-dlq = command_group("List dead letters, show them, and redrive them to their original topics.")
+dlq = command_group("List dead letters, show them, redrive them to their original topics, or drop them.")
 
 Topic: TypeAlias = Annotated[
     str, typer.Argument(metavar="TOPIC", help="The topic that holds the dead letters.")
@@ -62,9 +62,9 @@ def list_(
 ) -> None:
     """List dead-letter topics, with the number of dead letters that were not redriven, and their groups."""
     from kshare.cli.cluster.connection import Cluster
-    from kshare.cli.dlq import view
+    from kshare.cli.dlq.letters_view import show_topics
 
-    view.show_topics(Cluster(server, properties), group, is_json)
+    show_topics(Cluster(server, properties), group, is_json)
 
 
 @dlq.command("show")
@@ -87,13 +87,13 @@ def show(
 ) -> None:
     """Show dead letters without settling them; redriven ones are marked."""
     from kshare.cli.cluster.connection import Cluster
-    from kshare.cli.dlq import view
-    from kshare.cli.dlq.redriven import default_group
-    from kshare.cli.dlq.selection import selection
+    from kshare.cli.dlq.chosen_letters import selection
+    from kshare.cli.dlq.letters_view import show_letters
+    from kshare.dead_letters.letter_states import default_group
 
     chosen = selection(source, from_group, reason, since, until, letter)
     named = group or default_group(topic)
-    view.show_letters(Cluster(server, properties), topic, named, chosen, most, explain, is_json)
+    show_letters(Cluster(server, properties), topic, named, chosen, most, explain, is_json)
 
 
 @dlq.command("redrive", short_help="Write the records of dead letters to their topics again.")
@@ -129,10 +129,43 @@ def redrive(
     may be written twice.
     """
     from kshare.cli.cluster.connection import Cluster
-    from kshare.cli.dlq import view
-    from kshare.cli.dlq.redrive_records import RedriveRequest
-    from kshare.cli.dlq.selection import selection
+    from kshare.cli.dlq.chosen_letters import selection
+    from kshare.cli.dlq.redrive_view import run_redrive
+    from kshare.dead_letters.redrive_records import RedriveRequest
 
     chosen = selection(source, from_group, reason, since, until, letter)
     request = RedriveRequest(chosen, to, rate, most, settle_others)
-    view.run_redrive(Cluster(server, properties), topic, group, request, dry_run, is_json)
+    run_redrive(Cluster(server, properties), topic, group, request, dry_run, is_json)
+
+
+@dlq.command("drop", short_help="Settle dead letters without redriving them.")
+def drop(
+    topic: Topic,
+    server: Server = None,
+    properties: Properties = None,
+    source: Sources = None,
+    from_group: Groups = None,
+    reason: Reasons = None,
+    since: Since = None,
+    until: Until = None,
+    letter: Letters = None,
+    all_: Annotated[bool, typer.Option("--all", help="All dead letters of the topic.")] = False,
+    most: Most = None,
+    group: Group = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be dropped.")] = False,
+    is_json: Json = False,
+) -> None:
+    """Settle dead letters without writing their records anywhere: later redrives leave them out.
+
+    They stay in the topic as long as its retention allows. Another --group can still redrive them.
+    """
+    from kshare.cli.cluster.connection import Cluster
+    from kshare.cli.dlq.chosen_letters import selection
+    from kshare.cli.dlq.drop_view import run_drop
+    from kshare.dead_letters.drop import DropRequest
+    from kshare.dead_letters.selection import Selection
+
+    chosen = selection(source, from_group, reason, since, until, letter)
+    if all_ == (chosen != Selection()):
+        raise typer.BadParameter("select dead letters, for example with --letter or --reason, or give --all")
+    run_drop(Cluster(server, properties), topic, group, DropRequest(chosen, most), dry_run, is_json)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kshare.cli.terminal.coding import Coding
+from kshare.wire.coding import Coding
 
 
 def encode(

@@ -14,7 +14,7 @@ _PREFIX = "errors.deadletterqueue.topic.name.prefix"
 
 async def require_dead_letter_name(router: Router, topic: str) -> None:
     """Raises Failure for a name without the brokers' prefix; brokers before Kafka 4.4 have none."""
-    node = (await router.metadata([])).brokers[0].node_id
+    node = await router.any_node()
     try:
         found = await configs.describe(router, ConfigResource.BROKER, str(node), node=node, keys=[_PREFIX])
     except NotAuthorized:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -11,11 +12,11 @@ from kshare.admin.results import GroupDescription, PartitionProgress, TopicParti
 from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
 from kshare.cli.cluster.known_groups import explained
-from kshare.cli.terminal.progress_text import troubles
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.table import show, show_json
-from kshare.cli.terminal.wording import counted_large
 from kshare.errors import KshareError
+from kshare.monitor.troubles import troubles, unknown_lags
+from kshare.wording import counted
 
 
 def show_list(cluster: Cluster, states: Sequence[str], every_type: bool, is_json: bool) -> None:
@@ -154,14 +155,16 @@ def _show_offsets(screen: Screen, found: GroupParts, verbose: bool) -> None:
         show(screen, heads, rows, ["PARTITION", "EPOCH", "START", "LAG"])
     _show_without(screen, (group.group for group, offsets, _ in found if not offsets), "offsets")
     for group, offsets, staged in found:
-        for text in troubles(offsets, has_members=bool(group.members)):
+        unknown = unknown_lags(offsets)
+        texts = [*troubles(group.group, offsets, group.members, time.time()), *([unknown] if unknown else ())]
+        for text in texts:
             screen.paragraph((f"{group.group}  ", "bold"), text, 2)
         for journal, count in staged.items():
             if count is None:
                 name = journal.removeprefix("topic ")
                 text = f"the journal in {journal} can't be read, see `kshare spark journal inspect {name}`"
             else:
-                records = counted_large(count, "record")
+                records = counted(count, "record")
                 text = f"{records} of a Spark query staged in {journal}: accepted, not processed yet"
             screen.paragraph((f"{group.group}  ", "bold"), text, 2)
 

@@ -24,6 +24,7 @@ from kshare.cli.terminal.arguments import Topics
 from kshare.cli.terminal.screen import Part, Screen
 from kshare.cli.terminal.table import show_json, table_lines
 from kshare.errors import BrokerError
+from kshare.monitor.troubles import unknown_lags
 from kshare.protocol.error_codes import ErrorCode
 
 _HEADS = ["GROUP", "STATE", "MEMBERS", "PARTITIONS", "LAG"]
@@ -143,7 +144,9 @@ def _show(
 
 def _table(screen: Screen, found: Sequence[GroupLag], topics: Topics | None) -> Iterable[Part]:
     if found:
-        return table_lines(screen, _HEADS, [one.row() for one in found], _HEADS[2:])
+        lines = [*table_lines(screen, _HEADS, [one.row() for one in found], _HEADS[2:])]
+        unknown = [(one.group.group, unknown_lags(one.partitions)) for one in found]
+        return [*lines, *((f"{group}  {said}", "") for group, said in unknown if said is not None)]
     return [("no share group reads these topics" if topics else "no share groups", "")]
 
 

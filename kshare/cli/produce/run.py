@@ -25,12 +25,11 @@ from kshare.cli.produce.input_records import Draft, Template
 from kshare.cli.terminal.failure import Failure, Misuse
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.standard_input import standard_input
-from kshare.cli.terminal.suggestion import did_you_mean
 from kshare.cli.terminal.table import show_json
-from kshare.cli.terminal.wording import counted, span
 from kshare.producer.records import NewRecord
 from kshare.producer.settings import WriterSettings
 from kshare.producer.writer import RecordWriter
+from kshare.wording import counted, did_you_mean, span
 
 Source = Callable[[], AsyncIterator[list[Draft]]]
 """Yields records as they arrive. Each list is sent together."""

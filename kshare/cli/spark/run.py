@@ -16,7 +16,6 @@ from kshare.cli.terminal.failure import Failure, Misuse
 from kshare.cli.terminal.progress_line import ProgressLine
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.table import show, show_json
-from kshare.cli.terminal.wording import counted_large
 from kshare.errors import KshareError
 from kshare.spark.journal.inspection import (
     FoundJournal,
@@ -27,6 +26,7 @@ from kshare.spark.journal.inspection import (
     store_of,
 )
 from kshare.spark.journal.inspection import write_back as write_records_back
+from kshare.wording import counted
 
 _HEADS = ["JOURNAL", "GROUP", "QUERY", "TOPIC", "PARTITION", "STAGED", "FOR"]
 
@@ -99,9 +99,9 @@ def write_back(
     if is_json:
         show_json(screen, asdict(returned))
     else:
-        screen.line((f"{counted_large(returned.written, 'record')} written to their topics again", ""))
+        screen.line((f"{counted(returned.written, 'record')} written to their topics again", ""))
         if returned.missing:
-            screen.line((f"{counted_large(returned.missing, 'offset')} had no record any more", "yellow"))
+            screen.line((f"{counted(returned.missing, 'offset')} had no record any more", "yellow"))
         if returned.damage:
             text = f"at {returned.damage}: what came after that is unknown. Delete it; running this again writes again"
             screen.paragraph(("the journal is damaged  ", "bold"), text, 2)

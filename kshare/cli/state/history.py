@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from kshare.admin.share_states import StateEntry
-from kshare.cli.state.view import PictureLine, partition_name, range_json, state_name
+from kshare.cli.state.view import PictureLine, range_json
 from kshare.cli.terminal.colours import FAINT
-from kshare.cli.terminal.times import iso_time
-from kshare.cli.terminal.wording import span
+from kshare.monitor.picture import partition_name, state_name
 from kshare.protocol.json_form import uuid_text
 from kshare.protocol.messages import ShareSnapshotValue, ShareUpdateValue
 from kshare.state.share_records import UNINITIALIZED_START_OFFSET, StateRange, ranges_in
+from kshare.wording import iso_time, span
 
 _SUPERSEDED = "belongs to a superseded snapshot: no effect"
 

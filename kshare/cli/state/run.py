@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +18,14 @@ from kshare.admin.share_states import StateEntry
 from kshare.cli.cluster.connection import Cluster
 from kshare.cli.state import history, view
 from kshare.cli.state.history import History
-from kshare.cli.state.read import LiveTopic, file_entries
-from kshare.cli.state.view import LEGEND, Picture, PictureLine
+from kshare.cli.state.segments import file_entries
+from kshare.cli.state.view import LEGEND, PictureLine
 from kshare.cli.terminal.arguments import Topics
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.table import show_json
+from kshare.monitor.picture import Picture
+from kshare.monitor.stored_topic import GroupMembers, StoredTopic
 from kshare.state.share_records import SharePartitionKey, SharePartitionState, ShareStates
 
 _PAUSE_S = 0.5
@@ -57,7 +60,7 @@ def show_files(files: Sequence[Path], options: StateOptions) -> None:
     sheet = _Sheet(options, {})
     for entry in file_entries(files, states):
         sheet.tell(entry)
-    sheet.draw(states.states, {})
+    sheet.draw(states.states, {}, {}, None)
     sheet.done()
 
 
@@ -66,7 +69,7 @@ def show_cluster(cluster: Cluster, options: StateOptions) -> None:
 
 
 async def _show(router: Router, options: StateOptions) -> None:
-    topic = LiveTopic(router, options.group)
+    topic = StoredTopic(router, options.group)
     await topic.open()
     sheet = _Sheet(options, topic.names)
     with sheet.redrawn():
@@ -78,7 +81,10 @@ async def _show(router: Router, options: StateOptions) -> None:
                 raise Failure(
                     f"no state is stored for group {options.group}{' in these topics' * bool(options.topics)}"
                 )
-            sheet.draw(topic.states, await topic.progress(selected))
+            progress = await topic.progress(selected)
+            members = await topic.members(progress)
+            limits = await topic.near_limits(progress) if sheet.has_notes else None
+            sheet.draw(topic.states, progress, members, limits)
             sheet.done()
             if not options.is_live:
                 return
@@ -94,6 +100,12 @@ class _Sheet:
         self._screen = Screen()
         self._history = History()
         self._drawn: list[Picture] | None = None
+        self._limits: str | None = None
+
+    @property
+    def has_notes(self) -> bool:
+        """Whether it shows what isn't about a single share-partition."""
+        return not (self._wanted.is_history or self._wanted.is_json)
 
     def takes(self, where: SharePartitionKey) -> bool:
         return self._wanted.takes(where, self._names.get(where.topic_id))
@@ -113,18 +125,30 @@ class _Sheet:
     def draw(
         self,
         states: dict[SharePartitionKey, SharePartitionState],
-        progress: dict[SharePartitionKey, PartitionProgress],
+        progress: Mapping[SharePartitionKey, PartitionProgress],
+        members: Mapping[str, GroupMembers],
+        limits: str | None,
     ) -> None:
-        """Show what has changed since the last call, or everything if the screen can be redrawn."""
+        """Show what has changed since the last call, or everything if the screen can be redrawn.
+
+        `limits`: which groups are close to a limit.
+        """
         if self._wanted.is_history:
             return
         pictures = [
-            _picture(where, self._names.get(where.topic_id), states[where], progress.get(where))
+            _picture(
+                where,
+                self._names.get(where.topic_id),
+                states[where],
+                progress.get(where),
+                members.get(where.group, ()),
+            )
             for where in sorted(states)
             if self.takes(where)
         ]
         before, self._drawn = self._drawn, pictures
-        if pictures == before:
+        self._limits = limits
+        if pictures == before and not self._screen.is_redrawn:  # durations grow although nothing changes
             return
         if self._wanted.is_json and not self._wanted.is_live:
             show_json(self._screen, [view.as_json(one) for one in pictures])
@@ -143,9 +167,18 @@ class _Sheet:
             self._screen.line(*line)
 
     def _lines(self, pictures: Sequence[Picture]) -> Iterable[PictureLine]:
+        now = time.time()
         for one in pictures:
-            yield from view.lines(one, self._screen.width, is_detailed=self._wanted.is_detailed)
+            yield from view.lines(
+                one,
+                self._screen.width,
+                now,
+                is_wrapped=not self._screen.is_plain,
+                is_detailed=self._wanted.is_detailed,
+            )
         yield LEGEND if pictures else (("no state is stored", ""),)
+        if self._limits is not None:
+            yield from view.note(self._limits, None if self._screen.is_plain else self._screen.width)
 
     def _line_of_json(self, form: dict[str, Any]) -> None:
         self._screen.text(json.dumps(form) + "\n")
@@ -163,5 +196,6 @@ def _picture(
     topic: str | None,
     state: SharePartitionState,
     progress: PartitionProgress | None,
+    members: GroupMembers,
 ) -> Picture:
-    return Picture(where, topic, state, progress.end_offset if progress else None, progress)
+    return Picture(where, topic, state, progress.end_offset if progress else None, progress, members)

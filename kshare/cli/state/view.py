@@ -1,42 +1,31 @@
-"""Draws a share-partition: a bar of its offsets, counts of their states, and its offset ranges.
-
-A character stands for one offset, or for several if the line is too short. Then it shows the one that is furthest from
-being settled, because that one keeps the start offset where it is.
-"""
+"""Draws a share-partition for the terminal: a bar of its offsets, counts of their states, and its offset ranges."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any
 
 from kshare.admin.results import PartitionProgress
 from kshare.cli.terminal.colours import FAINT, PROBLEM
-from kshare.cli.terminal.progress_text import troubles
 from kshare.cli.terminal.screen import Part
-from kshare.cli.terminal.wording import span
+from kshare.monitor.picture import Picture, Sign, Standing, partition_name, sign_of, state_name
+from kshare.monitor.troubles import lag_unknown, troubles
 from kshare.protocol.json_form import uuid_text
-from kshare.state.share_records import (
-    UNINITIALIZED_START_OFFSET,
-    SharePartitionKey,
-    SharePartitionState,
-    StateRange,
-    StoredState,
-)
+from kshare.state.share_records import StateRange
+from kshare.wording import span
 
 PictureLine = tuple[Part, ...]
 
 _ACKNOWLEDGED, _ARCHIVED, _UNTOUCHED, _OFTEN = "#", "x", ".", "+"
+_SIGNS = {
+    Standing.ACKNOWLEDGED: _ACKNOWLEDGED,
+    Standing.ARCHIVED: _ARCHIVED,
+    Standing.NOT_RELEASED: _UNTOUCHED,
+}
 _STYLES = {_ACKNOWLEDGED: "green", _ARCHIVED: "red", _UNTOUCHED: FAINT}
 _REDELIVERED = "bold yellow"
 _NARROWEST = 10
-_NAMES = {
-    StoredState.AVAILABLE: "available",
-    StoredState.ACKNOWLEDGED: "acknowledged",
-    StoredState.ARCHIVED: "archived",
-}
-
 LEGEND: PictureLine = (
     (_ACKNOWLEDGED, _STYLES[_ACKNOWLEDGED]),
     (" acknowledged  ", ""),
@@ -49,56 +38,14 @@ LEGEND: PictureLine = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """What is drawn of a share-partition."""
-
-    where: SharePartitionKey
-    topic: str | None
-    """None if its name is unknown, or the topic was deleted."""
-    state: SharePartitionState
-    end: int | None
-    """The end offset of the topic partition; None if there is no cluster to ask."""
-    progress: PartitionProgress | None = None
-    """From a cluster: how many records retention removed, and how full the in-flight window is."""
-
-    @property
-    def start(self) -> int:
-        """The first offset of the bar: all before it are settled, or removed."""
-        reported = self.progress.start_offset if self.progress else None
-        return self.state.start_offset if reported is None else reported
-
-    @property
-    def last(self) -> int:
-        """The last offset that is drawn."""
-        stored = self.state.window_end - 1
-        return stored if self.end is None else max(stored, self.end - 1)
-
-    @property
-    def is_undecided(self) -> bool:
-        return self.state.start_offset == UNINITIALIZED_START_OFFSET
-
-    @property
-    def lag(self) -> int | None:
-        if self.end is None or self.is_undecided:
-            return None
-        return sum(one.size for one in self.state.covering(self.start, self.end - 1) if not one.is_settled)
-
-    def ranges(self) -> Iterator[StateRange]:
-        """All ranges from the start to the end."""
-        return iter(()) if self.is_undecided else self.state.covering(self.start, self.last)
-
-
-def partition_name(where: SharePartitionKey, topic: str | None) -> str:
-    return f"{topic or uuid_text(where.topic_id)}[{where.partition}]"
-
-
-def lines(picture: Picture, width: int, *, is_detailed: bool) -> Iterator[PictureLine]:
+def lines(
+    picture: Picture, width: int, now: float, *, is_wrapped: bool, is_detailed: bool
+) -> Iterator[PictureLine]:
+    """`now` is in seconds since 1970. `is_wrapped`: what is wrong is wrapped at `width`, not on one line."""
     yield _head(picture)
     yield from _bar(picture, width)
     yield _counts(picture)
-    for text in troubles([picture.progress] if picture.progress else []):
-        yield (("    ! ", PROBLEM), (text.partition(": ")[2], PROBLEM))
+    yield from _troubles(picture, width if is_wrapped else None, now)
     if is_detailed:
         state = picture.state
         yield (
@@ -107,6 +54,22 @@ def lines(picture: Picture, width: int, *, is_detailed: bool) -> Iterator[Pictur
         )
         for one in picture.ranges():
             yield _range(one)
+
+
+def _troubles(picture: Picture, width: int | None, now: float) -> Iterator[PictureLine]:
+    """Wrapped, because what to do comes last."""
+    found = [picture.progress] if picture.progress else []
+    for text in troubles(picture.where.group, found, picture.members, now):
+        said = text.partition(": ")[2]
+        rows = [said] if width is None else wrap(said, max(_NARROWEST, width - 6), break_on_hyphens=False)
+        for index, row in enumerate(rows):
+            yield (("      " if index else "    ! ", PROBLEM), (row, PROBLEM))
+
+
+def note(text: str, width: int | None) -> Iterator[PictureLine]:
+    """What isn't about a single share-partition. Wrapped at `width`, because what to do comes last."""
+    for row in [f"! {text}"] if width is None else wrap(f"! {text}", width, subsequent_indent="  "):
+        yield ((row, PROBLEM),)
 
 
 def as_json(picture: Picture) -> dict[str, Any]:
@@ -150,11 +113,6 @@ def range_json(one: StateRange) -> dict[str, Any]:
     }
 
 
-def state_name(number: int) -> str:
-    """The name of a state, which may be newer than this code."""
-    return _NAMES[StoredState(number)] if number in _NAMES else f"state {number}"
-
-
 def _head(picture: Picture) -> PictureLine:
     start = "not decided yet" if picture.is_undecided else str(picture.start)
     text = f"  start {start}"
@@ -170,54 +128,40 @@ def _head(picture: Picture) -> PictureLine:
 
 
 def _bar(picture: Picture, width: int) -> Iterator[PictureLine]:
-    first, count = picture.start, picture.last - picture.start + 1
-    if picture.is_undecided or count <= 0:
+    left, right = f"    {picture.start} ", f" {picture.last}"
+    bar = picture.bar(max(_NARROWEST, width - len(left) - len(right)))
+    if bar is None:
         return
-    left, right = f"    {first} ", f" {picture.last}"
-    bar_width = max(_NARROWEST, width - len(left) - len(right))
-    per_sign = -(-count // bar_width)
-    signs = [""] * -(-count // per_sign)
-    weights = [(-1, 0)] * len(signs)
-    for one in picture.ranges():
-        weight, sign = _sign(one)
-        for at in range((one.first - first) // per_sign, (one.last - first) // per_sign + 1):
-            if weight > weights[at]:
-                weights[at], signs[at] = weight, sign
+    has_room = len(left) + len(bar.signs) + len(right) + 16 < width
     yield (
         (left, FAINT),
-        *((sign, _STYLES.get(sign, _REDELIVERED)) for sign in signs),
+        *((sign, _STYLES.get(sign, _REDELIVERED)) for sign in map(_sign, bar.signs)),
         (right, FAINT),
-        (
-            f"  {per_sign} per char"
-            if per_sign > 1 and len(left) + len(signs) + len(right) + 16 < width
-            else "",
-            FAINT,
-        ),
+        (f"  {bar.per_sign} per char" if bar.per_sign > 1 and has_room else "", FAINT),
     )
 
 
-def _sign(one: StateRange) -> tuple[tuple[int, int], str]:
-    """How far from settled it is, and the character to draw."""
-    if one.state == StoredState.ACKNOWLEDGED:
-        return (0, 0), _ACKNOWLEDGED
-    if one.state == StoredState.ARCHIVED:
-        return (1, 0), _ARCHIVED
-    if not one.deliveries:
-        return (2, 0), _UNTOUCHED
-    return (3, one.deliveries), str(one.deliveries) if one.deliveries <= 9 else _OFTEN
+def _sign(sign: Sign) -> str:
+    """The character to draw."""
+    if sign.standing is not Standing.RELEASED:
+        return _SIGNS[sign.standing]
+    return str(sign.deliveries) if sign.deliveries <= 9 else _OFTEN
 
 
 def _counts(picture: Picture) -> PictureLine:
-    counts: Counter[str] = Counter()
-    for one in picture.ranges():
-        weight, _ = _sign(one)
-        counts[("acknowledged", "archived", "not released", "released")[weight[0]]] += one.size
-    text = "  ".join(f"{count} {name}" for name, count in counts.items())
-    return ((f"    {text or 'nothing after the start'}", ""),)
+    text = "  ".join(f"{count} {standing.text}" for standing, count in picture.counts().items())
+    return ((f"    {text or _nothing(picture)}", ""),)
+
+
+def _nothing(picture: Picture) -> str:
+    if not picture.is_undecided:
+        return "nothing after the start"
+    reason = lag_unknown(picture.progress) if picture.progress else None
+    return f"lag unknown: {reason}" if reason else "nothing was settled or released yet"
 
 
 def _range(one: StateRange) -> PictureLine:
-    _, sign = _sign(one)
+    sign = _sign(sign_of(one))
     deliveries = f"  deliveries {one.deliveries}" if one.deliveries else ""
     return (
         (f"    {span(one.first, one.last):>16}  ", ""),

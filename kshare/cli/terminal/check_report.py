@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from kshare.cli.terminal.check_result import CheckLevel, CheckResult
 from kshare.cli.terminal.colours import PROBLEM
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.table import show_json
+from kshare.doctor.check_result import CheckLevel, CheckResult
 
 _STYLES = {
     CheckLevel.OK: "green",

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kshare.errors import ConfigError
+
 
 class Failure(Exception):
     """A command failed. The text is one line for stderr; the exit code is 1."""
@@ -13,3 +18,12 @@ class Misuse(Failure):
 
 class ClosedPipe(Exception):
     """The reader of our output is gone. Not an OSError, because typer handles those itself."""
+
+
+@contextmanager
+def misuse() -> Iterator[None]:
+    """What is done with options of the command line: a ConfigError about them is a Misuse."""
+    try:
+        yield
+    except ConfigError as problem:
+        raise Misuse(str(problem)) from None

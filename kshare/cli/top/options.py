@@ -42,8 +42,8 @@ def top(
     Press ? on the live screen for an explanation of columns and keys.
     """
     from kshare.cli.cluster.connection import Cluster
-    from kshare.cli.top.figures import COLUMNS, TableView
     from kshare.cli.top.run import run_top
+    from kshare.monitor.figures import COLUMNS, TableView
 
     chosen = TableView(view.value)
     columns = {column.head.lower(): column.name for column in COLUMNS[chosen]}

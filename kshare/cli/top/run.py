@@ -16,10 +16,10 @@ from kshare.cli.cluster.connection import Cluster
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.keyboard import key_by_key, keys
 from kshare.cli.terminal.screen import Screen
-from kshare.cli.top.collect import Collector
-from kshare.cli.top.figures import Figures, TableView, figures
 from kshare.cli.top.screen_view import TopScreen, notes_height
 from kshare.errors import KshareError
+from kshare.monitor.collect import Collector
+from kshare.monitor.figures import Figures, TableView, figures
 from kshare.net.addresses import format_address
 
 _PLAIN_WIDTH = 1000
@@ -62,7 +62,7 @@ async def _once(collector: Collector, board: TopScreen, interval: float, is_json
         screen.text(json.dumps(_form(found), indent=2) + "\n")
     else:
         width = _PLAIN_WIDTH if screen.is_plain else screen.width
-        height = len(found.rows[board.view]) + 4 + notes_height(found)
+        height = len(found.rows[board.view]) + 4 + notes_height(found, width)
         head, *body, _ = board.lines(found, width, height)
         for line in (head, *body):
             text = "".join(part for part, _ in line).rstrip()

@@ -7,7 +7,8 @@ from datetime import datetime
 from textwrap import wrap
 
 from kshare.cli.terminal.colours import PROBLEM
-from kshare.cli.top.figures import COLUMNS, UNKNOWN, Cell, Column, Figures, Row, TableView
+from kshare.monitor.figures import COLUMNS, UNKNOWN, Cell, Column, Figures, Row, TableView
+from kshare.wording import counted
 
 ScreenLine = list[tuple[str, str]]
 """Pieces of text, with their styles."""
@@ -88,6 +89,8 @@ class TopScreen:
         clock = datetime.fromtimestamp(figures.time).strftime("%H:%M:%S")
         totals = figures.summary
         summary = f"groups {totals['groups']:,}, members {totals['members']:,}, lag {totals['lag']:,}"
+        if totals["unknown_lags"]:
+            summary += f" (unknown for {counted(totals['unknown_lags'], 'group')})"
         left = f"kshare top  {self._where}  {summary}"
         right = "paused  " if self.is_held else ""
         right += f"{clock} every {self._interval:g} s"
@@ -130,13 +133,22 @@ class TopScreen:
         self._is_reversed[self.view] = COLUMNS[self.view][at].is_number
 
 
-def notes_height(figures: Figures) -> int:
+def notes_height(figures: Figures, width: int) -> int:
     """How many more lines a window needs to show all notes."""
-    return len(figures.notes) * _NOTES_PART
+    return len(_wrapped_notes(figures, width)) * _NOTES_PART
 
 
 def _notes(figures: Figures, width: int, max_lines: int) -> list[ScreenLine]:
-    return [[(f"! {note}"[:width], PROBLEM)] for note in figures.notes[:max_lines]]
+    """Wrapped, because what to do comes last."""
+    return [[(row, PROBLEM)] for row in _wrapped_notes(figures, width)[:max_lines]]
+
+
+def _wrapped_notes(figures: Figures, width: int) -> list[str]:
+    return [
+        row
+        for note in figures.notes
+        for row in wrap(f"! {note}", width, subsequent_indent="  ", break_on_hyphens=False)
+    ]
 
 
 def _first_choice(view: TableView) -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import BinaryIO
 
 from kshare.capture import CaptureWriter
-from kshare.cli.terminal.dissection.masking import holds_secrets, mask
 from kshare.dissect import dissect_request, dissect_response
 from kshare.traffic import Frame
+from kshare.wire.masking import holds_secrets, mask
 
 _SIZE_BYTES = 4
 

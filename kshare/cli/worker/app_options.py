@@ -10,6 +10,7 @@ from kshare.cli.cluster.connection import read_properties
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.worker.app_import import import_worker
 from kshare.worker import Worker
+from kshare.worker.announcement import require_endpoint
 from kshare.worker.config import override_connection
 from kshare.worker.option_checks import require_number
 from kshare.worker.options import LONGEST_LEASE_S
@@ -26,6 +27,7 @@ class AppOptions:
     properties: Path | None = None
     file: Path | None = None
     drain_timeout: float | None = None
+    announce: str | None = None
 
     def arguments(self) -> list[str]:
         given = {
@@ -33,6 +35,7 @@ class AppOptions:
             "--command-config": self.properties,
             "--config": self.file,
             "--drain-timeout": self.drain_timeout,
+            "--announce": self.announce,
         }
         return [word for name, value in given.items() if value is not None for word in (name, str(value))]
 
@@ -46,6 +49,9 @@ class AppOptions:
             override_connection(worker, {"bootstrap_servers": self.server})
         if self.drain_timeout is not None:
             worker.drain_timeout = require_number("drain_timeout", self.drain_timeout, 0, LONGEST_LEASE_S)
+        if self.announce is not None:
+            override_connection(worker, {"announce": self.announce})
+        require_endpoint(worker.announce, worker.http)
         if not worker.routes():
             raise Failure(f'{self.place} has no handlers: decorate functions with @worker.handler("orders")')
         if not worker.bootstrap_servers and not _SERVERS & worker.connection.keys():

@@ -8,14 +8,14 @@ import anyio
 
 from kshare.admin.config import admin_settings
 from kshare.admin.routing import Router
-from kshare.cli.cluster.cluster_info import ClusterInfo
 from kshare.cli.terminal.check_report import CheckReport
-from kshare.cli.terminal.check_result import CheckResult, ok, problem
 from kshare.cli.worker.app_options import AppOptions
 from kshare.cli.worker.checks.groups import check_groups
 from kshare.cli.worker.checks.limits import check_limits
 from kshare.cli.worker.checks.read_facts import read_facts
 from kshare.cli.worker.checks.topics import check_topics
+from kshare.doctor.check_result import CheckResult, ok, problem
+from kshare.doctor.cluster_info import ClusterInfo
 from kshare.errors import KshareError
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings

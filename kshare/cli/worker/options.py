@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 from kshare.cli.cluster.options import Json, Properties, Server
 from kshare.cli.terminal.command_group import command_group
-from kshare.cli.terminal.suggestion import did_you_mean
+from kshare.wording import did_you_mean
 
 _RUN = "run"
 
@@ -95,6 +95,10 @@ def run_(
         float | None,
         typer.Option(min=0, metavar="SECONDS", help="How long running handlers get when the worker stops."),
     ] = None,
+    announce: Annotated[
+        str | None,
+        typer.Option(metavar="TOPIC", help="Announce each process in this topic, so that consoles find it."),
+    ] = None,
     backend: Annotated[Backend, typer.Option(help="The event loop.")] = Backend.ASYNCIO,
     log_level: Annotated[LogLevel | None, typer.Option(help="What kshare logs. Default: info.")] = None,
     place: Annotated[str | None, typer.Option(hidden=True)] = None,
@@ -107,7 +111,7 @@ def run_(
     from kshare.cli.worker.run import ChildPlace, RunOptions, run_worker
 
     return run_worker(
-        AppOptions(app, server, properties, config, drain_timeout),
+        AppOptions(app, server, properties, config, drain_timeout, announce),
         RunOptions(backend.value, workers, threads, reload, None if log_level is None else log_level.value),
         None if place is None else ChildPlace.parse(place),
     )

@@ -29,10 +29,10 @@ from kshare.cli.worker.processes import Processes
 from kshare.cli.worker.supervision import Supervision
 from kshare.cli.worker.supervisor_link import SupervisorLink, ignore_signals, leave_signals_to_supervisor
 from kshare.errors import AuthenticationFailed, ConfigError, KshareError, NotAuthorized, Unsupported
+from kshare.http.endpoint import parse_listen_address
 from kshare.net.addresses import format_address
 from kshare.net.pool import Pool
 from kshare.worker import Worker
-from kshare.worker.http_endpoint import parse_listen_address
 
 log = logging.getLogger("kshare.worker")
 

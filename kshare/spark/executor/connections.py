@@ -22,7 +22,6 @@ from anyio.from_thread import start_blocking_portal
 from kshare.admin.log_reading import LogReader
 from kshare.admin.read_replicas import LogPartition
 from kshare.admin.routing import Router
-from kshare.errors import ConnectionLost
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 
@@ -31,7 +30,7 @@ T = TypeVar("T")
 _MOST = 4
 _TIMEOUT_S = 120.0
 """For one request, retries included: long enough for a new leader to be elected."""
-_REACH_S, _PAUSE_S = 30.0, 0.5
+_REACH_S = 30.0
 """For a first connection: long enough for a broker to restart."""
 
 
@@ -60,7 +59,7 @@ class Connections:
         return self._readers[key]
 
     def reach(self) -> None:
-        """Connect to any broker, or raise ConnectionLost: requests would be retried for much longer."""
+        """Connect to any broker, or raise what keeps us from it: requests would be retried for much longer."""
         self._portal.call(_reach, self.router.pool)
 
     def submit(self, function: Callable[..., Awaitable[T]], *args: object) -> Future[T]:
@@ -79,16 +78,11 @@ class Connections:
 
 
 async def _reach(pool: Pool) -> None:
-    deadline = anyio.current_time() + _REACH_S
-    while True:
-        try:
-            await pool.bootstrap()
-        except ConnectionLost:
-            if anyio.current_time() + _PAUSE_S >= deadline:
-                raise
-            await anyio.sleep(_PAUSE_S)
-        else:
-            return
+    async def step(deadline: float) -> None:
+        limit = deadline - anyio.current_time()
+        await pool.bootstrap(timeout=min(limit, pool.settings.request_timeout))
+
+    await Router(pool, _REACH_S).retry(step)
 
 
 _open: OrderedDict[NetSettings, Connections] = OrderedDict()

@@ -23,12 +23,14 @@ from kshare.spark.journal.store import JournalError, JournalFenced
 
 _CONFIG = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 """Frames are deleted when they aren't needed any more, and never by age or size."""
+_CREATED_S = 30.0
+"""A topic exists once CreateTopics has said so, even if brokers still report it as unknown for a while."""
 _TRIES = 10
 """A running query may delete frames while a tool reads them."""
 
 
 class TopicStore:
-    """`open` creates the topic if necessary. `unknown_s`: how long the topic may be unknown to brokers."""
+    """`open` creates the topic if necessary. `unknown_s`: how long a topic that is read may be unknown to brokers."""
 
     def __init__(self, router: Router, topic: str, *, unknown_s: float = 0.0) -> None:
         self.place = f"topic {topic}"
@@ -47,7 +49,7 @@ class TopicStore:
         except BrokerError as error:
             if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
-        await self._router.retry(lambda _: self._check(), unknown_s=self._unknown_s)
+        await self._router.retry(lambda _: self._check(), unknown_s=_CREATED_S)
 
     async def read(self, after: int = -1) -> list[tuple[int, bytes | None]]:
         for _ in range(_TRIES):

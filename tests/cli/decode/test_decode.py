@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import random
 
 import pytest
 
@@ -127,3 +128,26 @@ def test_surplus_bytes_after_a_request_are_reported(run: Kshare) -> None:
     assert "22         topics null" in done.out
     assert "26-28      unread  3 bytes after the end" in done.out
     assert (done.code, done.err) == (1, "kshare: unread at byte 26: 3 bytes after the end\n")
+
+
+@pytest.mark.lengthy
+def test_random_bytes_are_refused(run: Kshare) -> None:
+    noise = random.Random(7).randbytes(300)
+    done = run("decode", noise.hex())
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("kshare: this doesn't look like Kafka data; best guess: ")
+
+
+def test_guesses_are_listed_best_first(run: Kshare) -> None:
+    done = run("decode", "--guesses", frames.fetch_response().hex())
+    assert done.out.split()[1:3] == ["ShareFetchResponse", "v2"]
+    rows = json.loads(run("decode", "--guesses", "--json", frames.fetch_response().hex()).out)
+    assert rows[0]["message"] == "ShareFetchResponse"
+    assert [row["score"] for row in rows] == sorted((row["score"] for row in rows), reverse=True)
+
+
+def test_impossible_versions_and_kinds_are_refused(run: Kshare) -> None:
+    done = run("decode", "--as", "ShareFetchRequest", "--version", "9", "00")
+    assert (done.code, done.err) == (2, "kshare: ShareFetchRequest has no version 9: 1 to 2 are known\n")
+    done = run("decode", "--as", "response", "--api", "ShareFetch", "--version", "9", "00000000")
+    assert (done.code, done.err) == (2, "kshare: no known message fits this kind, API and version\n")

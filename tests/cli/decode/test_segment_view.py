@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kshare.cli.decode.batch_boundaries import batch_cuts
 from kshare.protocol.compression import Compression
 from kshare.protocol.record_builder import BatchBuilder
+from kshare.wire.batch_boundaries import batch_cuts
 from tests.cli import frames
 from tests.cli.running import Kshare
 

@@ -6,81 +6,26 @@ import json
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from kshare import sync
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ProduceRequest
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.testing import Broker
+from tests.cli.dlq.letters import GRAVE, SETTINGS, bury, context, letter, letters_of, redriven, values
 from tests.cli.running import DEADLINE, KSHARE, ROOT, Kshare, assert_refused, without_colours
 from tests.cli.terminals import on_terminal
-from tests.helpers.rejecting import reject
-
-GRAVE = "dlq.orders"
-_SETTINGS = "errors.deadletterqueue."
-_HEADER = "__dlq.errors."
-
-
-@pytest.fixture
-def broker(kshare_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Broker:
-    monkeypatch.setenv("KSHARE_BOOTSTRAP_SERVER", kshare_broker.bootstrap)
-    kshare_broker.create_topic("orders", 2)
-    kshare_broker.create_topic(GRAVE, 2, {f"{_SETTINGS}group.enable": "true"})
-    return kshare_broker
-
-
-def bury(broker: Broker, count: int, group: str = "shippers", *, copies: bool = False) -> None:
-    """Let the group reject records of orders[1], each with its own header, so that the broker writes dead letters."""
-    settings = {f"{_SETTINGS}topic.name": GRAVE, "share.auto.offset.reset": "earliest"}
-    broker.set_group_config(group, settings | {f"{_SETTINGS}copy.record.enable": str(copies).lower()})
-    values = [b"value %d" % number for number in range(count)]
-    broker.produce("orders", values, partition=1, key=b"k", headers=[("own", b"header")])
-    reject(broker.bootstrap, group, "orders", count)
-
-
-def letter(
-    broker: Broker, value: bytes | None, origin: tuple[str, int, int] | None = None, at: int = 0, **more: str
-) -> None:
-    """Write a dead letter to partition `at`, as another program might."""
-    broker.produce(GRAVE, [value], partition=at, headers=context(origin, more))
-
-
-def context(origin: tuple[str, int, int] | None, more: Mapping[str, str]) -> list[tuple[str, bytes]]:
-    said = dict(zip(("topic", "partition", "offset"), map(str, origin), strict=True)) if origin else {}
-    return [
-        (f"{_HEADER}{name.replace('_', '.')}", text.encode()) for name, text in (said | dict(more)).items()
-    ]
-
-
-def letters_of(run: Kshare, *words: str) -> list[dict[str, Any]]:
-    done = run("dlq", "show", GRAVE, *words, "--json")
-    assert (done.code, done.err) == (0, "")
-    found: list[dict[str, Any]] = json.loads(done.out)
-    return found
-
-
-def redriven(run: Kshare, *words: str, code: int = 0) -> dict[str, Any]:
-    done = run("dlq", "redrive", GRAVE, *words, "--json")
-    assert done.code == code, done
-    assert bool(done.err) == bool(code)
-    found: dict[str, Any] = json.loads(done.out)
-    return found
-
-
-def values(broker: Broker, topic: str) -> list[bytes | None]:
-    return [None if one.value is None else bytes(one.value) for one in broker.records(topic)]
-
 
 # --- list and show
 
 
 def test_topics_with_dead_letters_are_listed(broker: Broker, run: Kshare) -> None:
     bury(broker, 3)
-    broker.create_topic("dlq.empty", 1, {f"{_SETTINGS}group.enable": "true"})
+    broker.create_topic("dlq.empty", 1, {f"{SETTINGS}group.enable": "true"})
     broker.produce("dlq.empty", [b"not a dead letter"])
     done = run("dlq", "list")
     assert [line.split() for line in done.out.splitlines()] == [
@@ -89,7 +34,7 @@ def test_topics_with_dead_letters_are_listed(broker: Broker, run: Kshare) -> Non
         [GRAVE, "2", "3", "shippers"],
     ]
     (_, found) = json.loads(run("dlq", "list", "--json").out)
-    assert found == {"topic": GRAVE, "partitions": 2, "letters": 3, "redriven": 0, "groups": ["shippers"]}
+    assert found == {"topic": GRAVE, "partitions": 2, "letters": 3, "settled": 0, "groups": ["shippers"]}
 
 
 @pytest.mark.lengthy
@@ -97,19 +42,27 @@ def test_redriven_letters_are_counted_separately_and_marked(broker: Broker, run:
     bury(broker, 4)
     redriven(run, "--letter", "1:0", "--letter", "1:2")
     heads, row = (line.split() for line in run("dlq", "list").out.splitlines())
-    assert heads == ["TOPIC", "PARTITIONS", "LETTERS", "REDRIVEN", "OF", "GROUPS"]
+    assert heads == ["TOPIC", "PARTITIONS", "LETTERS", "SETTLED", "OF", "GROUPS"]
     assert row == [GRAVE, "2", "2", "2", "shippers"]
-    assert [one["redriven"] for one in letters_of(run)] == [True, False, True, False]
+    assert [one["settled"] for one in letters_of(run)] == [True, False, True, False]
     heads, first, second, *_ = (line.split() for line in run("dlq", "show", GRAVE).out.splitlines())
-    assert heads[-2:] == ["REDRIVEN", "REASON"]
+    assert heads[-2:] == ["SETTLED", "REASON"]
     assert ("yes" in first, "yes" in second) == (True, False)
     explained = run("dlq", "show", GRAVE, "--letter", "1:2", "--explain").out
-    assert f"redriven by group kshare-dlq-{GRAVE}" in explained
+    assert f"settled by group kshare-dlq-{GRAVE}" in explained
     redriven(run)
     (found,) = json.loads(run("dlq", "list", "--json").out)
-    assert (found["letters"], found["redriven"]) == (0, 4)
+    assert (found["letters"], found["settled"]) == (0, 4)
     (other,) = json.loads(run("dlq", "list", "--group", "another", "--json").out)
-    assert (other["letters"], other["redriven"]) == (4, 0)
+    assert (other["letters"], other["settled"]) == (4, 0)
+
+
+def test_letters_that_are_redriven_one_by_one_are_not_given_up(broker: Broker, run: Kshare) -> None:
+    """Each run delivers the others, too: with Kafka's usual limit of five deliveries, the sixth would be archived."""
+    bury(broker, 6)
+    letters = [f"{one['partition']}:{one['offset']}" for one in letters_of(run)]
+    for place in letters:
+        assert redriven(run, "--letter", place)["redriven"] == 1, place
 
 
 def test_no_dead_letter_topics(kshare_broker: Broker, run: Kshare) -> None:
@@ -261,15 +214,122 @@ def test_unmatched_letters_can_be_settled(broker: Broker, run: Kshare) -> None:
 
 
 @pytest.mark.lengthy
-def test_last_delivery_of_a_skipped_letter_is_reported(broker: Broker, run: Kshare) -> None:
-    broker.set_group_config(f"kshare-dlq-{GRAVE}", {"share.delivery.count.limit": "2"})
+@pytest.mark.parametrize("limit", [5, 6])
+def test_skipped_letters_are_moved_before_they_would_be_archived(
+    broker: Broker, run: Kshare, limit: int
+) -> None:
+    broker.set_group_config(f"kshare-dlq-{GRAVE}", {"share.delivery.count.limit": str(limit)})
+    for number in range(5):
+        letter(broker, b"%d" % number, ("orders", 0, number), group="mine")
+    moved = 0
+    for _ in range(8):
+        done = redriven(run, "--source", "other")
+        assert (done["redriven"], done["passed_over"]) == (0, 5)
+        moved += done["moved"]
+    assert moved >= 5
+    found = [one for one in letters_of(run) if not one["settled"]]
+    assert sorted(one["value"] for one in found) == ["0", "1", "2", "3", "4"]
+    assert not any(one["given_up"] for one in found)
+    assert all("moved.from" in one["context"] for one in found)
+    assert redriven(run)["redriven"] == 5
+    assert sorted(values(broker, "orders")) == [b"0", b"1", b"2", b"3", b"4"]  # type: ignore[type-var]
+
+
+@pytest.mark.lengthy
+@pytest.mark.parametrize("action", ["redrive", "drop"])
+def test_runs_that_choose_one_never_give_up_the_others(broker: Broker, run: Kshare, action: str) -> None:
+    """A run that has what it wants also sees the others that it must move."""
+    broker.set_group_config(f"kshare-dlq-{GRAVE}", {"share.delivery.count.limit": "5"})
+    for number in range(6):
+        letter(broker, b"%d" % number, ("orders", 0, number))
+    for number in range(6):
+        (place,) = [
+            f"{one['partition']}:{one['offset']}"
+            for one in letters_of(run)
+            if not one["settled"] and one["value"] == str(number)
+        ]
+        done = run("dlq", action, GRAVE, "--letter", place, "--json")
+        assert (done.code, done.err) == (0, "")
+        assert not any(one["given_up"] for one in letters_of(run))
+    assert all(one["settled"] for one in letters_of(run))
+    assert values(broker, "orders") == (
+        [b"%d" % number for number in range(6)] if action == "redrive" else []
+    )
+
+
+@pytest.mark.lengthy
+def test_letters_that_cannot_be_moved_are_given_up(broker: Broker, run: Kshare) -> None:
+    broker.set_group_config(f"kshare-dlq-{GRAVE}", {"share.delivery.count.limit": "5"})
     letter(broker, b"x", ("orders", 0, 9))
-    assert redriven(run, "--source", "other")["passed_over"] == 1
-    done = run("dlq", "redrive", GRAVE, "--source", "other")
-    assert done.code == 1
-    assert "1 dead letter won't be delivered to group kshare-dlq-dlq.orders again" in done.err
-    assert redriven(run)["redriven"] == 0
-    assert redriven(run, "--group", "another")["redriven"] == 1
+    letter(broker, b"y", ("orders", 0, 9), group="mine")
+    broker.faults.add(ProduceRequest, times=None, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    runs = [run("dlq", "redrive", GRAVE, "--source", "other") for _ in range(5)]
+    assert [done.code for done in runs] == [0, 0, 1, 1, 1]
+    assert "2 dead letters couldn't be written to topic dlq.orders again" in runs[2].err
+    broker.faults.stop()
+    assert [one["given_up"] for one in letters_of(run)] == [True, True]
+    assert "given up" in run("dlq", "show", GRAVE).out
+    assert "given up by group" in run("dlq", "show", GRAVE, "--explain").out
+    done = run("dlq", "redrive", GRAVE, "--letter", "0:0")
+    assert (done.code, done.out) == (1, "")
+    assert "has given up dead letter 0:0 of topic dlq.orders" in done.err
+    assert redriven(run, "--group", "another")["redriven"] == 2
+
+
+@pytest.mark.lengthy
+def test_redrives_that_fail_again_and_again_give_up_nothing(broker: Broker, run: Kshare) -> None:
+    broker.set_group_config(f"kshare-dlq-{GRAVE}", {"share.delivery.count.limit": "5"})
+    for number in range(3):
+        letter(broker, b"%d" % number, ("orders", 0, number))
+    broker.set_topic_config("orders", {"max.message.bytes": "50"})
+    runs = [run("dlq", "redrive", GRAVE) for _ in range(7)]
+    assert {done.code for done in runs} == {1}, runs
+    broker.set_topic_config("orders", {"max.message.bytes": "100000"})
+    assert not any(one["given_up"] for one in letters_of(run))
+    assert redriven(run)["redriven"] == 3
+    assert sorted(values(broker, "orders")) == [b"0", b"1", b"2"]  # type: ignore[type-var]
+
+
+def test_few_deliveries_are_refused(broker: Broker, run: Kshare) -> None:
+    broker.set_group_config(f"kshare-dlq-{GRAVE}", {"share.delivery.count.limit": "4"})
+    letter(broker, b"x", ("orders", 0, 9))
+    done = run("dlq", "redrive", GRAVE)
+    assert_refused(done, 1, f"kshare groups config set kshare-dlq-{GRAVE} share.delivery.count.limit=5")
+
+
+def test_settings_of_a_group_in_use_are_not_changed(broker: Broker, run: Kshare) -> None:
+    letter(broker, b"x", ("orders", 0, 9))
+    with sync.ShareConsumer(broker.bootstrap, group="shippers", topics=["orders"]):
+        deadline = time.monotonic() + DEADLINE
+        while "shippers" not in run("groups", "list").out:
+            assert time.monotonic() < deadline
+    said = "kshare groups config set shippers share.auto.offset.reset=earliest"
+    assert_refused(run("dlq", "redrive", GRAVE, "--group", "shippers"), 1, said)
+    assert '"earliest"' not in run("groups", "config", "show", "shippers", "--json").out
+    broker.set_group_config("shippers", {"share.auto.offset.reset": "earliest"})
+    assert redriven(run, "--group", "shippers")["redriven"] == 1
+
+
+def test_settled_letters_are_refused(broker: Broker, run: Kshare) -> None:
+    letter(broker, b"x", ("orders", 0, 9))
+    assert redriven(run)["redriven"] == 1
+    assert_refused(run("dlq", "redrive", GRAVE, "--letter", "0:0"), 1, "has settled these dead letters")
+
+
+@pytest.mark.lengthy
+def test_records_of_other_topics_are_not_dropped(broker: Broker, run: Kshare) -> None:
+    broker.produce("orders", [b"a", b"b"])
+    assert json.loads(run("dlq", "drop", "orders", "--all", "--dry-run", "--json").out) == []
+    assert "0 dead letters dropped" in run("dlq", "drop", "orders", "--all").out
+    assert "1 dead letter dropped" in run("dlq", "drop", "orders", "--letter", "0:1").out
+
+
+@pytest.mark.lengthy
+def test_others_are_settled_when_all_chosen_are_redriven(broker: Broker, run: Kshare) -> None:
+    for number in range(700):
+        letter(broker, b"%d" % number, ("orders", 0, number), at=number % 2)
+    found = redriven(run, "--letter", "0:0", "--settle-others")
+    assert (found["redriven"], found["passed_over"]) == (1, 699)
 
 
 def test_dry_run_shows_what_would_be_done(broker: Broker, run: Kshare) -> None:
@@ -363,6 +423,40 @@ def test_ctrl_c_settles_what_was_written(
     assert written < 60
     redriven(run)
     assert len(broker.records("orders")) == 60  # no duplicates: confirmed records were settled
+
+
+# --- drop
+
+
+def test_letters_are_dropped(broker: Broker, run: Kshare) -> None:
+    bury(broker, 3)
+    before = len(broker.records("orders"))
+    assert len(json.loads(run("dlq", "drop", GRAVE, "--all", "--dry-run", "--json").out)) == 3
+    done = run("dlq", "drop", GRAVE, "--letter", "1:1")
+    assert (done.code, done.out) == (
+        0,
+        f"1 dead letter dropped\n2 dead letters skipped: each used one of its deliveries to group kshare-dlq-{GRAVE}\n",
+    )
+    assert [one["settled"] for one in letters_of(run)] == [False, True, False]
+    assert redriven(run)["redriven"] == 2
+    assert run("dlq", "drop", GRAVE, "--all").out == "0 dead letters dropped\n"
+    assert run("dlq", "drop", GRAVE, "--all", "--dry-run").out == "nothing to drop\n"
+    assert len(broker.records("orders")) == before + 2
+
+
+def test_letters_are_dropped_by_reason(broker: Broker, run: Kshare) -> None:
+    letter(broker, b"a", ("orders", 0, 0), message="Broken.")
+    letter(broker, b"b", ("orders", 0, 1), message="Too often.")
+    letter(broker, b"c", ("orders", 0, 2), message="broken, too")
+    done = run("dlq", "drop", GRAVE, "--reason", "broken", "--max", "1", "--json")
+    assert json.loads(done.out)["dropped"] == 1
+    assert json.loads(run("dlq", "drop", GRAVE, "--reason", "broken", "--json").out)["dropped"] == 1
+    assert [one["settled"] for one in letters_of(run)] == [True, False, True]
+
+
+@pytest.mark.parametrize("words", [[], ["--all", "--reason", "x"]])
+def test_drop_needs_filters_or_all(broker: Broker, run: Kshare, words: list[str]) -> None:
+    assert_refused(run("dlq", "drop", GRAVE, *words), 2, "--all")
 
 
 # --- usage

@@ -12,8 +12,8 @@ import pytest
 from kshare import sync
 from kshare.admin.routing import Router
 from kshare.broker.settings import Resource
-from kshare.cli.cluster.cluster_info import ClusterInfo
-from kshare.cli.doctor.checks.reachability import listeners
+from kshare.doctor.cluster_info import ClusterInfo
+from kshare.doctor.reachability import listeners
 from kshare.installation import mend
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
@@ -21,6 +21,7 @@ from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.message import Request
 from kshare.protocol.messages import (
     ApiVersionsRequest,
+    CreatePartitionsRequest,
     DescribeConfigsRequest,
     DescribeGroupsRequest,
     DescribeQuorumRequest,
@@ -28,10 +29,12 @@ from kshare.protocol.messages import (
     MetadataRequest,
     ShareFetchRequest,
 )
+from kshare.protocol.messages.create_partitions_request import CreatePartitionsTopic
 from kshare.protocol.messages.describe_configs_response import DescribeConfigsResourceResult
 from kshare.testing import Broker
 from tests.cli.running import Done, Kshare, without_colours
 from tests.cli.terminals import on_terminal
+from tests.helpers.plain_client import plain_client
 
 STATE = "__share_group_state"
 GROUP = "shippers"
@@ -88,7 +91,7 @@ def only(run: Kshare, level: str, check: str, text: str, *words: str) -> list[st
 def test_healthy_cluster(broker: Broker, run: Kshare) -> None:
     done = run("doctor", "--group", GROUP, "--topic", "orders")
     assert (done.code, done.err) == (0, "")
-    assert {line.split()[0] for line in done.out.splitlines()} == {"ok"}
+    assert {line.split()[0] for line in done.out.splitlines() if not line.startswith(" ")} == {"ok"}
     checks = (
         "bootstrap",
         "listeners",
@@ -209,6 +212,34 @@ def test_release_that_may_have_a_known_deadlock(broker: Broker, run: Kshare) -> 
 
     plant(broker, ApiVersionsRequest, be_4_2)
     only(run, "unknown", "share groups", "broker 1 runs Kafka 4.2, exact release unknown")
+
+
+def test_release_that_skips_records_of_new_partitions(monkeypatch: pytest.MonkeyPatch, run: Kshare) -> None:
+    with Broker(release="4.3") as broker:
+        monkeypatch.setenv("KSHARE_BOOTSTRAP_SERVER", broker.bootstrap)
+        broker.set_group_config(GROUP, {"share.auto.offset.reset": "latest"})
+        assert examine(run, "--group", GROUP) == []
+        broker.create_topic("orders", 2)
+        with sync.ShareConsumer(broker.bootstrap, group=GROUP, topics=["orders"]) as consumer:
+            consumer.next_batch(2.0)
+        said = run("doctor", "--group", GROUP).out
+        assert f"ok       group {GROUP}: share.auto.offset.reset is latest: before you add partitions" in said
+        assert "KAFKA-20742" in said
+        add_partitions(broker, "orders", 4)
+        (command,) = only(
+            run, "warning", f"group {GROUP}", "its members haven't noticed orders[2] and 1 more yet, and"
+        )
+        assert f"config set {GROUP} share.auto.offset.reset=earliest" in command
+        broker.set_group_config(GROUP, {"share.auto.offset.reset": "earliest"})
+        assert examine(run, "--group", GROUP) == []
+
+
+def add_partitions(broker: Broker, topic: str, count: int) -> None:
+    host, _, port = broker.bootstrap.rpartition(":")
+    wanted = CreatePartitionsTopic(topic, count, assignments=None)
+    with plain_client((host, int(port))) as client:
+        answer = client.ask(CreatePartitionsRequest([wanted], timeout_ms=10_000))
+    assert answer.results[0].error_code == 0
 
 
 @pytest.mark.parametrize("can_be_switched_on", [True, False])
@@ -440,7 +471,7 @@ _DEAD = "errors.deadletterqueue."
         (
             "dlq.none",
             "which doesn't exist",
-            "--create --topic dlq.none --config errors.deadletterqueue.",
+            "kshare topics create dlq.none --config errors.deadletterqueue.",
         ),
         ("dlq.shut", "accepts no dead letters", "--add-config errors.deadletterqueue.group.enable=true"),
     ],
@@ -452,6 +483,35 @@ def test_dead_letters_would_be_lost(broker: Broker, run: Kshare, topic: str, tex
     broker.call(lambda: broker.state.configs.replace(Resource.GROUP, GROUP, chosen))
     (todo,) = only(run, "problem", f"group {GROUP}", text)
     assert command in todo
+
+
+def test_groups_without_a_dead_letter_topic(broker: Broker, run: Kshare) -> None:
+    """A note on one line for all, with commands that do it; none for groups that track dead letters."""
+    words = ("--group", GROUP, "--group", "packers", "--group", "kshare-dlq-dlq.orders", "--json")
+
+    def notes() -> list[dict[str, Any]]:
+        return [one for one in json.loads(run("doctor", *words).out) if one["check"] == "dead letters"]
+
+    (note,) = notes()
+    assert note["level"] == "ok"
+    assert note["text"].startswith(
+        f"no dead-letter topic is set for {GROUP} and 1 more group: brokers keep no "
+    )
+    for command in note["todo"]:
+        assert run(*command.split()[1:]).code == 0
+    (note,) = notes()
+    assert note["text"].startswith("no dead-letter topic is set for packers: ")
+
+
+def test_brokers_that_write_no_dead_letters(broker: Broker, run: Kshare) -> None:
+    """Before Kafka 4.4, they don't have the setting."""
+
+    def forget(answer: Any) -> None:
+        for result in answer.results:
+            result.configs = [one for one in result.configs if not one.name.startswith(_DEAD)]
+
+    plant(broker, DescribeConfigsRequest, forget)
+    assert "dead-letter topic" not in run("doctor", "--group", GROUP).out
 
 
 def test_valid_dead_letter_topic(broker: Broker, run: Kshare) -> None:
@@ -467,7 +527,8 @@ def test_output_fits_a_small_terminal(broker: Broker) -> None:
     done = on_terminal("doctor", "--group", "new")
     assert done.code == 0
     lines = without_colours(done.out).splitlines()
-    commands = [line for line in lines if "kshare groups config set" in line]
-    assert len(commands) == 1
+    commands = [line for line in lines if line.startswith("         kshare ")]
+    assert len(commands) == 3
     assert max(len(line) for line in lines if line not in commands) <= 80
-    assert commands[0].endswith(f"--bootstrap-server {broker.bootstrap}")  # not wrapped: it can be copied
+    for command in commands:
+        assert command.endswith(f"--bootstrap-server {broker.bootstrap}")  # not wrapped: it can be copied

@@ -110,7 +110,7 @@ def test_verbose_shows_more_columns(broker: Broker, run: Kshare) -> None:
         assert heads[-2:] == ["RACK", "TOPICS"]
         assert row[-3:] == ["north", "orders", "returns"]
         assert f"{broker.bootstrap} (1)" in run("groups", "describe", "--state", "--verbose").out
-    heads, first, _ = (line.split() for line in run("groups", "describe", "--verbose").out.splitlines())
+    heads, first, *_ = (line.split() for line in run("groups", "describe", "--verbose").out.splitlines())
     assert heads == ["GROUP", "TOPIC", "PARTITION", "EPOCH", "START", "LAG"]
     assert len(first) == 6
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from kshare import ConsumerOptions, sync
-from kshare.cli.state.view import Picture, lines
+from kshare.cli.state.view import lines
+from kshare.monitor.picture import Picture
 from kshare.state.share_records import SharePartitionKey, SharePartitionState, StateRange, StoredState
 from kshare.testing import Broker
 from tests.cli.running import Kshare, Piped, assert_refused, kshare, without_colours
@@ -164,7 +165,10 @@ def drawn(
 ) -> list[str]:
     state = SharePartitionState(start, tuple(StateRange(*one) for one in ranges), 0, 0, 0, -1)
     picture = Picture(WHERE, "orders", state, end)
-    return ["".join(text for text, _ in line) for line in lines(picture, width, is_detailed=False)]
+    return [
+        "".join(text for text, _ in line)
+        for line in lines(picture, width, 0.0, is_wrapped=True, is_detailed=False)
+    ]
 
 
 MIXED = [
@@ -197,7 +201,7 @@ def test_character_for_many_offsets_shows_the_least_settled() -> None:
 def test_drawing_without_known_offsets() -> None:
     assert drawn([], -1, 5) == [
         "shippers  orders[3]  start not decided yet  end 5",
-        "    nothing after the start",
+        "    nothing was settled or released yet",
     ]
     assert drawn([], 5, 5) == ["shippers  orders[3]  start 5  end 5  lag 0", "    nothing after the start"]
     assert drawn(MIXED, 10, None)[0] == "shippers  orders[3]  start 10"

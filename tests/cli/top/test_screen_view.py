@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from kshare.admin.results import Member, PartitionProgress
-from kshare.cli.top.figures import COLUMNS, Figures, TableView, figures
 from kshare.cli.top.screen_view import TopScreen
-from kshare.cli.top.snapshot import GroupReading, PartitionReading, Snapshot
+from kshare.monitor.figures import COLUMNS, Figures, TableView, figures
+from kshare.monitor.snapshot import GroupReading, PartitionReading, Snapshot
 
 NOW = 1_800_000_000.0
 
@@ -23,7 +23,7 @@ def partition(
 def reading(*partitions: PartitionReading, at: float = 0.0, members: int = 1) -> Snapshot:
     names = dict.fromkeys(one.group for one in partitions)
     who = tuple(
-        Member(f"id-{number}", "truck", "/10.0.0.7", None, 3, ("orders",), (("orders", 0),))
+        Member(f"id-{number}", "truck", "10.0.0.7", None, 3, ("orders",), (("orders", 0),))
         for number in range(members)
     )
     groups = (
@@ -192,7 +192,7 @@ def with_window(
 
 def test_full_window_without_progress_is_noted() -> None:
     full = with_window(partition(end=5000, lag=4000), 2379, limit=2000)
-    said = "! g  orders[0]: in-flight window full: 2379 of 2000 offsets, from offset 90 on"
+    said = "! g  orders[0]: in-flight window full: 2,379 of 2,000 offsets, from offset 90 on"
     for view in TableView:
         board = TopScreen("here", view, None, 2)
         found = figures(reading(full, at=2.0), reading(full, at=0.0))

@@ -146,6 +146,21 @@ def test_json_stream_ends_when_the_pipe_closes(group: str) -> None:
         assert reader.end() == (141, b"")
 
 
+@pytest.mark.kshare_broker(settings={"group.share.max.size": "1"})
+def test_groups_close_to_a_limit_are_named_last(group: str, broker: Broker, run: Kshare) -> None:
+    with sync.Producer(broker.bootstrap) as producer:
+        producer.enqueue("orders", b"x", partition=1, timestamp=int((time.time() - 1000) * 1000))
+    broker.set_topic_config("orders", {"retention.ms": "1250000"})
+    said = (
+        f"! close to a limit: {group}: its oldest unsettled record has reached 80% of the retention and it has 1 of at "
+        f"most 1 members. kshare doctor --group {group} has more"
+    )
+    assert run("top", "--once", "--interval", "0.1").out.splitlines()[-1] == said
+    assert run("state", group).out.splitlines()[-1] == said
+    (row,) = top(run)["groups"]
+    assert (row["most_members"], row["oldest_share"] > 0.8) == (1, True)
+
+
 # --- live
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.worker.app_options import AppOptions
+from kshare.errors import ConfigError
 
 APP = """
 from kshare.worker import Worker
@@ -48,11 +49,23 @@ def test_the_order_of_the_sources(folder: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_arguments_pass_on_what_was_given(folder: Path) -> None:
     assert AppOptions("shop").arguments() == []
-    options = AppOptions("shop", "line:1", Path("a"), Path("b"), 1.5)
+    options = AppOptions("shop", "line:1", Path("a"), Path("b"), 1.5, "workers")
     assert options.arguments() == [
         *("--bootstrap-server", "line:1", "--command-config", "a"),
-        *("--config", "b", "--drain-timeout", "1.5"),
+        *("--config", "b", "--drain-timeout", "1.5", "--announce", "workers"),
     ]
+
+
+def test_announcing_needs_an_endpoint(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "announced_app.py").write_text(APP)
+    monkeypatch.setenv("KSHARE_WORKER_ANNOUNCE", "from-the-environment")
+    with pytest.raises(ConfigError, match="set http"):
+        AppOptions("announced_app").load()
+    monkeypatch.setenv("KSHARE_WORKER_HTTP", "127.0.0.1:0")
+    assert AppOptions("announced_app").load().announce == "from-the-environment"
+    assert AppOptions("announced_app", announce="workers").load().announce == "workers"
+    monkeypatch.setenv("KSHARE_WORKER_ANNOUNCE", "false")
+    assert AppOptions("announced_app").load().announce is None
 
 
 def test_without_a_cluster_nothing_runs(folder: Path) -> None:

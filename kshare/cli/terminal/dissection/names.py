@@ -1,9 +1,8 @@
-"""Names of APIs on the command line: completed, looked up, and suggested when misspelt."""
+"""Names of APIs on the command line: completed, and looked up."""
 
 from __future__ import annotations
 
-from kshare.cli.terminal.failure import Misuse
-from kshare.cli.terminal.suggestion import did_you_mean
+from kshare.cli.terminal.failure import misuse
 
 
 def api_names(incomplete: str) -> list[str]:
@@ -14,19 +13,9 @@ def api_names(incomplete: str) -> list[str]:
     return [name for name in names if name.lower().startswith(incomplete.lower())]
 
 
-def api_key(text: str) -> int:
-    """The key of an API, given as `78`, `ShareFetch`, `ShareFetchRequest` or `ShareFetchResponse`."""
-    from kshare.dissect.fields import index
+def key_of_api(text: str) -> int:
+    """The key of an API. Raises Misuse if there is none of this name."""
+    from kshare.wire.api_names import api_key
 
-    if text.isdecimal() and int(text) in index.REQUESTS:
-        return int(text)
-    names = {name.removesuffix("Request").lower(): key for key, name in index.REQUESTS.items()}
-    key = names.get(text.lower().removesuffix("request").removesuffix("response"))
-    if key is None:
-        raise Misuse(f"no API is called {text!r}{nearest(text, [*index.REQUESTS.values()], 'Request')}")
-    return key
-
-
-def nearest(text: str, names: list[str], suffix: str) -> str:
-    """The end of an error message: the most similar name, if any is similar."""
-    return did_you_mean(text, (name.removesuffix(suffix) for name in names))
+    with misuse():
+        return api_key(text)

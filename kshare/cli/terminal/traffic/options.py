@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from kshare.cli.terminal.dissection.names import api_key, api_names
+from kshare.cli.terminal.dissection.names import api_names, key_of_api
 
 if TYPE_CHECKING:
     from kshare.cli.terminal.traffic.view import TrafficOptions
@@ -70,7 +70,7 @@ def traffic_options(
         if not error_names(name) and not name.lstrip("-").isdigit():
             raise typer.BadParameter(f"--error {name}: not a Kafka error; `any` stands for all errors")
     wanted = Filter(
-        tuple(str(api_key(one)) for one in apis or ()),
+        tuple(str(key_of_api(one)) for one in apis or ()),
         tuple(topics or ()),
         tuple(groups or ()),
         tuple(errors or ()),

@@ -14,30 +14,20 @@ from itertools import groupby
 
 from rich.cells import cell_len
 
-from kshare.cli.terminal.colours import FAINT, NAME, PROBLEM
-from kshare.cli.terminal.dissection.internal_records import explain_records
-from kshare.cli.terminal.dissection.masking import mask
+from kshare.cli.terminal.colours import FAINT, NAME, styled
 from kshare.cli.terminal.dissection.tree_view import draw_tree
 from kshare.cli.terminal.screen import Part, Screen
-from kshare.cli.terminal.traffic.summary import show_summary, summary_form
-from kshare.cli.terminal.wording import counted_large
-from kshare.dissect import Dissection, dissect_request, dissect_response, dissection_json
+from kshare.cli.terminal.traffic.summary import show_summary
+from kshare.dissect import dissection_json
 from kshare.protocol.json_form import uuid_text
-from kshare.traffic import AnalyzedExchange, Exchange, Filter, Finding, Severity
+from kshare.traffic import AnalyzedExchange, Filter, Finding
+from kshare.traffic.exchange_text import finding_line
 from kshare.traffic.names import Names
 from kshare.traffic.summary import Summary
-from kshare.traffic.traffic_json import exchange_json, finding_json
+from kshare.traffic.traffic_json import exchange_json, finding_json, summary_json
+from kshare.wire.exchange_readings import exchange_readings
+from kshare.wording import counted
 
-_STYLES = {
-    "plain": "",
-    "faint": FAINT,
-    "name": NAME,
-    "acquired": "cyan",
-    "acknowledged": "green",
-    "error": PROBLEM,
-}
-_LEVELS = {Severity.PROTOCOL_ERROR: PROBLEM, Severity.HARMFUL: "bold yellow"}
-_SHORT_ID = 8
 _BETWEEN = ("  ", "")
 _INDENT = " " * 13
 _DATE = len("2026-11-21 ")
@@ -97,7 +87,7 @@ class TrafficView:
             if self._show.is_json:
                 self._json(finding_json(one))
             else:
-                self._line(*_finding_parts(one))
+                self._line((f"{_clock(one.time)} ", FAINT), *styled(finding_line(one)))
 
     def note(self, text: str) -> None:
         """Show a message that isn't traffic."""
@@ -115,7 +105,7 @@ class TrafficView:
         mentioned = {topic_id: self._names.name(topic_id) for topic_id in self._unnamed}
         for topic_id, count in self._unnamed.most_common():
             name, uuid = mentioned[topic_id], uuid_text(topic_id)
-            exchanges = counted_large(count, "exchange")
+            exchanges = counted(count, "exchange")
             if name is None:
                 text = f"{exchanges} of topic id {uuid} not shown: its name doesn't occur in the traffic"
             elif name in wanted:
@@ -126,7 +116,7 @@ class TrafficView:
 
     def summary(self, summary: Summary) -> None:
         if self._show.is_json:
-            self._json(summary_form(summary))
+            self._json(summary_json(summary))
         else:
             show_summary(self._screen, summary)
         self._screen.done()
@@ -135,23 +125,21 @@ class TrafficView:
 
     def _draw(self, analyzed: AnalyzedExchange) -> None:
         exchange = analyzed.exchange
-        parts = analyzed.line
-        if not self._screen.is_plain:
-            parts = [(text, _STYLES[kind]) for text, kind in parts]
+        parts = analyzed.line if self._screen.is_plain else styled(analyzed.line)
         self._line((f"{_clock(exchange.ended_at)} ", FAINT), *parts)
         if not self._show.is_verbose:
             return
         if exchange.is_token:
             self._screen.line(("  a SASL token, masked", FAINT))
             return
-        for side, reading in _readings(exchange).items():
+        for side, reading in exchange_readings(exchange).items():
             self._screen.line((f"{side}  {reading.root.length} bytes", FAINT))
             draw_tree(self._screen, reading.root, 0)
 
     def _write_json(self, analyzed: AnalyzedExchange) -> None:
         form = exchange_json(analyzed.exchange, analyzed.share, analyzed.mentioned, analyzed.names)
         if self._show.is_verbose:
-            for side, reading in _readings(analyzed.exchange).items():
+            for side, reading in exchange_readings(analyzed.exchange).items():
                 form[side] = dissection_json(reading)
         self._json(form)
 
@@ -165,40 +153,6 @@ class TrafficView:
 
     def _json(self, form: object) -> None:
         self._screen.text(json.dumps(form, ensure_ascii=not self._screen.is_plain) + "\n")
-
-
-def _readings(exchange: Exchange) -> dict[str, Dissection]:
-    """The dissected `request` and `response`, if their schemas are known, with credentials masked."""
-    found: dict[str, Dissection] = {}
-    if exchange.request is None:
-        return found
-    copy = bytearray(exchange.request_frame)
-    found["request"] = _prepared(dissect_request(copy, is_sized=False), copy)
-    if exchange.response_frame is not None:
-        copy = bytearray(exchange.response_frame)
-        reading = dissect_response(copy, exchange.api_key, exchange.version, is_sized=False)
-        found["response"] = _prepared(reading, copy)
-    return found
-
-
-def _prepared(reading: Dissection, copy: bytearray) -> Dissection:
-    mask(reading, copy)
-    explain_records(reading)
-    return reading
-
-
-def _finding_parts(finding: Finding) -> list[Part]:
-    repeat_text = f" (the {finding.count}th time)" if finding.count > 1 else ""
-    style = _LEVELS[finding.level]
-    member_name = f"{finding.client_id or finding.group} {finding.member[:_SHORT_ID]}"
-    return [
-        (f"{_clock(finding.time)} ", FAINT),
-        (f"! {finding.rule}", style),
-        _BETWEEN,
-        (member_name, ""),
-        _BETWEEN,
-        (f"{finding.text}{repeat_text}", style.removeprefix("bold ")),
-    ]
 
 
 def _folded(parts: Sequence[Part], width: int) -> Iterator[list[Part]]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kshare.cli.cluster.operations import AclOperation, allows
-from kshare.cli.terminal.check_result import CheckResult, ok, problem, unknown, warning
 from kshare.cli.worker.checks.app_facts import AppFacts, GroupFacts, members_of
+from kshare.doctor.check_result import CheckResult, ok, problem, unknown, warning
+from kshare.doctor.operations import AclOperation, allows
 from kshare.net.addresses import format_address
 from kshare.net.permissions import Right, grant, principal
 from kshare.worker.retry_group import retry_group

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kshare.cli.terminal.check_result import CheckResult, ok, problem, warning
-from kshare.cli.terminal.wording import counted
 from kshare.cli.worker.checks.app_facts import AppFacts, members_of
+from kshare.doctor.check_result import CheckResult, ok, problem, warning
+from kshare.wording import counted
 from kshare.worker.group_limits import ShareLimits
 from kshare.worker.routes import Route
 

@@ -6,8 +6,6 @@ from kshare.admin.configs import broker_values, group_config
 from kshare.admin.groups import describe_share_group, list_groups
 from kshare.admin.offsets import share_group_offsets
 from kshare.admin.routing import response_error
-from kshare.cli.cluster.cluster_info import ClusterInfo
-from kshare.cli.cluster.operations import group_operations, topic_operations, topic_with_operations
 from kshare.cli.worker.checks.app_facts import (
     AppFacts,
     GroupFacts,
@@ -18,6 +16,8 @@ from kshare.cli.worker.checks.app_facts import (
     source_topics,
 )
 from kshare.cli.worker.checks.groups import MOST_MEMBERS
+from kshare.doctor.cluster_info import ClusterInfo
+from kshare.doctor.operations import group_operations, topic_operations, topic_with_operations
 from kshare.errors import BrokerError, NotAuthorized
 from kshare.net.permissions import Right
 from kshare.protocol.error_codes import ErrorCode

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kshare.cli.cluster.operations import AclOperation, allows
-from kshare.cli.terminal.check_result import CheckResult, ok, problem, warning
-from kshare.cli.terminal.suggestion import did_you_mean
-from kshare.cli.terminal.wording import counted
 from kshare.cli.worker.checks.app_facts import AppFacts, dead_topics, retry_topics, source_topics
+from kshare.doctor.check_result import CheckResult, ok, problem, warning
+from kshare.doctor.operations import AclOperation, allows
 from kshare.net.addresses import format_address
 from kshare.net.permissions import Right, grant, principal
+from kshare.wording import counted, did_you_mean
 
 _READ, _WRITE = ((AclOperation.READ, "Read"),), ((AclOperation.WRITE, "Write"),)
 

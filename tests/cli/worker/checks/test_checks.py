@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kshare.cli.cluster.operations import AclOperation
-from kshare.cli.terminal.check_result import CheckLevel, CheckResult
 from kshare.cli.worker.checks.app_facts import AppFacts, GroupFacts, TopicFacts, members_of
 from kshare.cli.worker.checks.groups import check_groups
 from kshare.cli.worker.checks.limits import check_limits
 from kshare.cli.worker.checks.topics import check_topics
+from kshare.doctor.check_result import CheckLevel, CheckResult
+from kshare.doctor.operations import AclOperation
 from kshare.net.settings import NetSettings
 from kshare.worker import Retry, RetryTopics, Worker
 from kshare.worker.group_limits import ShareLimits

@@ -1,0 +1,72 @@
+"""What `kshare dlq drop` shows."""
+
+from __future__ import annotations
+
+from kshare.admin.routing import Router
+from kshare.cli.cluster.connection import Cluster
+from kshare.cli.dlq.letters_view import HEADS, letter_form, letter_row
+from kshare.cli.dlq.run_view import complain, form_of, note_of_given_up, show_moved, show_skipped, watched
+from kshare.cli.terminal.screen import Screen
+from kshare.cli.terminal.table import show, show_json
+from kshare.dead_letters.dead_letter import DeadLetter
+from kshare.dead_letters.drop import DropProgress, DropRequest, drop, plan_drop
+from kshare.dead_letters.letter_states import default_group
+from kshare.wording import counted
+
+
+def run_drop(
+    cluster: Cluster, topic: str, group: str | None, request: DropRequest, is_dry_run: bool, is_json: bool
+) -> None:
+    named = group or default_group(topic)
+    screen = Screen()
+    if is_dry_run:
+        planned = cluster.run_routed(lambda router: _planned(router, topic, named, request))
+        given_up = "" if planned else note_of_given_up(cluster, topic, named, request.selection)
+        _show_plan(screen, planned, given_up, is_json)
+        screen.done()
+        return
+    outcome = watched(
+        _progress_text,
+        lambda show: cluster.run_routed(
+            lambda router: drop(router, cluster.options, topic, named, request, show)
+        ),
+    )
+    progress = outcome.progress
+    if is_json:
+        form = {
+            "group": named,
+            "dropped": progress.dropped,
+            "unconfirmed": progress.unconfirmed,
+            **form_of(outcome),
+        }
+        show_json(screen, form)
+    else:
+        screen.line((f"{counted(progress.dropped, 'dead letter')} dropped", ""))
+        show_skipped(screen, progress, named)
+        if progress.again:
+            again = f"{counted(progress.again, 'dead letter')} not dropped: the lock was lost"
+            screen.line((f"{again}, so the next run gets it again", ""))
+        if progress.unconfirmed:
+            unconfirmed = f"{counted(progress.unconfirmed, 'dead letter')} may or may not be dropped"
+            screen.line((f"{unconfirmed}: see kshare dlq show {topic}", ""))
+        show_moved(screen, progress, named)
+    screen.done()
+    complain(outcome.problem, progress, named, outcome.is_complete, "drop")
+
+
+async def _planned(router: Router, topic: str, group: str, request: DropRequest) -> list[DeadLetter]:
+    return [one async for one in plan_drop(router, topic, group, request)]
+
+
+def _show_plan(screen: Screen, planned: list[DeadLetter], given_up: str, is_json: bool) -> None:
+    if is_json:
+        show_json(screen, [letter_form(one) for one in planned])
+    elif not planned:
+        screen.line((f"nothing to drop{given_up}", ""))
+    else:
+        show(screen, HEADS, [letter_row(one) for one in planned], ["TIMES"])
+        screen.line((f"{counted(len(planned), 'dead letter')} would be dropped; nothing was changed", ""))
+
+
+def _progress_text(progress: DropProgress) -> str:
+    return f"dropped {progress.dropped}, skipped {progress.passed_over}"

@@ -1,0 +1,192 @@
+"""What `kshare dlq list` and `kshare dlq show` show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kshare.admin.routing import Router
+from kshare.cli.cluster.connection import Cluster
+from kshare.cli.terminal.screen import Screen
+from kshare.cli.terminal.table import show, show_json
+from kshare.dead_letters.dead_letter import DeadLetter, meaning, readable
+from kshare.dead_letters.letter_states import LetterStates, readable_states
+from kshare.dead_letters.read import accepts_dead_letters, bounds, letters, list_dead_letter_topics
+from kshare.dead_letters.selection import Selection
+from kshare.wording import counted, iso_time
+
+HEADS = ["LETTER", "WRITTEN", "FROM", "GROUP", "TIMES", "REASON"]
+
+
+def show_topics(cluster: Cluster, group: str | None, is_json: bool) -> None:
+    found = cluster.run_routed(lambda router: list_dead_letter_topics(router, group))
+    screen = Screen()
+    if is_json:
+        show_json(screen, found)
+    elif found:
+        has_settled = any(one.settled for one in found)
+        heads = ["TOPIC", "PARTITIONS", "LETTERS", *(["SETTLED"] if has_settled else []), "OF GROUPS"]
+        rows = [
+            (
+                *(one.topic, one.partitions, one.letters),
+                *((one.settled,) if has_settled else ()),
+                " ".join(one.groups) or None,
+            )
+            for one in found
+        ]
+        show(screen, heads, rows, ["PARTITIONS", "LETTERS", "SETTLED"])
+    else:
+        screen.line(("no dead-letter topics are marked as such", ""))
+        hint = "before Kafka 4.4, topics can't be marked: kshare dlq show TOPIC shows the dead letters of one"
+        screen.line((hint, "dim"))
+    screen.done()
+
+
+def show_letters(
+    cluster: Cluster,
+    topic: str,
+    group: str,
+    selection: Selection,
+    max_letters: int | None,
+    explain: bool,
+    is_json: bool,
+) -> None:
+    """Show dead letters, and mark those that this group has settled or given up."""
+    moved: dict[str, str] = {}  # the old place, and the new one
+
+    async def work(router: Router) -> tuple[list[DeadLetter], LetterStates | None, str]:
+        found: list[DeadLetter] = []
+        firsts, ends = await bounds(router, topic)
+        states = await readable_states(router, topic, group, firsts, ends)
+        async for letter in letters(router, topic, firsts, ends):
+            if letter.moved_from is not None:
+                moved[letter.moved_from] = letter.place
+            if selection.wants(letter):
+                found.append(letter)
+                if len(found) == max_letters:
+                    break
+        problem = await if_none_is_letter(router, topic, found)
+        return [] if problem else found, states, problem
+
+    found, states, problem = cluster.run_routed(work)
+    marks = [_Mark.of(one, states, moved) for one in found]
+    screen = Screen()
+    if is_json:
+        show_json(screen, [letter_form(one) | mark.form for one, mark in zip(found, marks, strict=True)])
+    elif not found:
+        screen.line((problem or "no matching dead letters", ""))
+    elif explain:
+        for index, (one, mark) in enumerate(zip(found, marks, strict=True)):
+            if index:
+                screen.line(("", ""))
+            _explain(screen, one)
+            if mark.is_settled:
+                what = f"moved to {mark.moved_to}" if mark.moved_to else "redriven, dropped or moved"
+                screen.line((f"  settled by group {group}: {what}", "green"))
+            if mark.is_given_up:
+                lost = f"  given up by group {group}, which has delivered it as often as it may: use another --group"
+                screen.line((lost, "red"))
+    elif any(mark.text for mark in marks):
+        rows = [
+            (*letter_row(one)[:-1], mark.text, letter_row(one)[-1])
+            for one, mark in zip(found, marks, strict=True)
+        ]
+        show(screen, [*HEADS[:-1], "SETTLED", HEADS[-1]], rows, ["TIMES"])
+    else:
+        show(screen, HEADS, [letter_row(one) for one in found], ["TIMES"])
+    screen.done()
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """What the tracking group knows of a dead letter; None if we may not read that."""
+
+    is_settled: bool | None
+    is_given_up: bool | None
+    moved_to: str | None
+    """Its new place, if it was settled because it was moved, and its copy was read."""
+
+    @classmethod
+    def of(cls, letter: DeadLetter, states: LetterStates | None, moved: Mapping[str, str]) -> _Mark:
+        if states is None:
+            return cls(None, None, None)
+        is_settled = states.has_settled(letter)
+        return cls(is_settled, states.has_given_up(letter), moved.get(letter.place) if is_settled else None)
+
+    @property
+    def text(self) -> str | None:
+        if self.is_settled:
+            return f"moved to {self.moved_to}" if self.moved_to else "yes"
+        return "given up" if self.is_given_up else None
+
+    @property
+    def form(self) -> dict[str, Any]:
+        return {"settled": self.is_settled, "given_up": self.is_given_up, "moved_to": self.moved_to}
+
+
+async def if_none_is_letter(router: Router, topic: str, found: Sequence[DeadLetter]) -> str:
+    """A note if this is an ordinary topic. Empty if it has dead letters or no records, or may have dead letters."""
+    if not found or any(one.is_dead_letter for one in found) or await accepts_dead_letters(router, topic):
+        return ""
+    return f"none of these {counted(len(found), 'record')} is a dead letter"
+
+
+def _explain(screen: Screen, letter: DeadLetter) -> None:
+    screen.line(
+        (f"{letter.topic}[{letter.partition}]@{letter.offset}", "bold"), (f"  written {_time(letter)}", "")
+    )
+    if not letter.context:
+        screen.line(("  not a dead letter of Kafka's: it has no dead-letter headers", "yellow"))
+    rows = [(name, readable(value), meaning(name)) for name, value in letter.context.items()]
+    widths = [max((len(row[column]) for row in rows), default=0) for column in (0, 1)]
+    for name, value, description in rows:
+        screen.line(
+            (f"  {name.ljust(widths[0])}  ", "cyan"),
+            (value.ljust(widths[1]), ""),
+            (f"  {description}", "dim"),
+        )
+    for name, own in letter.own_headers:
+        screen.line((f"  {name}: {readable(own)}", ""), ("  a header of the record", "dim"))
+    if letter.has_copy:
+        screen.line(("  key    ", "cyan"), (readable(letter.key), ""))
+        screen.line(("  value  ", "cyan"), (readable(letter.value), ""))
+    else:
+        screen.line(("  no copy of key and value: a redrive reads the original record", "dim"))
+
+
+def letter_row(letter: DeadLetter) -> tuple[object, ...]:
+    return (
+        letter.place,
+        _time(letter),
+        letter.origin,
+        letter.group,
+        letter.deliveries,
+        None if letter.reason is None else readable(letter.reason.encode()),
+    )
+
+
+def letter_form(letter: DeadLetter) -> dict[str, Any]:
+    origin = letter.origin
+    return {
+        "topic": letter.topic,
+        "partition": letter.partition,
+        "offset": letter.offset,
+        "timestamp": letter.timestamp,
+        "source": None
+        if origin is None
+        else {"topic": origin.topic, "partition": origin.partition, "offset": origin.offset},
+        "group": letter.group,
+        "deliveries": letter.deliveries,
+        "reason": letter.reason,
+        "context": {
+            name: None if value is None else readable(value) for name, value in letter.context.items()
+        },
+        "headers": [[name, None if value is None else readable(value)] for name, value in letter.own_headers],
+        "key": None if letter.key is None else readable(letter.key),
+        "value": None if letter.value is None else readable(letter.value),
+    }
+
+
+def _time(letter: DeadLetter) -> str:
+    return iso_time(letter.timestamp).partition(".")[0].replace("T", " ")

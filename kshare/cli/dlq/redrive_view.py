@@ -1,0 +1,128 @@
+"""What `kshare dlq redrive` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kshare.admin.routing import Router
+from kshare.cli.cluster.connection import Cluster
+from kshare.cli.dlq.letters_view import if_none_is_letter, letter_form
+from kshare.cli.dlq.run_view import complain, form_of, note_of_given_up, show_moved, show_skipped, watched
+from kshare.cli.terminal.failure import Failure
+from kshare.cli.terminal.screen import Screen
+from kshare.cli.terminal.table import show, show_json
+from kshare.dead_letters.dead_letter import DeadLetter
+from kshare.dead_letters.letter_run import RunOutcome
+from kshare.dead_letters.letter_states import default_group
+from kshare.dead_letters.redrive import PlannedRedrive, plan_redrive, redrive
+from kshare.dead_letters.redrive_records import RedriveProgress, RedriveRequest
+from kshare.wording import counted
+
+
+def run_redrive(
+    cluster: Cluster, topic: str, group: str | None, request: RedriveRequest, is_dry_run: bool, is_json: bool
+) -> None:
+    if request.target == topic:
+        raise Failure(f"--to {topic} is the dead-letter topic itself: name another topic")
+    named = group or default_group(topic)
+    screen = Screen()
+    if is_dry_run:
+        planned = cluster.run_routed(lambda router: _planned(router, topic, named, request))
+        if request.target is None:
+            _require_a_letter(cluster, topic, [one.letter for one in planned])
+        given_up = "" if planned else note_of_given_up(cluster, topic, named, request.selection)
+        _show_plan(screen, planned, given_up, is_json)
+        screen.done()
+        return
+    outcome = watched(
+        _progress_text,
+        lambda show: cluster.run_routed(
+            lambda router: redrive(router, cluster.options, topic, named, request, show)
+        ),
+    )
+    if not is_json and not outcome.problem and not outcome.progress.redriven:
+        _require_a_letter(cluster, topic, [letter for letter, _ in outcome.progress.left])
+    _show_outcome(screen, outcome, named, request, is_json)
+    screen.done()
+    _complain(outcome, named, request)
+
+
+async def _planned(router: Router, topic: str, group: str, request: RedriveRequest) -> list[PlannedRedrive]:
+    return [one async for one in plan_redrive(router, topic, group, request)]
+
+
+def _require_a_letter(cluster: Cluster, topic: str, found: Sequence[DeadLetter]) -> None:
+    if problem := cluster.run_routed(lambda router: if_none_is_letter(router, topic, found)):
+        raise Failure(
+            f"{problem}: they don't say where they came from; name a topic to write them to with --to"
+        )
+
+
+def _progress_text(progress: RedriveProgress) -> str:
+    return f"redriven {progress.redriven}, skipped {progress.passed_over}, not redriven {len(progress.left)}"
+
+
+def _show_plan(screen: Screen, planned: Sequence[PlannedRedrive], given_up: str, is_json: bool) -> None:
+    if is_json:
+        rows = [
+            letter_form(one.letter)
+            | {"to": one.target, "problem": one.reason, "is_duplicate": one.is_duplicate}
+            for one in planned
+        ]
+        return show_json(screen, rows)
+    if not planned:
+        return screen.line((f"nothing to redrive{given_up}", ""))
+    rows_shown = [(one.letter.place, one.letter.origin, _destination(one)) for one in planned]
+    show(screen, ["LETTER", "FROM", "TO"], rows_shown)
+    count = sum(one.reason is None and not one.is_duplicate for one in planned)
+    screen.line((f"{counted(count, 'dead letter')} would be redriven; nothing was changed", ""))
+    return None
+
+
+def _destination(planned: PlannedRedrive) -> str | None:
+    if planned.is_duplicate:
+        return "a duplicate: settled without being written"
+    return planned.target if planned.reason is None else f"not redriven: {planned.reason}"
+
+
+def _show_outcome(
+    screen: Screen,
+    outcome: RunOutcome[RedriveProgress],
+    group: str,
+    request: RedriveRequest,
+    is_json: bool,
+) -> None:
+    progress = outcome.progress
+    if is_json:
+        form = {
+            "group": group,
+            "redriven": progress.redriven,
+            "targets": progress.targets,
+            "left": [{"letter": one.place, "reason": reason} for one, reason in progress.left],
+            **form_of(outcome),
+        }
+        return show_json(screen, form)
+    targets = ", ".join(f"{count} to {topic}" for topic, count in sorted(progress.targets.items()))
+    screen.line(
+        (f"{counted(progress.redriven, 'dead letter')} redriven{f': {targets}' if targets else ''}", "")
+    )
+    show_skipped(screen, progress, group, are_settled=request.settles_others)
+    if progress.again:
+        screen.line(
+            (
+                f"{counted(progress.again, 'dead letter')} will be redelivered and redriven again: the lock was lost",
+                "",
+            )
+        )
+    for letter, reason in progress.left:
+        screen.line((f"{letter.place} not redriven: {reason}", ""))
+    show_moved(screen, progress, group)
+    return None
+
+
+def _complain(outcome: RunOutcome[RedriveProgress], group: str, request: RedriveRequest) -> None:
+    progress = outcome.progress
+    has_skipped = not request.settles_others and progress.passed_over > 0
+    complain(outcome.problem, progress, group, outcome.is_complete, "redrive", can_settle_others=has_skipped)
+    if progress.left:
+        raise Failure(f"{counted(len(progress.left), 'dead letter')} couldn't be redriven")

@@ -1,0 +1,1 @@
+"""`kshare exporter`: serves the figures of share groups to Prometheus and autoscalers."""

@@ -1,0 +1,43 @@
+"""Options of `kshare exporter`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kshare.cli.cluster.options import Properties, Server
+
+_LONGEST_INTERVAL_S = 3600
+
+
+def exporter(
+    server: Server = None,
+    properties: Properties = None,
+    group: Annotated[
+        list[str] | None,
+        typer.Option("--group", "-g", metavar="GROUP", help="Only this group; may be repeated."),
+    ] = None,
+    listen: Annotated[
+        str,
+        typer.Option("--listen", metavar="HOST:PORT", help="Address to serve HTTP on. Port 0 means any."),
+    ] = "127.0.0.1:10932",
+    interval: Annotated[
+        float,
+        typer.Option(min=1, max=_LONGEST_INTERVAL_S, metavar="SECONDS", help="Time between readings."),
+    ] = 5.0,
+    has_partitions: Annotated[
+        bool,
+        typer.Option(
+            "--partitions/--no-partitions", help="Whether there are metrics for each partition, too."
+        ),
+    ] = True,
+) -> None:
+    """Serve lag, rates, window use, ages and dead letters of share groups to Prometheus and KEDA.
+
+    The groups may have members of any client. Metrics are at /metrics, JSON at /groups and /groups/NAME.
+    """
+    from kshare.cli.cluster.connection import Cluster
+    from kshare.cli.exporter.run import run_exporter_command
+
+    run_exporter_command(Cluster(server, properties), group or [], listen, interval, has_partitions)

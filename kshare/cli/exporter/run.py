@@ -1,0 +1,60 @@
+"""Runs `kshare exporter` until SIGINT or SIGTERM."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import Sequence
+
+import anyio
+from anyio.abc import TaskStatus
+
+from kshare.cli.cluster.connection import Cluster
+from kshare.cli.terminal.failure import Misuse
+from kshare.cli.terminal.screen import Screen
+from kshare.errors import ConfigError, KshareError
+from kshare.exporter.exporter import ExporterOptions, run_exporter
+from kshare.http.endpoint import parse_listen_address
+from kshare.net.addresses import format_address
+from kshare.net.settings import NetSettings
+
+
+def run_exporter_command(
+    cluster: Cluster, groups: Sequence[str], listen: str, interval: float, has_partitions: bool
+) -> None:
+    try:
+        address = parse_listen_address(listen, "--listen")
+    except ConfigError as error:
+        raise Misuse(str(error)) from error
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    options = ExporterOptions(address, groups, interval, has_partitions)
+    failure = anyio.run(_run, cluster.settings, options)
+    if failure is not None:
+        raise failure
+
+
+async def _run(settings: NetSettings, options: ExporterOptions) -> KshareError | None:
+    """What ended it; None for a signal."""
+
+    def say_where(port: int) -> None:
+        screen = Screen()
+        screen.line((f"metrics: http://{format_address((options.listen[0], port))}/metrics", ""))
+        screen.done()
+
+    failure: KshareError | None = None
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(_end_at_signal, tasks.cancel_scope)
+        try:
+            await run_exporter(settings, options, say_where)
+        except KshareError as error:  # returned, because the task group would wrap it
+            failure = error
+        tasks.cancel_scope.cancel()
+    return failure
+
+
+async def _end_at_signal(scope: anyio.CancelScope, *, task_status: TaskStatus[None]) -> None:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        task_status.started()
+        async for _ in signals:
+            scope.cancel()
+            return

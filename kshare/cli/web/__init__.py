@@ -1,0 +1,1 @@
+"""`kshare web`: runs the web console."""

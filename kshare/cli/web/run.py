@@ -1,0 +1,94 @@
+"""Runs `kshare web`: checks its options, and starts the console, with the demo if it is wanted."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from getpass import getpass
+from pathlib import Path
+from typing import Any
+
+from kshare.cli.cluster.connection import Cluster
+from kshare.cli.terminal.failure import Failure, Misuse
+from kshare.errors import ConfigError
+from kshare.http.endpoint import parse_listen_address
+
+_RIGHTS = {"r": False, "c": True}
+
+
+def run_web(
+    server: str | None, properties: Path | None, listen: str, options: Mapping[str, Any], *, is_demo: bool
+) -> None:
+    """Returns after Ctrl-C."""
+    try:
+        from kshare.web.config import WebConfig
+        from kshare.web.rare_collections import rare_collections
+        from kshare.web.server import serve
+    except ModuleNotFoundError as error:
+        raise Failure(f"the console needs {error.name}: pip install 'kshare[web]'") from None
+    if is_demo and (server or properties or options["worker_topic"]):
+        raise Misuse(
+            "--demo runs a broker and a worker of its own: leave --bootstrap-server, --command-config and "
+            "--worker-topic out"
+        )
+    host, port = _address(listen)
+    logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    with _demo() if is_demo else _cluster(server, properties) as (cluster, found):
+        try:
+            config = WebConfig(cluster, host, port, **{**options, **found})
+            _ = config.net  # which checks the options
+        except ConfigError as error:
+            raise Misuse(str(error)) from error
+        with rare_collections():
+            serve(config, _show_address)
+
+
+def show_user_line(name: str) -> None:
+    from kshare.web.users import user_line
+
+    rights = ""
+    while rights not in _RIGHTS:
+        rights = _asked("May the user only read (r), or also make changes (c)? ").strip().lower()[:1]
+    password = getpass("Password: ", sys.stderr)
+    if len(password) < 8:
+        raise Failure("the password is too short: at least 8 characters")
+    if getpass("Again: ", sys.stderr) != password:
+        raise Failure("the passwords differ")
+    sys.stdout.write(user_line(name, password, may_change=_RIGHTS[rights]) + "\n")
+
+
+def _asked(question: str) -> str:
+    sys.stderr.write(question)
+    sys.stderr.flush()
+    line = sys.stdin.readline()
+    if not line:
+        raise Failure("no answer: the rights of the user are needed")
+    return line
+
+
+@contextmanager
+def _demo() -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    from kshare.web.demo import WORKER_HOST, WORKER_TOPIC, Demo
+
+    with Demo() as demo:
+        options = {"worker_topic": WORKER_TOPIC, "worker_hosts": (WORKER_HOST,)}
+        yield {"bootstrap.servers": demo.bootstrap}, options
+
+
+@contextmanager
+def _cluster(server: str | None, properties: Path | None) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    yield Cluster(server, properties).options, {}
+
+
+def _address(listen: str) -> tuple[str, int]:
+    try:
+        return parse_listen_address(listen, "--listen")
+    except ConfigError:
+        raise Misuse(f"--listen {listen}: write HOST:PORT, such as 127.0.0.1:8932") from None
+
+
+def _show_address(url: str, stop: Callable[[], None]) -> None:
+    sys.stdout.write(f"kshare web: {url}\n")
+    sys.stdout.flush()

@@ -1,0 +1,136 @@
+"""Decides who makes a request, and whether it is allowed, before any page sees it.
+
+request                                              | response
+-----------------------------------------------------+-----------------------------------------
+with a Host header that isn't ours                   | 421: it may be DNS rebinding
+without a valid name and password, if there are users| 401
+without a trusted proxy's header, if one is expected | 401
+a POST while changes aren't allowed, or not to them  | 403
+a POST without the token of this session's forms     | 403
+a POST that another site has sent                    | 403
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+
+from anyio import CapacityLimiter, to_thread
+from starlette.datastructures import FormData, Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from kshare.web.config import WebConfig
+from kshare.web.users import User, Users, read_users
+
+SESSION_COOKIE = "kshare_session"
+_READER = "anyone on this machine"
+_SAME_SITE = ("same-origin", "none")
+"""Values of Sec-Fetch-Site for our own pages, and for requests that no page has made."""
+
+
+class Access:
+    def __init__(self, config: WebConfig) -> None:
+        self._config = config
+        self._users: Users | None = read_users(config.users) if config.users else None
+        self._key = secrets.token_bytes(32)
+        self._one_at_a_time = CapacityLimiter(1)
+
+    def check_host(self, host: str) -> None:
+        name = host.rpartition(":")[0] if _has_port(host) else host
+        if name.strip("[]").lower() not in self._config.hosts:
+            raise HTTPException(
+                421, f"this console isn't known as {name or 'nothing'}: start it with --allowed-host"
+            )
+
+    async def user_of(self, headers: Headers, address: str) -> User:
+        """Who makes the request, from this address. Raises HTTPException 401."""
+        if self._users is not None:
+            name, password = _credentials(headers.get("authorization", ""))
+            user = self._users.remembered(name, password)
+            if user is None:
+                # In a thread, and one at a time: checking a password is slow on purpose.
+                user = await to_thread.run_sync(
+                    self._users.check, name, password, limiter=self._one_at_a_time, abandon_on_cancel=True
+                )
+            if user is None:
+                raise HTTPException(401, "a name and a password are needed", {"WWW-Authenticate": _BASIC})
+            return user
+        if self._config.user_header is not None:
+            if address not in self._config.proxies:
+                raise HTTPException(401, f"{address} isn't a trusted proxy: see --trusted-proxy")
+            names = headers.getlist(self._config.user_header)
+            if len(names) > 1:
+                raise HTTPException(401, f"the header {self._config.user_header} was sent more than once")
+            name = "".join(names)
+            if not name:
+                raise HTTPException(401, f"the proxy passed no user in the header {self._config.user_header}")
+            return User(name, True)
+        return User(_READER, True)
+
+    def client_address(self, headers: Headers, address: str) -> str:
+        """The address of the client, if the request comes from this one.
+
+        A trusted proxy may say for whom it asks: the last name in the header is the one that it has added itself.
+        """
+        if self._config.user_header is None or address not in self._config.proxies:
+            return address
+        forwarded = ",".join(headers.getlist("x-forwarded-for")).rpartition(",")[2].strip()
+        return f"{forwarded} via {address}" if forwarded else address
+
+    def may_change(self, user: User) -> bool:
+        return self._config.allow_changes and user.may_change
+
+    def token(self, session: str) -> str:
+        """What a form of this session must contain."""
+        return hmac.new(self._key, session.encode(), hashlib.sha256).hexdigest()
+
+    def seal(self, *parts: str) -> str:
+        """Proves that we have written these parts."""
+        return hmac.new(self._key, "\0".join(parts).encode(), hashlib.sha256).hexdigest()[:32]
+
+    def is_sealed(self, seal: str, *parts: str) -> bool:
+        return _is_equal(seal, self.seal(*parts))
+
+    def check_form(self, request: Request, form: FormData, user: User, *, is_change: bool = True) -> None:
+        """Raises HTTPException 403 unless one of our own pages has sent the form."""
+        session = request.cookies.get(SESSION_COOKIE, "")
+        sent = form.get("token")
+        if not session or not isinstance(sent, str) or not _is_equal(sent, self.token(session)):
+            raise HTTPException(403, "this form is outdated: reload the page, and send it again")
+        if request.headers.get("sec-fetch-site", "none") not in _SAME_SITE or not _is_own(request):
+            raise HTTPException(403, "another site has sent this form")
+        if is_change and not self._config.allow_changes:
+            raise HTTPException(403, "this console is read-only: start it with --allow-changes")
+        if is_change and not user.may_change:
+            raise HTTPException(403, f"{user.name} may read, but not make changes")
+
+
+_BASIC = 'Basic realm="kshare", charset="UTF-8"'
+
+
+def _has_port(host: str) -> bool:
+    return host.rpartition(":")[2].isdigit() and (host.count(":") == 1 or "]:" in host)
+
+
+def _credentials(header: str) -> tuple[str, str]:
+    kind, _, encoded = header.partition(" ")
+    if kind.lower() != "basic":
+        return "", ""
+    try:
+        name, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
+    except ValueError:  # neither base64 nor UTF-8
+        return "", ""
+    return name, password
+
+
+def _is_own(request: Request) -> bool:
+    origin = request.headers.get("origin")
+    return origin is None or origin.partition("://")[2] == request.headers.get("host")
+
+
+def _is_equal(one: str, other: str) -> bool:
+    """In constant time, also for characters that no token has."""
+    return hmac.compare_digest(one.encode(errors="replace"), other.encode())

@@ -1,0 +1,140 @@
+"""What all pages share: the settings, what is known of the cluster, and how a page is made."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import anyio
+from starlette.datastructures import FormData
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from kshare.admin.routing import Router
+from kshare.net.addresses import format_address
+from kshare.net.pool import Pool
+from kshare.web.access import SESSION_COOKIE, Access
+from kshare.web.audit import AuditLog
+from kshare.web.config import WebConfig
+from kshare.web.jobs import Jobs
+from kshare.web.rendering import make_environment
+from kshare.web.users import User
+from kshare.web.watcher import Watcher
+
+_STALE_AFTER_S = 30.0
+"""Readings of the largest clusters are 15 seconds apart."""
+LIMIT_S = 15.0
+"""How long a page may wait for the cluster."""
+
+
+class Console:
+    def __init__(self, config: WebConfig, watcher: Watcher) -> None:
+        self.config = config
+        self.watcher = watcher
+        self.access = Access(config)
+        self.audit = AuditLog(config.audit_log)
+        self.jobs = Jobs(self.audit)
+        self.is_closing = anyio.Event()
+        self._asking: set[anyio.CancelScope] = set()
+        """Of pages that wait for the cluster."""
+        self._environment = make_environment()
+
+    @property
+    def server(self) -> str:
+        """The bootstrap server, for suggested commands."""
+        return format_address(self.config.net.bootstrap[0])
+
+    @asynccontextmanager
+    async def router(self) -> AsyncIterator[Router]:
+        """Connections to the cluster for one page. A page that takes longer than it may is an error."""
+        with anyio.move_on_after(2 * LIMIT_S) as scope:
+            self._asking.add(scope)
+            try:
+                async with Pool(self.config.net) as pool:
+                    await pool.bootstrap(timeout=LIMIT_S)
+                    yield Router(pool, LIMIT_S)
+            finally:
+                self._asking.discard(scope)
+        if scope.cancelled_caught and self.is_closing.is_set():
+            raise HTTPException(503, "the console is being stopped")
+        if scope.cancelled_caught:
+            raise HTTPException(504, "the cluster took too long to respond")
+
+    def close(self) -> None:
+        """End what waits for the cluster or for changes: the console is being stopped."""
+        self.is_closing.set()
+        for scope in self._asking:
+            scope.cancel()
+        self.jobs.close()
+
+    def render(
+        self, request: Request, template: str, *, status: int = 200, is_live: bool = True, **values: Any
+    ) -> Response:
+        """Pages that take long to make aren't live: they aren't loaded again with each reading."""
+        session = request.cookies.get(SESSION_COOKIE) or secrets.token_urlsafe(24)
+        user = user_of(request)
+        view = self.watcher.view
+        text = self._environment.get_template(template).render(
+            request=request,
+            path=request.url.path,
+            stale_after=_STALE_AFTER_S,
+            is_followed=is_live and request.method == "GET" and status == 200,
+            parameters=dict(request.query_params),
+            view=view,
+            cluster=self.server,
+            user=user,
+            may_change=self.access.may_change(user),
+            token=self.access.token(session),
+            **values,
+        )
+        response = HTMLResponse(text, status)
+        if not request.cookies.get(SESSION_COOKIE):
+            response.set_cookie(
+                SESSION_COOKIE,
+                session,
+                httponly=True,
+                samesite="strict",
+                secure=request.url.scheme == "https",
+            )
+        return response
+
+    def change(
+        self, request: Request, action: str, target: str, **details: Any
+    ) -> AbstractAsyncContextManager[dict[str, Any]]:
+        """Writes down a change that this request makes: see `AuditLog.change`."""
+        return self.audit.change(
+            user_of(request).name, action, target, address=address_of(request), **details
+        )
+
+    async def form(self, request: Request, *, is_change: bool = True) -> FormData:
+        """The form of a POST, once it is clear that the user has sent it. Without `is_change`, a mere question."""
+        form = await request.form(max_files=1, max_fields=200)
+        self.access.check_form(request, form, user_of(request), is_change=is_change)
+        return form
+
+
+def user_of(request: Request) -> User:
+    user = request.scope["kshare.user"]
+    assert isinstance(user, User)
+    return user
+
+
+def address_of(request: Request) -> str:
+    """The address of the client, as far as we know it: behind a proxy, what the proxy says of it."""
+    address = request.scope["kshare.address"]
+    assert isinstance(address, str)
+    return address
+
+
+def owner_of(request: Request) -> str:
+    """Who gets back what this request has loaded: a user in a browser session."""
+    return f"{request.cookies.get(SESSION_COOKIE, '')} {user_of(request).name}"
+
+
+def text_of(form: FormData, name: str) -> str:
+    """A field of a form; empty if it is missing."""
+    value = form.get(name)
+    return value if isinstance(value, str) else ""

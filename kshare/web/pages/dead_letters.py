@@ -1,0 +1,283 @@
+"""Dead letters: listed, read and explained; redriven and dropped in jobs, after a dry run."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+
+import anyio
+from starlette.datastructures import FormData
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from kshare.admin.record_search import SearchLimits, search_records
+from kshare.admin.routing import Router
+from kshare.dead_letters.dead_letter import DeadLetter, meaning, read
+from kshare.dead_letters.drop import DropRequest, plan_drop
+from kshare.dead_letters.letter_states import LetterStates, readable_states
+from kshare.dead_letters.original_records import Missing, OriginalRecords
+from kshare.dead_letters.overview import LetterCounts, letter_counts, overview
+from kshare.dead_letters.read import accepts_dead_letters, bounds, require_letters
+from kshare.dead_letters.redrive import plan_redrive
+from kshare.errors import NotAuthorized
+from kshare.protocol.record import Record
+from kshare.web.console import Console, address_of, text_of, user_of
+from kshare.web.content import LIST_LIMIT, PAGE_LIMIT, content, visible
+from kshare.web.fields import place, whole_number
+from kshare.web.jobs import Job
+from kshare.web.letter_choice import FILTERS, MOST_CHOSEN, LetterChoice
+from kshare.web.letter_job import redrive_request, run_letter_job
+from kshare.web.letter_view import LetterView, letter_view
+from kshare.web.pages.records import find_record, partition_count
+from kshare.web.paging import chosen, page_of
+from kshare.web.rendering import query
+
+_TOPICS_ON_PAGE, _OUTCOMES_ON_PAGE = 50, 100
+_COUNTING_S, _PLANNING_S = 4.0, 8.0
+_ACTIONS = ("redrive", "drop")
+
+
+@dataclass(slots=True)
+class _Plan:
+    rows: list[LetterView] = field(default_factory=list)
+    places: list[tuple[int, int]] = field(default_factory=list)
+    """Of those that would be redriven or dropped."""
+    is_complete: bool = False
+
+
+def routes(console: Console) -> list[Route]:
+    async def topics(request: Request) -> Response:
+        counts: dict[str, LetterCounts] = {}
+        async with console.router() as router:
+            page = page_of(
+                await overview(router, _named_topics(console)),
+                request.query_params.get("page"),
+                _TOPICS_ON_PAGE,
+            )
+            with anyio.move_on_after(_COUNTING_S):
+                for one in page.rows:
+                    try:
+                        counts[one.topic] = await letter_counts(router, one.topic)
+                    except NotAuthorized:
+                        continue
+        return console.render(
+            request, "dead_letters.jinja", page=page, counts=counts, jobs=console.jobs.all, is_live=False
+        )
+
+    async def letters(request: Request) -> Response:
+        wanted = request.query_params
+        choice = LetterChoice.of(wanted, ())
+        selection, show = choice.selection, chosen(wanted, "show", ("open", "all"))
+        async with console.router() as router:
+            await partition_count(router, choice.topic)
+            firsts, ends = await bounds(router, choice.topic)
+            states = await _states(router, choice)
+            spans = {
+                number: (max(first, _start(states, number) if show == "open" else 0), ends[name, number])
+                for (name, number), first in firsts.items()
+            }
+            if wanted.get("at"):
+                partition, offset = place(wanted["at"], "at")
+                spans = {
+                    number: (max(first, offset) if number == partition else first, end)
+                    for number, (first, end) in spans.items()
+                    if number >= partition
+                }
+
+            moved: dict[str, str] = {}  # the old place, and the new one
+
+            def is_wanted(partition: int, record: Record) -> bool:
+                letter = read(choice.topic, partition, record)
+                if letter.moved_from is not None:
+                    moved[letter.moved_from] = letter.place
+                is_done = states is not None and states.has_settled(letter)
+                return selection.wants(letter) and (show == "all" or not is_done)
+
+            search = await search_records(router, choice.topic, spans, is_wanted, SearchLimits())
+            found = [read(choice.topic, one.partition, one.record) for one in search.found]
+            is_ordinary = await _is_ordinary(console, router, choice.topic, found)
+        rows = [letter_view(one, states, LIST_LIMIT, moved=moved) for one in found]
+        return console.render(
+            request,
+            "dead_letters_topic.jinja",
+            choice=choice,
+            rows=rows,
+            search=search,
+            show=show,
+            filters=FILTERS,
+            is_tracked=states is not None,
+            is_ordinary=is_ordinary,
+            has_open=any(row.is_open for row in rows),
+            is_live=False,
+        )
+
+    async def letter(request: Request) -> Response:
+        wanted = request.query_params
+        topic = wanted.get("topic", "")
+        partition, offset = (whole_number(wanted.get(name, ""), name) for name in ("partition", "offset"))
+        if partition is None or offset is None:
+            raise HTTPException(400, "partition and offset are missing")
+        choice = LetterChoice.of(wanted, [f"{partition}:{offset}"])
+        async with console.router() as router:
+            await partition_count(router, topic, partition)
+            found = read(topic, partition, (await find_record(router, topic, partition, offset)).record)
+            states = await _states(router, choice)
+            original = await OriginalRecords(router).record(found)
+            is_ordinary = await _is_ordinary(console, router, topic, [found])
+        return console.render(
+            request,
+            "dead_letters_letter.jinja",
+            choice=choice,
+            row=letter_view(found, states, PAGE_LIMIT),
+            context=[
+                (name, None if value is None else content(value, "auto", LIST_LIMIT), meaning(name))
+                for name, value in found.context.items()
+            ],
+            headers=[
+                (visible(name), None if value is None else content(value, "auto", LIST_LIMIT))
+                for name, value in found.own_headers
+            ],
+            has_copy=found.has_copy,
+            is_ordinary=is_ordinary,
+            missing=original.reason if isinstance(original, Missing) else None,
+            is_live=False,
+        )
+
+    async def plan(request: Request) -> Response:
+        """A dry run, which changes nothing."""
+        wanted = request.query_params
+        action, _, which = wanted.get("do", "").partition("-")
+        if action not in _ACTIONS:
+            raise HTTPException(400, f"dead letters can be redriven or dropped: {action!r} is neither")
+        chosen_letters = wanted.getlist("letter")
+        if which == "chosen" and not chosen_letters:
+            raise HTTPException(400, "no dead letter was chosen: go back, and tick some")
+        choice = LetterChoice.of(wanted, chosen_letters if which == "chosen" else ())
+        planned = _Plan()
+        async with console.router() as router:
+            await _check(router, choice)
+            with anyio.move_on_after(_PLANNING_S):
+                async for row, is_possible in _planned(router, action, choice):
+                    if len(planned.rows) >= MOST_CHOSEN:
+                        break
+                    planned.rows.append(row)
+                    if is_possible:
+                        planned.places.append((row.partition, row.offset))
+                else:
+                    planned.is_complete = True
+        return console.render(
+            request,
+            "dead_letters_plan.jinja",
+            action=action,
+            choice=choice,
+            plan=planned,
+            letters=" ".join(f"{partition}:{offset}" for partition, offset in planned.places),
+            is_live=False,
+        )
+
+    async def start(request: Request) -> Response:
+        form = await console.form(request)
+        action = text_of(form, "action")
+        if action not in _ACTIONS:
+            raise HTTPException(400, f"dead letters can be redriven or dropped: {action!r} is neither")
+        letters = text_of(form, "letters").split()
+        choice = LetterChoice.of(_texts(form), letters)
+        async with console.router() as router:
+            await _check(router, choice)
+
+        async def work(job: Job) -> None:
+            await run_letter_job(console.config, action, choice, job)
+
+        job = await console.jobs.start(
+            user_of(request).name,
+            action,
+            choice.topic,
+            choice.tracker,
+            choice.text,
+            work,
+            address=address_of(request),
+            letters=choice.text,
+            to=choice.target or None,
+        )
+        return RedirectResponse("/dead-letters/job" + query({"id": job.id}), 303)
+
+    async def show_job(request: Request) -> Response:
+        job = console.jobs.find(request.query_params.get("id", ""))
+        page = page_of(job.outcomes, request.query_params.get("page"), _OUTCOMES_ON_PAGE)
+        return console.render(request, "dead_letters_job.jinja", job=job, page=page)
+
+    async def stop_job(request: Request) -> Response:
+        form = await console.form(request)
+        job = console.jobs.find(text_of(form, "id"))
+        async with console.change(request, "stop job", job.id):
+            if job.scope is not None:
+                job.scope.cancel()
+        return RedirectResponse("/dead-letters/job" + query({"id": job.id}), 303)
+
+    return [
+        Route("/dead-letters", topics),
+        Route("/dead-letters/topic", letters),
+        Route("/dead-letters/letter", letter),
+        Route("/dead-letters/plan", plan),
+        Route("/dead-letters/start", start, methods=["POST"]),
+        Route("/dead-letters/job", show_job),
+        Route("/dead-letters/stop", stop_job, methods=["POST"]),
+    ]
+
+
+def _named_topics(console: Console) -> dict[str, list[str]]:
+    """Dead-letter topics, with the groups whose config names them."""
+    named: dict[str, list[str]] = defaultdict(list)
+    snapshot = console.watcher.view.snapshot
+    for one in snapshot.groups if snapshot else ():
+        if one.settings.dead_letter_topic:
+            named[one.settings.dead_letter_topic].append(one.group)
+    return named
+
+
+async def _states(router: Router, choice: LetterChoice) -> LetterStates | None:
+    """None if we may not read which dead letters were redriven or dropped."""
+    return await readable_states(router, choice.topic, choice.tracker, *await bounds(router, choice.topic))
+
+
+def _start(states: LetterStates | None, partition: int) -> int:
+    return 0 if states is None else states.starts.get(partition, 0)
+
+
+async def _planned(
+    router: Router, action: str, choice: LetterChoice
+) -> AsyncIterator[tuple[LetterView, bool]]:
+    """Each letter, and whether it would be redriven or dropped."""
+    if action == "drop":
+        request = DropRequest(choice.selection, None)
+        async for letter in plan_drop(router, choice.topic, choice.tracker, request):
+            yield letter_view(letter, None, LIST_LIMIT), True
+        return
+    async for one in plan_redrive(router, choice.topic, choice.tracker, redrive_request(choice)):
+        target = "nowhere: a duplicate, which is settled" if one.is_duplicate else one.target or ""
+        row = letter_view(one.letter, None, LIST_LIMIT, target, one.reason or "")
+        yield row, one.reason is None
+
+
+async def _check(router: Router, choice: LetterChoice) -> None:
+    """Raises HTTPException or ConfigError if a topic or a chosen letter doesn't exist."""
+    if choice.target == choice.topic:
+        raise HTTPException(400, f"{choice.target} is the dead-letter topic itself: name another topic")
+    await partition_count(router, choice.topic)
+    if choice.target:
+        await partition_count(router, choice.target)
+    if choice.places:
+        require_letters(choice.topic, choice.selection, *await bounds(router, choice.topic))
+
+
+async def _is_ordinary(console: Console, router: Router, topic: str, found: Sequence[DeadLetter]) -> bool:
+    """Whether this is another topic, whose records aren't to be dropped: it accepts no dead letters, and has none."""
+    has_letters = not found or any(one.is_dead_letter for one in found) or topic in _named_topics(console)
+    return not has_letters and not await accepts_dead_letters(router, topic)
+
+
+def _texts(form: FormData) -> dict[str, str]:
+    return {name: text_of(form, name) for name in ("topic", "to", "tracker", *FILTERS)}

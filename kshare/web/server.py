@@ -1,0 +1,91 @@
+"""Runs the console until it is told to stop."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import uvicorn
+
+from kshare.errors import KshareError
+from kshare.net.addresses import format_address
+from kshare.web.app import make_app
+from kshare.web.config import WebConfig
+from kshare.web.console import Console
+from kshare.web.watcher import Watcher
+
+_CLOSING_S = 1
+"""For pages that are being made; those that wait for the cluster end at once."""
+_MOST_HEADER_BYTES = 64 << 10
+"""Addresses may contain bytes to name, and a request also names the page from which it comes."""
+
+
+def serve(config: WebConfig, on_ready: Callable[[str, Callable[[], None]], None]) -> None:
+    """Returns after Ctrl-C or SIGTERM. `on_ready` is called with the console's URL, and a function that stops it."""
+    with _listen(config) as listening, Watcher(config.net, config.interval_s, config.workers) as watcher:
+        console = Console(config, watcher)
+        server = _Server(
+            uvicorn.Config(
+                make_app(console),
+                log_level="warning",
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                timeout_graceful_shutdown=_CLOSING_S,
+                h11_max_incomplete_event_size=_MOST_HEADER_BYTES,
+            ),
+            console,
+            lambda: on_ready(f"http://{format_address(listening.getsockname()[:2])}/", server.stop),
+        )
+        server.run([listening])
+
+
+class _Server(uvicorn.Server):
+    """Says when it is ready, and ends the event streams of open pages first: otherwise it would wait for them."""
+
+    def __init__(self, config: uvicorn.Config, console: Console, on_ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._console = console
+        self._on_ready = on_ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._on_ready()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals end the server. Uvicorn would raise them again afterwards, as if they hadn't been handled."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {one: signal.signal(one, self.handle_exit) for one in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for one, handler in before.items():
+                signal.signal(one, handler)
+
+    def stop(self) -> None:
+        self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._console.close()
+        await super().shutdown(sockets)
+
+
+def _listen(config: WebConfig) -> socket.socket:
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((config.host, config.port))
+    except OSError as error:
+        listening.close()
+        raise KshareError(
+            f"can't listen on {format_address((config.host, config.port))}: {error.strerror}; "
+            "choose another port with --listen"
+        ) from error
+    return listening

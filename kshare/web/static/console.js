@@ -1,0 +1,68 @@
+/* Keeps the live parts of a page up to date: when the server says that there is something new, the page is loaded again
+   in the background, and each part marked data-live is replaced if it has changed. Without this script, pages work, too:
+   they show what was known when they were loaded. */
+"use strict";
+
+const status = () => document.getElementById("live-state");
+
+let isLoading = false;
+let isWaiting = false;
+
+async function update() {
+  if (document.hidden) return;
+  if (isLoading) {
+    isWaiting = true;
+    return;
+  }
+  isLoading = true;
+  try {
+    const response = await fetch(location.href, { headers: { Accept: "text/html" } });
+    if (!response.ok) {
+      say(`· not up to date: status ${response.status}`);
+      return;
+    }
+    const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+    for (const part of document.querySelectorAll("[data-live]")) {
+      const other = fresh.getElementById(part.id);
+      if (other && other.innerHTML !== part.innerHTML && !part.contains(editing())) replace(part, other);
+    }
+    say("· live");
+  } catch {
+    say("· not connected");
+  } finally {
+    isLoading = false;
+    if (isWaiting) {
+      isWaiting = false;
+      setTimeout(update, 200);
+    }
+  }
+}
+
+/* What the user is typing into isn't replaced. */
+function editing() {
+  const focused = document.activeElement;
+  return focused && focused.matches("input, textarea, select") ? focused : null;
+}
+
+/* Keeps the focus, and how far tables were scrolled. */
+function replace(part, other) {
+  const focusable = "a, button, [tabindex]";
+  const index = [...part.querySelectorAll(focusable)].indexOf(document.activeElement);
+  const scrolled = [...part.querySelectorAll(".table")].map((one) => one.scrollLeft);
+  part.replaceChildren(...other.childNodes);
+  [...part.querySelectorAll(".table")].forEach((one, at) => (one.scrollLeft = scrolled[at] ?? 0));
+  if (index >= 0) part.querySelectorAll(focusable)[index]?.focus({ preventScroll: true });
+}
+
+function say(text) {
+  const place = status();
+  if (place) place.textContent = text;
+}
+
+if (document.body.hasAttribute("data-follow")) {
+  const events = new EventSource("/events");
+  events.onmessage = update;
+  events.onopen = () => say("· live");
+  events.onerror = () => say("· not connected");
+  document.addEventListener("visibilitychange", update);
+}

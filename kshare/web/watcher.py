@@ -1,0 +1,159 @@
+"""Takes readings of the cluster, asks worker processes what they are doing, and runs the checks of `kshare doctor`, in
+a thread with an event loop of its own.
+
+Pages show the last reading, and never wait for one. A large cluster takes seconds to read, so readings follow each
+other at an interval that leaves the thread idle most of the time. If the cluster doesn't answer, the last reading
+remains, with the reason. The log says once that it doesn't answer, and once that it does.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+import anyio
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from kshare.admin.routing import Router
+from kshare.doctor.check_result import CheckResult
+from kshare.doctor.examine import examine
+from kshare.errors import KshareError
+from kshare.monitor.collect import Collector, retry_limit
+from kshare.monitor.figures import Figures, figures
+from kshare.monitor.snapshot import Snapshot
+from kshare.net.pool import Pool
+from kshare.net.settings import NetSettings
+from kshare.web.known_fleet import KnownFleet
+from kshare.web.worker_sources import WorkerSources
+
+log = logging.getLogger("kshare.web")
+
+_CHECK_EVERY_S = 10.0
+_SHARE_OF_TIME = 5
+"""The pause after a reading is at least so many times as long as the reading."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What is known of the cluster. Immutable: it is replaced as a whole."""
+
+    number: int = 0
+    """Rises with every change."""
+    snapshot: Snapshot | None = None
+    figures: Figures | None = None
+    problem: str | None = None
+    """Why the last reading failed."""
+    findings: tuple[CheckResult, ...] | None = None
+    """What the checks have found; None until they have run."""
+    checked_at: float | None = None
+    fleet: KnownFleet | None = None
+    """None until the worker processes were asked."""
+
+
+class Watcher:
+    """`with Watcher(...) as watcher: watcher.view`"""
+
+    def __init__(self, settings: NetSettings, interval_s: float, workers: WorkerSources) -> None:
+        self._settings = settings
+        self._interval_s = interval_s
+        self._workers = workers
+        self._stack = ExitStack()
+        self._lock = threading.Lock()
+        self._portal: BlockingPortal | None = None
+        self._is_hurried = anyio.Event()
+        """Ends the pause before the next reading."""
+        self._is_away = False
+        """Whether it was logged that the cluster can't be read."""
+        self.view = View()
+
+    def __enter__(self) -> Watcher:
+        portal = self._stack.enter_context(start_blocking_portal("asyncio", name="kshare web watcher"))
+        self._stack.callback(portal.start_task_soon(self._watch).cancel)
+        self._portal = portal
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def hurry(self) -> None:
+        """Take a reading soon: something was changed here, and pages should show it."""
+        if self._portal is not None:
+            self._portal.start_task_soon(self._end_pause)
+
+    async def _end_pause(self) -> None:
+        self._is_hurried.set()
+
+    async def _watch(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._repeat, self._read_until_failure, self._interval_s)
+            tasks.start_soon(self._repeat, self._check, _CHECK_EVERY_S)
+            if self._workers.has_any:
+                tasks.start_soon(self._repeat, self._ask_workers, self._interval_s)
+
+    async def _repeat(self, work: Callable[[], Awaitable[None]], pause_s: float) -> None:
+        while True:
+            began = anyio.current_time()
+            try:
+                await work()
+            except KshareError as error:
+                self._change(problem=str(error))
+                await anyio.sleep(pause_s)
+            except Exception as bug:  # it must not end watching
+                log.exception("a reading failed: this is a bug in kshare")
+                self._change(
+                    problem=f"a reading failed, which is a bug in kshare: {type(bug).__name__}: {bug}"
+                )
+                await anyio.sleep(pause_s)
+            else:
+                await anyio.sleep(max(pause_s, _SHARE_OF_TIME * (anyio.current_time() - began)))
+
+    async def _read_until_failure(self) -> None:
+        """A new connection after each failure: the cluster may have other addresses."""
+        retry_s = retry_limit(self._interval_s, self._settings.request_timeout)
+        try:
+            async with Pool(self._settings) as pool:
+                await pool.bootstrap()
+                await self._read(Collector(Router(pool, retry_s)))
+        except KshareError as error:
+            if not self._is_away:
+                self._is_away = True
+                log.warning("the cluster can't be read: %s; trying again until it can", error)
+            raise
+
+    async def _read(self, collector: Collector) -> None:
+        before = None
+        while True:
+            began = anyio.current_time()
+            now = await collector.read()
+            self._change(snapshot=now, figures=figures(now, before), problem=None)
+            if self._is_away:
+                self._is_away = False
+                log.warning("the cluster can be read now")
+            before = now
+            took_s = anyio.current_time() - began
+            with anyio.move_on_after(max(self._interval_s, _SHARE_OF_TIME * took_s)):
+                await self._is_hurried.wait()
+            self._is_hurried = anyio.Event()
+
+    async def _check(self) -> None:
+        found = [result async for result in examine(self._settings)]
+        self._change(findings=tuple(found), checked_at=time.time())
+
+    async def _ask_workers(self) -> None:
+        """Also while the cluster doesn't answer: then the announcements that were read before are used."""
+        async with Pool(self._settings) as pool:
+            fleet = self._workers.fleet(Router(pool, self._settings.request_timeout))
+            while True:
+                began = time.thread_time()
+                view = await fleet.look()
+                self._change(fleet=KnownFleet(view, time.time(), self.view.fleet))
+                busy_s = time.thread_time() - began  # waiting for processes that don't respond costs nothing
+                await anyio.sleep(max(self._interval_s, _SHARE_OF_TIME * busy_s))
+
+    def _change(self, **changes: object) -> None:
+        with self._lock:
+            self.view = replace(self.view, number=self.view.number + 1, **changes)  # type: ignore[arg-type]

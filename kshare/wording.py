@@ -1,0 +1,52 @@
+"""Wording of counts, offset ranges, times and suggestions, for messages and pages.
+
+Counts have separators: 1,050 records. Offsets, partitions and ids have none, because they are names: offset 1050.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from difflib import get_close_matches
+
+_MOST_SUGGESTIONS = 3
+
+
+def counted(count: int, noun: str, plural: str = "s") -> str:
+    """1 record, 12,345 records"""
+    return f"{count:,} {noun}{'' if count == 1 else plural}"
+
+
+def span(first: int, last: int) -> str:
+    """17, or 17..20"""
+    return str(first) if first == last else f"{first}..{last}"
+
+
+def duration(seconds: float) -> str:
+    """90 s, 12 min, 5 h, 3 days"""
+    seconds = max(0.0, seconds)
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 2 * 86_400 else f"{seconds / 86_400:,.0f} days"
+
+
+def iso_time(milliseconds: int, precision: str = "milliseconds") -> str:
+    """A time in UTC; a dash if it is negative (none) or out of range. `precision` may be `seconds`."""
+    try:
+        time = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return "-"
+    return "-" if milliseconds < 0 else time.isoformat(timespec=precision).replace("+00:00", "Z")
+
+
+def did_you_mean(name: str, known: Iterable[str], most: int = _MOST_SUGGESTIONS) -> str:
+    """The end of an error message, such as "; did you mean 'orders'?". Empty if no known name is similar."""
+    near = get_close_matches(name, list(known), most)
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+def no_group(name: str, known: Iterable[str]) -> str:
+    """For example: no group 'pinters'; did you mean 'printers'?"""
+    return f"no group {name!r}{did_you_mean(name, known)}"

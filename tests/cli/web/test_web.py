@@ -1,0 +1,113 @@
+"""`kshare web`: options, the demo, and how it ends."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from contextlib import closing
+from http.client import HTTPConnection
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.cli.running import DEADLINE, Kshare, assert_refused
+
+WEB = [sys.executable, "-m", "kshare", "web"]
+
+
+@pytest.mark.lengthy
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_the_demo_runs_until_it_is_told_to_stop(free_tcp_port: int, end: signal.Signals) -> None:
+    with subprocess.Popen(
+        [*WEB, "--demo", "--listen", f"127.0.0.1:{free_tcp_port}"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as console:
+        assert console.stdout is not None
+        assert console.stderr is not None
+        line = console.stdout.readline()
+        assert line == f"kshare web: http://127.0.0.1:{free_tcp_port}/\n"
+        with urllib.request.urlopen(line.split()[-1], timeout=DEADLINE) as answer:
+            assert b"Share groups" in answer.read()
+        console.send_signal(end)
+        assert console.wait(DEADLINE) == 0
+        assert "Traceback" not in console.stderr.read()
+
+
+@pytest.mark.lengthy
+def test_a_cluster_that_is_away_is_said_once() -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # bound but not listening, so that nothing else can use the port
+        where = "{}:{}".format(*nobody.getsockname())
+        with subprocess.Popen(
+            [*WEB, "-b", where, "--listen", "127.0.0.1:0", "--interval", "0.5"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as console:
+            assert console.stderr is not None
+            line = console.stderr.readline()
+            assert line.startswith(f"the cluster can't be read: can't reach {where}")
+            time.sleep(1.5)
+            console.terminate()
+            assert console.wait(DEADLINE) == 0
+            assert console.stderr.read() == ""
+
+
+@pytest.mark.lengthy
+def test_a_stalled_cluster_does_not_delay_the_end() -> None:
+    """It accepts connections, and never responds. A page waits for it."""
+    with socket.create_server(("127.0.0.1", 0)) as stalled:
+        where = "{}:{}".format(*stalled.getsockname())
+        with subprocess.Popen(
+            [*WEB, "-b", where, "--listen", "127.0.0.1:0"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as console:
+            assert console.stdout is not None
+            assert console.stderr is not None
+            url = urlsplit(console.stdout.readline().split()[-1])
+            with closing(HTTPConnection(url.netloc, timeout=DEADLINE)) as page:
+                page.request("GET", "/records")
+                time.sleep(0.5)
+                console.terminate()
+                with closing(page.getresponse()) as answer:
+                    assert (answer.status, b"the console is being stopped" in answer.read()) == (503, True)
+            assert console.wait(DEADLINE) == 0
+            assert "Traceback" not in console.stderr.read()
+
+
+def test_wrong_usage_is_refused(run: Kshare, tmp_path: Path, free_tcp_port: int) -> None:
+    server = ["-b", f"127.0.0.1:{free_tcp_port}"]
+    for words, reason in (
+        (["--demo", *server], "--demo runs a broker and a worker of its own"),
+        (["--demo", "--worker-topic", "w"], "--demo runs a broker and a worker of its own"),
+        ([*server, "--worker", "shop:8080"], "'shop:8080' isn't the URL of a worker"),
+        ([*server, "--worker-topic", "w", "--worker-host", "10.0.0.1/8"], "'10.0.0.1/8' is neither"),
+        ([*server, "--worker-host", "*.shop"], "name the topic, too (--worker-topic)"),
+        ([*server, "--listen", "nowhere"], "--listen nowhere"),
+        ([*server, "--listen", "0.0.0.0:8932"], "everyone in the network"),
+        ([*server, "--users", "a", "--user-header", "X"], "not both"),
+        ([*server, "--user-header", ""], "'' can't be the name of a header"),
+        ([*server, "--trusted-proxy", "10.0.0.5"], "name that header (--user-header)"),
+    ):
+        assert_refused(run("web", *words), 2, reason)
+    assert_refused(
+        run("web", *server, "--listen", "127.0.0.1:0", "--users", str(tmp_path / "none")), 1, "users file"
+    )
+    audit = str(tmp_path / "none" / "audit.log")
+    assert_refused(
+        run("web", *server, "--listen", "127.0.0.1:0", "--audit-log", audit),
+        1,
+        f"the audit log {audit} can't",
+    )
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert_refused(run("web", *server, "--listen", listen), 1, f"can't listen on {listen}")

@@ -1,0 +1,113 @@
+"""Pages of dead letters, with the embedded broker: what is offered, what is refused, and where moved letters are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from kshare.testing import Broker
+from tests.helpers.consoles import RunningConsole, eventually, running_console
+
+GRAVE, HEADER = "dlq.orders", "__dlq.errors."
+
+
+@pytest.fixture
+def broker(kshare_broker: Broker) -> Broker:
+    kshare_broker.create_topic("orders")
+    kshare_broker.create_topic(GRAVE, settings={"errors.deadletterqueue.group.enable": "true"})
+    return kshare_broker
+
+
+@pytest.fixture
+def console(broker: Broker) -> Iterator[RunningConsole]:
+    with running_console(broker.bootstrap, allow_changes=True) as running:
+        yield running
+
+
+@pytest.fixture
+def read_only(broker: Broker) -> Iterator[RunningConsole]:
+    with running_console(broker.bootstrap) as running:
+        yield running
+
+
+def bury(broker: Broker, value: bytes, **more: str) -> None:
+    said = {"topic": "orders", "partition": "0", "offset": "0", **more}
+    headers = [(HEADER + name.replace("_", "."), text.encode()) for name, text in said.items()]
+    broker.produce(GRAVE, [value], headers=headers)
+
+
+def start(console: RunningConsole, **form: str) -> tuple[int, str]:
+    """The status and text of the page after a form was sent."""
+    _, found, text = console.request(f"/dead-letters/plan?topic={GRAVE}&do=redrive-all")
+    token = re.search(r'name="token" value="([0-9a-f]{64})"', text)
+    assert token is not None, text
+    cookie = {"Cookie": found["set-cookie"].partition(";")[0]}
+    sent = {"token": token[1], "topic": GRAVE, "action": "redrive", **form}
+    status, found, text = console.request("/dead-letters/start", sent, cookie)
+    if status == 303:
+        text = eventually(lambda: console.request(found["location"])[2], lambda text: "running" not in text)
+    return status, text
+
+
+@pytest.mark.parametrize(
+    ("form", "status", "reason"),
+    [
+        ({"letters": "0:99"}, 400, "has no dead letter 0:99"),
+        ({"to": "nothing-here"}, 404, "there is no topic"),
+        ({"letters": " ".join(f"0:{number}" for number in range(100_000))}, 400, "at most 200 can be"),
+    ],
+)
+def test_a_choice_that_cannot_work_is_refused(
+    broker: Broker, console: RunningConsole, form: dict[str, str], status: int, reason: str
+) -> None:
+    bury(broker, b"x")
+    found, text = start(console, **form)
+    assert (found, reason in text) == (status, True)
+    assert broker.records("orders") == []
+
+
+def test_a_job_settles_duplicates_and_says_how_many_there_were(
+    broker: Broker, console: RunningConsole
+) -> None:
+    bury(broker, b"x")
+    bury(broker, b"x", moved_from="0:0")
+    plan = console.request(f"/dead-letters/plan?topic={GRAVE}&do=redrive-all")[2]
+    assert "nowhere: a duplicate" in plan
+    status, text = start(console, letters="0:0 0:1")
+    assert status == 303
+    assert re.search(r"<dt>dead letters looked at</dt><dd>2</dd>", text)
+    assert re.search(r"<dt>duplicate</dt><dd>1</dd>", text)
+    assert len(broker.records("orders")) == 1
+    shown = console.request(f"/dead-letters/topic?topic={GRAVE}&show=all")[2]
+    assert "moved to 0:1" in shown
+
+
+def test_nothing_is_offered_where_nothing_is_open(
+    broker: Broker, console: RunningConsole, read_only: RunningConsole
+) -> None:
+    list_of, letter_of = (
+        f"/dead-letters/topic?topic={GRAVE}&show=all",
+        f"/dead-letters/letter?topic={GRAVE}&partition=0&offset=0",
+    )
+    bury(broker, b"x")
+    for path in (list_of, letter_of):
+        assert "kshare dlq redrive" in read_only.request(path)[2]
+    assert start(console, action="drop", letters="0:0")[0] == 303
+    plan = f"/dead-letters/plan?topic={GRAVE}&do=drop-all"
+    for path in (list_of, letter_of, plan):
+        assert "kshare dlq" not in read_only.request(path)[2], path
+    assert "there is nothing to redrive or drop" in read_only.request(list_of)[2]
+
+
+def test_records_of_other_topics_are_not_dropped(
+    broker: Broker, console: RunningConsole, read_only: RunningConsole
+) -> None:
+    broker.produce("orders", [b"x"])
+    broker.produce(GRAVE, [b"x"])
+    for topic, offers_drop in (("orders", False), (GRAVE, True)):
+        for path in ("topic?", "letter?partition=0&offset=0&"):
+            address = f"/dead-letters/{path}topic={topic}"
+            assert ('value="drop-chosen"' in console.request(address)[2]) == offers_drop, address
+            assert ("kshare dlq drop" in read_only.request(address)[2]) == offers_drop, address

@@ -1,0 +1,325 @@
+"""Who may use the console, and what forged requests get."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import socket
+import threading
+from contextlib import ExitStack
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from kshare.broker.settings import Resource
+from kshare.errors import ConfigError
+from kshare.testing import Broker
+from kshare.web.config import WebConfig
+from kshare.web.users import User, Users, read_users, user_line
+from tests.helpers.consoles import StartConsole, eventually, session
+from tests.helpers.packers import GROUP, with_packers
+
+SETTINGS, OFFSETS = f"/group/settings?name={GROUP}", f"/group/offsets?name={GROUP}"
+CHANGE = {"name": GROUP, "setting": "share.session.timeout.ms", "value": "50000"}
+
+
+@pytest.fixture
+def broker(kshare_broker: Broker) -> Broker:
+    return with_packers(kshare_broker)
+
+
+def value_of(broker: Broker) -> str | None:
+    found: str | None = broker.call(lambda: broker.state.configs.of(Resource.GROUP, GROUP)).get(
+        CHANGE["setting"]
+    )
+    return found
+
+
+def test_the_cookie_of_a_session_is_for_the_browser_alone(start: StartConsole) -> None:
+    cookie = start().request("/")[1]["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+
+
+def test_read_only_by_default_even_with_a_valid_form(start: StartConsole, broker: Broker) -> None:
+    console = start()
+    headers, token = session(console, OFFSETS)
+    status, _, text = console.request("/group/settings", {**CHANGE, "token": token}, headers)
+    assert (status, "--allow-changes" in text) == (403, True)
+    assert value_of(broker) is None
+
+
+def test_a_form_of_our_own_page_is_accepted_and_audited(
+    start: StartConsole, broker: Broker, tmp_path: Path
+) -> None:
+    audit = tmp_path / "audit.log"
+    console = start(allow_changes=True, audit_log=audit)
+    headers, token = session(console, OFFSETS)
+    status, found, _ = console.request("/group/settings", {**CHANGE, "token": token}, headers)
+    saved = f"{SETTINGS}&saved=share.session.timeout.ms&before=45000&after=50000&seal="
+    assert (status, found["location"].startswith(saved)) == (303, True)
+    assert value_of(broker) == "50000"
+    lines = audit.read_text().splitlines()
+    assert len(lines) == 2
+    assert '"outcome": "begun"' in lines[0]
+    assert '"outcome": "done"' in lines[1]
+    begun, done = (json.loads(line) for line in lines)
+    assert (done["user"], done["address"]) == ("anyone on this machine", "127.0.0.1")
+    for line in (begun, done):
+        assert (line["setting"], line["before"], line["value"]) == (CHANGE["setting"], "45000", "50000")
+
+
+@pytest.mark.parametrize(
+    ("form", "headers"),
+    [
+        ({}, {}),
+        ({"token": ""}, {}),
+        ({"token": "0" * 64}, {}),
+        ({"token": "valid"}, {"Cookie": "kshare_session=other"}),
+        ({"token": "valid"}, {"Cookie": ""}),
+        ({"token": "valid"}, {"Origin": "http://evil.example"}),
+        ({"token": "valid"}, {"Origin": "null"}),
+        ({"token": "valid"}, {"Sec-Fetch-Site": "cross-site"}),
+        ({"token": "valid"}, {"Sec-Fetch-Site": "same-site"}),
+    ],
+)
+def test_forged_forms_are_refused(
+    start: StartConsole, broker: Broker, form: dict[str, str], headers: dict[str, str]
+) -> None:
+    console = start(allow_changes=True)
+    own, token = session(console, OFFSETS)
+    sent = {**CHANGE, **{name: token if value == "valid" else value for name, value in form.items()}}
+    status, _, _ = console.request("/group/settings", sent, {**own, **headers})
+    assert status == 403
+    assert value_of(broker) is None
+
+
+def test_no_change_is_made_that_cannot_be_written_down(
+    start: StartConsole, broker: Broker, tmp_path: Path
+) -> None:
+    audit = tmp_path / "logs" / "audit.log"
+    audit.parent.mkdir()
+    console = start(allow_changes=True, audit_log=audit)
+    shutil.rmtree(audit.parent)
+    headers, token = session(console, OFFSETS)
+    status, _, text = console.request("/group/settings", {**CHANGE, "token": token}, headers)
+    assert status == 502
+    assert "audit.log" in text
+    assert value_of(broker) is None
+
+
+def test_other_host_names_are_refused(start: StartConsole) -> None:
+    console = start()
+    port = console.url.rpartition(":")[2]
+    for host in (f"evil.example:{port}", "evil.example", ""):
+        assert console.request("/", headers={"Host": host})[0] == 421, host
+    assert console.request("/", headers={"Host": f"localhost:{port}"})[0] == 200
+    assert start(allowed_hosts=("queues.example",)).request("/", headers={"Host": "queues.example"})[0] == 200
+
+
+def basic(name: str, password: str) -> dict[str, str]:
+    return {"Authorization": "Basic " + base64.b64encode(f"{name}:{password}".encode()).decode()}
+
+
+def test_users_need_their_password_and_may_do_what_their_line_says(
+    start: StartConsole, broker: Broker, tmp_path: Path
+) -> None:
+    users = tmp_path / "users"
+    users.write_text(
+        "# the crew\n"
+        + user_line("anna", "correct horse", may_change=True)
+        + "\n"
+        + user_line("ben", "battery staple", may_change=False)
+        + "\n"
+    )
+    console = start(users=users, allow_changes=True)
+    for headers in (
+        {},
+        basic("anna", "wrong"),
+        basic("carl", "correct horse"),
+        basic("", ""),
+        {"Authorization": "Basic %%%"},
+        {"Authorization": "Basic é"},
+        {"Authorization": "Bearer x"},
+    ):
+        for path in ("/", "/static/console.css", "/events", f"/group?name={GROUP}"):
+            status, found, text = console.request(path, headers=headers)
+            assert status == 401, path
+            assert found["www-authenticate"].startswith("Basic")
+            assert GROUP not in text
+    headers, token = session(console, OFFSETS, basic("ben", "battery staple"))
+    assert console.request("/group/settings", {**CHANGE, "token": token}, headers)[0] == 403
+    headers, token = session(console, OFFSETS, basic("anna", "correct horse"))
+    assert console.request("/group/settings", {**CHANGE, "token": token}, headers)[0] == 303
+    assert value_of(broker) == "50000"
+
+
+def test_a_trusted_proxy_names_the_user(start: StartConsole) -> None:
+    console = start(user_header="X-Forwarded-User")
+    assert console.request("/")[0] == 401
+    status, _, text = console.request("/", headers={"X-Forwarded-User": "<b>anna</b>"})
+    assert status == 200
+    assert "&lt;b&gt;anna&lt;/b&gt;" in text
+    other = start(user_header="X-Forwarded-User", trusted_proxies=("192.0.2.1",))
+    assert other.request("/", headers={"X-Forwarded-User": "anna"})[0] == 401
+
+
+@pytest.mark.parametrize(
+    ("forwarded", "address"),
+    [({"X-Forwarded-For": "forged, 192.0.2.7"}, "192.0.2.7 via 127.0.0.1"), ({}, "127.0.0.1")],
+)
+def test_the_audit_log_has_the_address_that_a_trusted_proxy_says(
+    start: StartConsole, tmp_path: Path, forwarded: dict[str, str], address: str
+) -> None:
+    audit = tmp_path / "audit.log"
+    console = start(allow_changes=True, audit_log=audit, user_header="X-User")
+    headers, token = session(console, OFFSETS, {"X-User": "anna", **forwarded})
+    assert console.request("/group/settings", {**CHANGE, "token": token}, headers)[0] == 303
+    assert {json.loads(line)["address"] for line in audit.read_text().splitlines()} == {address}
+
+
+def test_only_a_trusted_proxy_may_name_another_address(start: StartConsole, tmp_path: Path) -> None:
+    audit = tmp_path / "audit.log"
+    console = start(allow_changes=True, audit_log=audit)
+    headers, token = session(console, OFFSETS, {"X-Forwarded-For": "192.0.2.7"})
+    assert console.request("/group/settings", {**CHANGE, "token": token}, headers)[0] == 303
+    assert {json.loads(line)["address"] for line in audit.read_text().splitlines()} == {"127.0.0.1"}
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"user_header": ""}, "'' can't be the name of a header"),
+        ({"user_header": "X User"}, "'X User' can't be the name of a header"),
+        ({"trusted_proxies": ("10.0.0.5",)}, "name that header"),
+        ({"user_header": "X-User", "trusted_proxies": ("proxy.shop",)}, "'proxy.shop' isn't the address of"),
+    ],
+)
+def test_options_that_would_let_nobody_in_or_anybody(options: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        WebConfig({"bootstrap.servers": "localhost:9092"}, **options)
+
+
+def test_a_header_that_was_sent_twice_names_nobody(start: StartConsole) -> None:
+    """A proxy that appends its header would let the client choose the user."""
+    console = start(user_header="X-User")
+    connection = HTTPConnection(urlsplit(console.url).netloc, timeout=20)
+    connection.putrequest("GET", "/")
+    connection.putheader("X-User", "evil")
+    connection.putheader("X-User", "real")
+    connection.endheaders()
+    assert connection.getresponse().status == 401
+    connection.close()
+
+
+def test_odd_characters_are_refused_and_no_error_of_ours(start: StartConsole, broker: Broker) -> None:
+    console = start(allow_changes=True)
+    headers, token = session(console, OFFSETS)
+    assert console.request("/group/settings", {**CHANGE, "token": "é" * 64}, headers)[0] == 403
+    origin = {**headers, "Origin": "http://["}
+    assert console.request("/group/settings", {**CHANGE, "token": token}, origin)[0] == 403
+    reset = {"name": GROUP, "to": "offset", "value": "9" * 5000, "token": token}
+    assert console.request("/group/offsets", reset, headers)[0] == 400
+    assert value_of(broker) is None
+
+
+def test_an_empty_session_is_replaced(start: StartConsole) -> None:
+    console = start()
+    found = eventually(
+        lambda: console.request("/", headers={"Cookie": "kshare_session="}), lambda answer: answer[0] == 200
+    )[1]
+    assert len(found["set-cookie"].partition(";")[0]) > len("kshare_session=") + 20
+
+
+def test_allowed_hosts_are_compared_as_names_are(start: StartConsole) -> None:
+    console = start(allowed_hosts=("Queues.Example",))
+    for host in ("queues.example", "Queues.Example", "QUEUES.EXAMPLE:80"):
+        assert console.request("/", headers={"Host": host})[0] == 200, host
+
+
+def test_guesses_of_passwords_keep_nobody_waiting(start: StartConsole, tmp_path: Path) -> None:
+    """A password is checked in a thread. While one is, the console answers others."""
+    users = tmp_path / "users"
+    users.write_text(user_line("anna", "correct horse", may_change=False))
+    console = start(users=users)
+    assert console.request("/health", headers=basic("anna", "correct horse"))[0] == 200
+    is_checking, may_end = threading.Event(), threading.Event()
+
+    def slow(self: Users, name: str, password: str) -> User | None:
+        is_checking.set()
+        may_end.wait(20)
+        return None
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Users, "check", slow)
+        guess = threading.Thread(target=console.request, args=("/",), kwargs={"headers": basic("anna", "x")})
+        guess.start()
+        assert is_checking.wait(20)
+        assert console.request("/health", headers=basic("anna", "correct horse"))[0] == 200
+        may_end.set()
+        guess.join(20)
+
+
+def test_idle_connections_keep_nobody_out(start: StartConsole) -> None:
+    console = start()
+    host, port = urlsplit(console.url).netloc.split(":")
+    with ExitStack() as stack:
+        for _ in range(600):
+            stack.enter_context(socket.create_connection((host, int(port)), timeout=20))
+        assert console.request("/health")[0] == 200
+
+
+@pytest.mark.parametrize("name", ["#anna", " anna", "anna ", "an:na", "", "an\nna"])
+def test_names_that_a_file_of_users_could_not_have_are_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="can't be a user's name"):
+        user_line(name, "correct horse", may_change=False)
+
+
+def test_a_file_of_users_says_what_is_wrong_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "users"
+    with pytest.raises(ConfigError, match="there is no users file"):
+        read_users(path)
+    line = user_line("anna", "correct horse", may_change=True)
+    path.write_text(f"{line}\n{line}\n")
+    with pytest.raises(ConfigError, match="line 2: anna has another line already"):
+        read_users(path)
+    path.write_text(line, encoding="utf-8-sig")
+    assert read_users(path).check("anna", "correct horse") == User("anna", True)
+
+
+def test_the_network_may_not_read_without_users() -> None:
+    with pytest.raises(ConfigError, match="everyone in the network"):
+        WebConfig({"bootstrap.servers": "localhost:9092"}, host="0.0.0.0")
+    with pytest.raises(ConfigError, match="not both"):
+        WebConfig({"bootstrap.servers": "x"}, users=Path("users"), user_header="X-User")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "anna", "anna:read", "anna:all:scrypt$a$b", "anna:read:plain", "\udcff"]
+)
+def test_a_broken_file_of_users_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "users").write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(ConfigError, match="users file"):
+        read_users(tmp_path / "users")
+
+
+def test_secrets_are_in_no_repr() -> None:
+    options = {
+        "bootstrap.servers": "h:1",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "u",
+        "sasl.password": "hunter2",
+    }
+    assert "hunter2" not in repr(WebConfig(options))
+
+
+def test_methods_and_sizes_that_no_page_takes(start: StartConsole) -> None:
+    console = start()
+    assert console.request("/", method="POST", form={})[0] == 405
+    assert console.request("/nothing")[0] == 404
+    assert console.request("/static/../config.py")[0] in (400, 404)
+    assert console.request("/", headers={"Content-Length": "999999999999"})[0] == 413

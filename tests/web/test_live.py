@@ -1,0 +1,46 @@
+"""Server-sent events: open pages hear of each reading, and a console that ends doesn't wait for them."""
+
+from __future__ import annotations
+
+import time
+from http.client import HTTPConnection
+from urllib.parse import urlsplit
+
+from kshare.testing import Broker
+from tests.helpers.consoles import DEADLINE_S, running_console
+
+
+def test_each_reading_is_an_event_and_closing_does_not_wait(kshare_broker: Broker) -> None:
+    with running_console(kshare_broker.bootstrap) as console:
+        stream = HTTPConnection(urlsplit(console.url).netloc, timeout=DEADLINE_S)
+        stream.request("GET", "/events")
+        answer = stream.getresponse()
+        assert answer.getheader("content-type", "").startswith("text/event-stream")
+        assert answer.getheader("cache-control") == "no-store"
+        numbers: list[int] = []
+        while len(numbers) < 3:
+            line = answer.readline().decode()
+            if line.startswith("data: "):
+                numbers.append(int(line.removeprefix("data: ")))
+        assert numbers == sorted(set(numbers))
+        began = time.monotonic()
+    assert time.monotonic() - began < DEADLINE_S
+    stream.close()
+
+
+def test_many_pages_may_be_open_but_not_any_number(kshare_broker: Broker) -> None:
+    with running_console(kshare_broker.bootstrap) as console:
+        streams = []
+        statuses = []
+        for _ in range(201):
+            stream = HTTPConnection(urlsplit(console.url).netloc, timeout=DEADLINE_S)
+            stream.request("GET", "/events")
+            answer = stream.getresponse()
+            statuses.append(answer.status)
+            streams.append((stream, answer))
+            answer.readline()
+        assert statuses == [200] * 200 + [503]
+        assert console.request("/health")[0] == 200
+        for stream, answer in streams:
+            answer.close()
+            stream.close()

@@ -1,0 +1,64 @@
+"""All pages on a telephone: nothing is cut off, and tables become blocks, in which each value has a name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import expect
+
+from kshare.web.demo import WORKER_HOST, WORKER_TOPIC, Demo
+from kshare.web.pages.wire import EXAMPLES
+from tests.helpers.browsing import PHONE, OpenPage
+from tests.helpers.consoles import DEADLINE_S, RunningConsole, running_console
+from tests.helpers.page_facts import assert_fits, scrolled_tables
+
+expect.set_options(timeout=DEADLINE_S * 1000)
+BLOCKS = [
+    "/",
+    "/group?name=couriers",
+    "/group/settings?name=couriers",
+    "/group/offsets?name=invoices",
+    "/records",
+    "/records/topic?topic=orders&group=packers",
+    "/records/record?topic=parcels&partition=0&offset=0",
+    "/workers",
+    "/wire",
+    *(f"/wire?bytes={text}" for text in EXAMPLES.values()),
+]
+"""Pages whose tables aren't scrolled sideways."""
+_UNNAMED = """() => [...document.querySelectorAll(".stacked tbody td:not([data-name]):not(.whole)")]
+    .map(cell => cell.textContent.trim()).filter(text => text)"""
+"""Values that don't say which column they are of."""
+
+
+@pytest.fixture(scope="module")
+def console() -> Iterator[RunningConsole]:
+    workers = {"worker_topic": WORKER_TOPIC, "worker_hosts": (WORKER_HOST,)}
+    with Demo() as demo, running_console(demo.bootstrap, allow_changes=True, **workers) as running:
+        yield running
+
+
+def test_no_page_is_cut_off(console: RunningConsole, open_page: OpenPage) -> None:
+    page = open_page(viewport=PHONE)
+    page.goto(f"{console.url}/?sort=group")
+    expect(page.locator("#groups tbody th")).to_contain_text(["couriers", "insurers", "invoices", "packers"])
+    page.goto(f"{console.url}/workers")
+    process = page.locator("#processes tbody a").first.get_attribute("href")
+    assert process is not None
+    for path in [*BLOCKS, process]:
+        page.goto(console.url + path)
+        assert_fits(page)
+        assert scrolled_tables(page) == [], path
+        assert page.evaluate(_UNNAMED) == [], path
+    for path in ("/dead-letters", "/dead-letters/topic?topic=dlq.orders"):  # they may be scrolled
+        page.goto(console.url + path)
+        assert_fits(page)
+
+
+def test_groups_can_be_sorted(console: RunningConsole, open_page: OpenPage) -> None:
+    page = open_page(viewport=PHONE)
+    page.goto(f"{console.url}/?sort=group")
+    expect(page.locator("#groups tbody th")).to_contain_text(["couriers", "insurers"])
+    page.locator("#groups thead").get_by_role("link", name="Group").click()
+    expect(page.locator("#groups tbody th").last).to_contain_text("couriers")
