@@ -20,7 +20,9 @@ pytest_plugins = [
 ]
 
 # How long an example takes depends on the machine, so there are no deadlines.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+_UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("untimed", _UNTIMED, max_examples=40)
+settings.register_profile("thorough", _UNTIMED, max_examples=200)
 settings.load_profile("untimed")
 
 _RELEASE = re.compile(r"(?<=[\[-])4\.\d\.\d(?=[]-])")
@@ -61,6 +63,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A shell that starts us in the background ignores Ctrl-C, also for every process that a test starts.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if config.getoption("--long"):
+        settings.load_profile("thorough")
     if config.getoption("--forbid-skips") and not hasattr(config, "workerinput"):
         outcomes = _Outcomes()
         config.stash[_OUTCOMES] = outcomes
@@ -74,14 +78,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _leave_out("long", config, items)
     if not _may_capture(items):
         _leave_out("captures", config, items)
-    if _lacks_redis():
-        _leave_out("redis", config, items)
+    for marker in _missing(config):
+        _leave_out(marker, config, items)
 
 
-def _lacks_redis() -> bool:
-    from tools import redis_server
+def _missing(config: pytest.Config) -> dict[str, str]:
+    """Markers of tests that this machine lacks a program for → what to say about it."""
+    from tools import chromium, redis_server
 
-    return redis_server.found() is None
+    missing = {}
+    if redis_server.found() is None:
+        missing["redis"] = redis_server.MISSING
+    if chromium.found() is None and not config.getoption("--quick"):  # that leaves them out anyway
+        missing["browser"] = chromium.MISSING
+    return missing
 
 
 def _may_capture(items: list[pytest.Item]) -> bool:
@@ -103,14 +113,14 @@ def _leave_out(marker: str, config: pytest.Config, items: list[pytest.Item]) -> 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Decides which tests run in the same worker.
 
-    All tests of a Kafka release share a worker, all Spark tests do, and otherwise the tests of a module.
+    All Spark tests share a worker, other tests of a Kafka release do, and otherwise the tests of a module.
     """
     from xdist.scheduler import LoadScopeScheduling
 
     class ByBroker(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             module = nodeid.partition("::")[0]
-            return _release(nodeid) or ("spark" if "/spark/" in module else module)
+            return "spark" if "/spark/" in module else _release(nodeid) or module
 
         def remove_node(self, node: Any) -> str | None:
             """A test that crashed its worker isn't run again: xdist would rerun it until all workers had crashed."""
@@ -138,10 +148,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if _lacks_redis():
-        from tools import redis_server
-
-        terminalreporter.write_line(redis_server.MISSING, yellow=True)
+    for complaint in _missing(config).values():
+        terminalreporter.write_line(complaint, yellow=True)
     outcomes = config.stash.get(_OUTCOMES, None)
     if outcomes is not None and not config.option.collectonly:
         for complaint in outcomes.complaints():

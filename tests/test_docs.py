@@ -84,8 +84,8 @@ def check_command(command: list[str]) -> None:
             run([sys.executable, "-m", "tools.demos"])
         case ["kshare", "broker", *arguments]:
             run([sys.executable, "-m", "kshare.cli", "broker", *arguments, "--help"])
-        case ["kshare", "worker", *arguments]:
-            run([sys.executable, "-m", "kshare.cli", "worker", *arguments, "--help"])
+        case ["kshare", ("worker" | "web" | "exporter") as name, *arguments]:
+            run([sys.executable, "-m", "kshare.cli", name, *arguments, "--help"])
         case [".venv/bin/pre-commit", "install"]:
             run([sys.executable, "-m", "pre_commit", "validate-config"])
         case [".venv/bin/python", "-m", *_]:

@@ -46,7 +46,8 @@ assert response.ShareFetchResponse.decode(message.encode(1), 1) == message
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the sdist, and the wheel built from it."""
     folder = tmp_path_factory.mktemp("dist")
-    run([sys.executable, "-m", "build", "--outdir", folder, ROOT])
+    # Optimising takes the compiler most of its time, and nothing here runs what it builds.
+    run([sys.executable, "-m", "build", "--outdir", folder, ROOT], CFLAGS="-O0")
     return folder
 
 

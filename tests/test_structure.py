@@ -20,8 +20,11 @@ SUBJECTS = {
     "cli": "console_guide door entry group_health guide input json layout leaving locked_doors out_of_reach security "
     "segments terminal",
     "cli/consume": "unreadable",
+    "cli/doctor": "group_health",
+    "cli/dlq": "odd_letters",
     "client": "closing commit damaged_answers loops out_of_reach summary_log types",
     "dissect": "frames golden messages mistakes records_agree",
+    "exporter": "files",
     "fast": "switch",
     "idempotency": "loops",
     "metrics": "adapters",
@@ -32,6 +35,7 @@ SUBJECTS = {
     "testing": "arguments confluent_share consumer_meets_faults dead_letters",
     "tools/benches": "members",
     "tools/kgen": "generated schemas types",
+    "web": "browser",
     "worker": "cancellation dashboard",
 }
 """Folder → tests that don't test a single module. The first line of each says what it tests."""
@@ -47,6 +51,7 @@ PRIVATE = {
     "client/test_commit.py": 2,
     "engine/test_node_session_waits.py": 3,
     "client/test_loops.py": 5,
+    "helpers/browsing.py": 3,
     "integration/storm.py": 2,
     "net/test_connection.py": 2,
     "rules/test_consumers.py": 1,

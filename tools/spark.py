@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tools.kafka.java import find_java
+from tools.kafka.java import SHORT_LIVED, find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,6 +81,7 @@ QUIET = {
     "spark.driver.memory": "1g",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.extraJavaOptions": " ".join(SHORT_LIVED),
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.python.authenticate.socketTimeout": "120s",  # on a busy machine, Python takes long to start
 }

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from tools.kafka.compiler import compile_java
 from tools.kafka.jars import NEWEST_RELEASE, class_path
-from tools.kafka.java import find_java
+from tools.kafka.java import SHORT_LIVED, find_java
 
 _SOURCE = Path(__file__).resolve().parent.parent / "java" / "Judge.java"
 _DEADLINE_S = 120.0
@@ -38,7 +38,7 @@ def open_judge() -> Iterator[Judge]:
     with tempfile.TemporaryDirectory(prefix="kshare-judge-") as classes:
         jars = class_path(NEWEST_RELEASE)
         compile_java(_SOURCE, NEWEST_RELEASE, Path(classes))
-        command = [str(find_java()), "-Xmx512m", "-XX:+UseSerialGC", "-cp", f"{classes}:{jars}", "Judge"]
+        command = [str(find_java()), "-Xmx512m", *SHORT_LIVED, "-cp", f"{classes}:{jars}", "Judge"]
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
         ) as process:

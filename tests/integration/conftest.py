@@ -47,7 +47,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         brokers = [*TESTED_RELEASES, *([EMBEDDED] if is_for_all else [])]
         if (only := metafunc.definition.get_closest_marker("release")) is not None:
             brokers = [*only.args]
-        metafunc.parametrize("kafka", brokers, indirect=True, scope="session")
+        seldom = metafunc.definition.get_closest_marker("long_on")
+        params = [
+            pytest.param(one, marks=pytest.mark.long) if seldom and one in seldom.args else one
+            for one in brokers
+        ]
+        metafunc.parametrize("kafka", params, indirect=True, scope="session")
 
 
 @pytest.fixture(scope="session")

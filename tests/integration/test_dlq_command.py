@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
+from kshare import sync
 from kshare.cli.app import run
 from tests.cli.running import DEADLINE
 from tests.helpers.rejecting import reject
@@ -57,7 +58,7 @@ def test_dead_letters_are_redriven(
     assert (done["redriven"], done["targets"]) == (2, {topic: 2})
     if own:
         assert counts(ours, grave) == (COUNT - 2, 2)
-    assert [one["redriven"] for one in ours("show", grave)].count(True) == 2
+    assert [one["settled"] for one in ours("show", grave)].count(True) == 2
     assert len(ours("redrive", grave, "--dry-run")) == COUNT - 2
     done = ours("redrive", grave)
     assert (done["redriven"], done["is_complete"]) == (COUNT - 2, True)
@@ -66,8 +67,43 @@ def test_dead_letters_are_redriven(
     assert {(one.partition, one.key, tuple(one.headers)) for one in records} == {(1, b"k", (("own", b"h"),))}
     assert ours("show", topic) == [], "the source topic has no dead letters"
     assert ours("redrive", grave)["redriven"] == 0
+    assert ours("drop", grave, "--all", "--group", f"{group}-again")["dropped"] == COUNT
     if own:
         assert counts(ours, grave) == (0, COUNT)
+
+
+def test_skipped_letters_are_moved_before_they_would_be_archived(
+    kafka: Cluster, fresh_topic: FreshTopic, ours: Ours
+) -> None:
+    grave = fresh_topic(1)
+    counts_releases = kafka.release != "4.1.2"
+    if counts_releases:
+        kafka.set_group_config(f"kshare-dlq-{grave}", {"share.delivery.count.limit": "5"})
+    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap)
+    for number in range(COUNT):
+        producer.send(grave, b"%d" % number, headers=[("__dlq.errors.group", b"g")])
+    producer.close()
+    moved = sum(ours("redrive", grave, "--from-group", "other")["moved"] for _ in range(5))
+    assert moved >= (COUNT if counts_releases else 0)
+    found = [one for one in ours("show", grave) if not one["settled"]]
+    assert sorted(one["value"] for one in found) == [str(number) for number in range(COUNT)]
+    assert not any(one["given_up"] for one in found)
+    assert ours("drop", grave, "--all")["dropped"] == COUNT
+
+
+def test_settings_of_a_group_in_use_are_not_changed(
+    kafka: Cluster, fresh_topic: FreshTopic, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = fresh_topic(1)
+    group = f"users-of-{topic}"
+    with sync.ShareConsumer(kafka.bootstrap, group=group, topics=[topic]):
+        deadline = time.monotonic() + DEADLINE
+        while group not in capsys.readouterr().out:  # it hasn't joined yet
+            assert time.monotonic() < deadline
+            run(["groups", "list", "--bootstrap-server", kafka.bootstrap])
+        code = run(["dlq", "redrive", topic, "--group", group, "--bootstrap-server", kafka.bootstrap])
+    assert code == 1
+    assert "Its settings aren't changed" in capsys.readouterr().err
 
 
 def read(kafka: Cluster, topic: str, count: int) -> list[Any]:
@@ -86,7 +122,7 @@ def read(kafka: Cluster, topic: str, count: int) -> list[Any]:
 def counts(ours: Ours, grave: str) -> tuple[int, int]:
     """The numbers of dead letters that are left and that were redriven."""
     (found,) = [one for one in ours("list") if one["topic"] == grave]
-    return found["letters"], found["redriven"]
+    return found["letters"], found["settled"]
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import pytest
 
 from kshare import Producer
 from tests.helpers.committed import committed
+from tests.helpers.releases import newest_first
 from tests.integration.conftest import StartCluster
 from tools.kafka.cluster import Cluster
-from tools.kafka.jars import TESTED_RELEASES
 
 pytestmark = [pytest.mark.kafka, pytest.mark.anyio, pytest.mark.lengthy]
 
@@ -21,7 +21,7 @@ def anyio_backend() -> str:
     return "trio"
 
 
-@pytest.mark.parametrize("release", TESTED_RELEASES)
+@newest_first
 async def test_killed_broker(release: str, start_cluster: StartCluster) -> None:
     cluster = await anyio.to_thread.run_sync(start_cluster, release)
     cluster.create_topic("plain", 1)

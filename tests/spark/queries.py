@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -16,6 +17,7 @@ from kshare.testing import Broker
 from tests.spark.shared_topic import SharedTopic
 
 PATIENCE_S = 150.0
+_NO_PYTHON = "failed to connect back"
 
 
 class Rig(SharedTopic):
@@ -61,10 +63,15 @@ class Rig(SharedTopic):
 def started(writer: DataStreamWriter) -> StreamingQuery:
     """Start a query, repeatedly if Spark's runner didn't start: Python has ten seconds, too few on a busy machine."""
     while True:
-        query = writer.start()
+        try:
+            query = writer.start()
+        except PySparkException as failure:  # Spark Connect starts the process that runs foreachBatch here
+            if _NO_PYTHON not in str(failure):
+                raise
+            continue
         eventually(lambda query=query: has_come_up(query), "the runner has come up")  # type: ignore[misc]
         problem = query.exception()
-        if problem is None or "failed to connect back" not in str(problem):
+        if problem is None or _NO_PYTHON not in str(problem):
             return query
 
 

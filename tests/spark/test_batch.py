@@ -14,6 +14,7 @@ import kshare.spark
 from kshare.spark.schema import spark_schema
 from kshare.testing import Broker
 from tests.spark.guide import GUIDE, WITH_JARS
+from tests.spark.kinds_of_sessions import mostly_classic
 from tests.spark.queries import eventually
 
 
@@ -121,6 +122,7 @@ def test_a_lease_is_read_repeatedly_and_ends(any_spark: SparkSession, orders_bro
     assert view(any_spark, options(orders_broker, topic)).count() == 0
 
 
+@mostly_classic
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -162,6 +164,7 @@ def test_a_user_schema_is_refused(any_spark: SparkSession, orders_broker: Broker
         reader.schema("value string").load().count()
 
 
+@mostly_classic
 def test_the_guides_examples(any_spark: SparkSession, tmp_path: Path) -> None:
     blocks = re.findall(
         r"^```python\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL

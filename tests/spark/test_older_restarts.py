@@ -25,6 +25,7 @@ from tests.spark.queries import Rig, eventually
 from tools.older_spark import TESTED_RELEASES, installed
 from tools.spark import environment
 
+OLDEST, *others = TESTED_RELEASES
 RARELY = "start 10 seconds"
 """The next trigger is seconds after a batch is committed, so that a stop happens in between."""
 
@@ -109,7 +110,7 @@ def names(folder: Path) -> set[str]:
 
 @pytest.mark.spark
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("release", TESTED_RELEASES)
+@pytest.mark.parametrize("release", [OLDEST, *(pytest.param(one, marks=pytest.mark.long) for one in others)])
 def test_each_row_is_once_in_the_sink(orders_broker: Broker, tmp_path: Path, release: str) -> None:
     query = Restarts(Rig(cast(SparkSession, None), orders_broker, tmp_path), tmp_path, release)
     query.produce()

@@ -71,7 +71,7 @@ def runner_of(jvm_pid: int) -> int:
 def test_a_hundred_megabytes_a_second(spark: SparkSession, jvm_pid: int, tmp_path: Path) -> None:
     install(RELEASE)
     settings = {"log.retention.check.interval.ms": "10000"}
-    with Cluster(RELEASE, NODES, settings=settings) as cluster:
+    with Cluster(RELEASE, NODES, settings=settings, is_optimised=True) as cluster:
         keep = {"retention.bytes": str(1 << 30), "segment.bytes": str(64 << 20)}
         cluster.create_topic(TOPIC, PARTITIONS, replicas=1, settings=keep)
         cluster.set_group_config(GROUP, {"share.auto.offset.reset": "earliest"})

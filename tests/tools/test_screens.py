@@ -23,6 +23,11 @@ def there() -> Iterator[World]:
         yield one
 
 
+def width(text: str) -> int:
+    """Of the longest line. Commands to be copied aren't wrapped, so they don't count."""
+    return max(len(line) for line in text.splitlines() if not line.lstrip().startswith("kshare "))
+
+
 @pytest.mark.parametrize(("columns", "lines"), SIZES)
 def test_every_command_is_in_the_docs(columns: int, lines: int) -> None:
     drawn = dict(_DRAWN.findall(path(columns, lines).read_text(encoding="utf-8")))
@@ -30,7 +35,7 @@ def test_every_command_is_in_the_docs(columns: int, lines: int) -> None:
     assert commands - _NOT_FOR_LOOKING <= {command.split()[0] for command in drawn}
     assert len(drawn) == len(SCENES)
     for command, text in drawn.items():
-        assert max(map(len, text.splitlines())) <= columns, command
+        assert width(text) <= columns, command
 
 
 @pytest.mark.lengthy
@@ -44,4 +49,4 @@ def test_each_screen_can_be_drawn(scene: Scene, there: World, monkeypatch: pytes
     assert text
     assert "Traceback" not in text
     assert "\x1b" not in text
-    assert max(map(len, text.splitlines())) <= columns
+    assert width(text) <= columns

@@ -30,6 +30,7 @@ def broker() -> Cluster:
         RELEASE,
         listeners=[Listener.DETOURED],
         advertised={Listener.DETOURED: detour_port()},
+        is_optimised=True,
     )
     cluster.start()
     atexit.register(cluster.__exit__, None, None, None)

@@ -68,12 +68,16 @@ class Cluster:
         first_port: int | None = None,
         advertised: Mapping[Listener, int] | None = None,
         racks: Sequence[str] = (),
+        plugins: Path | None = None,
+        is_optimised: bool = False,
     ) -> None:
         """`listeners` are added to PLAINTEXT; `settings` override our own.
 
         With `first_port`, PLAINTEXT listens on it and the next ports; all other ports are free ones. Brokers send
         clients to the `advertised` ports, if there are any, where something else listens, such as a proxy. `racks` are
-        those of the nodes, whose followers consumers in the same rack then read.
+        those of the nodes, whose followers consumers in the same rack then read. `plugins` is a folder with classes
+        for the brokers, such as a metrics reporter that is named in `settings`. Brokers start faster if they aren't
+        `is_optimised`, and are slower after the first minutes.
         """
         self.release = release
         self.folder = Path(tempfile.mkdtemp(prefix=f"kshare-kafka-{release}-"))
@@ -85,7 +89,7 @@ class Cluster:
         memory = _MEMORY_OF_ONE_MB if nodes == 1 else _MEMORY_OF_MANY_MB
         self._ports = _choose_ports(nodes, self._listeners, first_port)
         self.nodes = [
-            Node(number, release, self.folder / f"node-{number}", ports, memory)
+            Node(number, release, self.folder / f"node-{number}", ports, memory, plugins, is_optimised)
             for number, ports in enumerate(self._ports, start=1)
         ]
 
@@ -185,6 +189,10 @@ class Cluster:
     def set_topic_config(self, topic: str, settings: Mapping[str, str]) -> None:
         """Set a topic's configuration: {"retention.ms": "1000"}. Returns when every node has it."""
         self._set_config(requests.Resource.TOPIC, topic, settings)
+
+    def subscribe_client_metrics(self, name: str, settings: Mapping[str, str]) -> None:
+        """Ask clients for metrics: {"metrics": "*"}. Brokers only do so if a plugin receives them."""
+        self._set_config(requests.Resource.CLIENT_METRICS, name, settings)
 
     def run_tool(self, main_class: str, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
         """Run one of Kafka's command-line tools against this cluster, with `given` as its standard input.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.kafka.jars import class_path
-from tools.kafka.java import find_java
+from tools.kafka.java import OPTIMISED, SHORT_LIVED, find_java
 from tools.kafka.listeners import HOST, Listener
 from tools.kafka.process import Process
 
@@ -38,7 +38,17 @@ class Ports:
 class Node:
     """A broker and controller in one process."""
 
-    def __init__(self, node_id: int, release: str, folder: Path, ports: Ports, memory_mb: int) -> None:
+    def __init__(
+        self,
+        node_id: int,
+        release: str,
+        folder: Path,
+        ports: Ports,
+        memory_mb: int,
+        plugins: Path | None = None,
+        is_optimised: bool = False,
+    ) -> None:
+        """`plugins`: a folder with more classes for the broker. See `Cluster` for `is_optimised`."""
         self.id = node_id
         self.folder = folder
         self.log = folder / "broker.log"
@@ -48,6 +58,8 @@ class Node:
         self._release = release
         self._ports = ports
         self._memory_mb = memory_mb
+        self._plugins = plugins
+        self._options = OPTIMISED if is_optimised else SHORT_LIVED
         self._process: Process | None = None
 
     @property
@@ -146,9 +158,9 @@ class Node:
         return [
             str(find_java()),
             f"-Xmx{memory_mb}m",
-            "-XX:+UseSerialGC",
+            *self._options,
             *(f"-Dorg.slf4j.simpleLogger.{key}={value}" for key, value in _LOGGING.items()),
-            *("-cp", class_path(self._release)),
+            *("-cp", ":".join(filter(None, [class_path(self._release), str(self._plugins or "")]))),
         ]
 
 

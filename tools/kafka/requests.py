@@ -25,6 +25,7 @@ class Resource(IntEnum):
     """The type of a config resource, as its code in requests."""
 
     TOPIC = 2
+    CLIENT_METRICS = 16
     GROUP = 32
 
 

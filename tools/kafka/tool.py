@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 
 from tools.kafka.jars import TOOLS, class_path
-from tools.kafka.java import find_java
+from tools.kafka.java import SHORT_LIVED, find_java
 
 TOOL_DEADLINE_S = 120.0
 
@@ -18,7 +18,7 @@ def run_tool(
     Raises CalledProcessError if it fails, and TimeoutExpired if it hangs.
     """
     done = subprocess.run(
-        [find_java(), "-cp", class_path(jars), main_class, *arguments],
+        [find_java(), *SHORT_LIVED, "-cp", class_path(jars), main_class, *arguments],
         input=given,
         capture_output=True,
         text=True,

@@ -1,4 +1,4 @@
-"""A pytest plugin: `--quick` leaves out the tests that need a JVM or take seconds each, and prints how many these were.
+"""A pytest plugin: `--quick` leaves out tests that need a JVM or a browser or take seconds, and prints how many.
 
 Markers tell what a test needs; tests with a Spark fixture are marked automatically. A test is counted once, under the
 first marker that applies.
@@ -18,6 +18,7 @@ LEFT_OUT = {
     "kafka": "need real Kafka brokers",
     "java": "run Kafka's own Java",
     "spark": "start Spark",
+    "browser": "drive a browser",
     "long": "are stress and soak tests",
     "slow": "wait for brokers in real time",
     "lengthy": "take long: builds, whole programs, waits",
@@ -35,7 +36,9 @@ _MARK = re.compile(r"pytest\.mark\.(\w+)")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--quick", action="store_true", help="leave out tests that need a JVM or take seconds")
+    parser.addoption(
+        "--quick", action="store_true", help="leave out tests that need a JVM or a browser, or take seconds"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -60,6 +60,15 @@ def watched(terminal: Terminal, world: World) -> str:
     return _EMPTY.sub("\n\n", _MODE.sub("", frame))
 
 
+def served(terminal: Terminal, world: World) -> str:
+    """Wait until a server says where it listens, and press Ctrl-C."""
+    terminal.until("http://")
+    terminal.until("\n")
+    terminal.type("\x03")
+    terminal.end()
+    return terminal.text
+
+
 SCENES = (
     Scene(["--help"], to_its_end),
     Scene(["decode", "ack.hex"], to_its_end),
@@ -80,11 +89,14 @@ SCENES = (
     Scene(["top"], watched),
     Scene(["top", "--view", "partitions"], watched),
     Scene(["top", "--view", "members"], watched),
+    Scene(["exporter", "--listen", LISTEN], served),
     Scene(["produce", "--topic", "parcels", "--count", "1000", "--size", "100"], to_its_end),
     Scene(["consume", "--topic", TOPIC, "--group", "console", "--max-messages", "5"], to_its_end),
     Scene(["state", GROUP], to_its_end),
     Scene(["dlq", "list"], to_its_end),
     Scene(["dlq", "show", GRAVE], to_its_end),
+    Scene(["dlq", "drop", GRAVE, "--all", "--dry-run"], to_its_end),
     Scene(["doctor"], to_its_end),
+    Scene(["web", "--listen", LISTEN], served),
     Scene(["worker", "check", APP, "--workers", "4"], to_its_end),
 )

@@ -74,9 +74,9 @@ async def test_commands_report_the_full_window(fresh_queue: FreshQueue) -> None:
             one for one in await form(queue, "doctor", "--group", queue.group) if one["level"] == "problem"
         ]
         assert found["check"] == f"group {queue.group}"
-        said = f"{place}: in-flight window full: {count} of 2000 offsets, from offset 0 on"
+        said = f"{place}: in-flight window full: {count:,} of 2,000 offsets, from offset 0 on"
         assert said in found["text"]
-        assert f"{RECORDS - count} records behind it wait" in found["text"]
+        assert f"{RECORDS - count:,} records behind it wait" in found["text"]
         assert "truck-7" in found["text"]
         assert found["todo"]
 

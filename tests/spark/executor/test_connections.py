@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import multiprocessing
+import threading
+import time
 from collections.abc import Iterator
 from multiprocessing.connection import Connection as Pipe
 
 import pytest
 
 from kshare.admin.log_offsets import EARLIEST, log_offsets
+from kshare.errors import ConnectionLost
 from kshare.net.settings import NetSettings
+from kshare.spark.executor import connections as module
 from kshare.spark.executor.connections import Connections, close_connections, connections
 from kshare.testing import Broker
 
@@ -37,6 +41,24 @@ def test_equal_settings_share_connections_and_the_oldest_are_closed_at_a_limit()
     assert connections(settings("0")) is not first
     with pytest.raises(RuntimeError):
         first.submit(log_offsets, first.router, [], EARLIEST)
+
+
+def test_a_broker_that_restarts_is_reached() -> None:
+    with Broker() as broker:
+        broker.stop_node(1)
+        starting = threading.Timer(0.5, broker.start_node, [1])
+        starting.start()
+        connections(settings("late", broker.bootstrap)).reach()
+        starting.join()
+
+
+def test_reaching_nobody_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Much sooner than a request that is retried."""
+    monkeypatch.setattr(module, "_REACH_S", 0.5)
+    began = time.monotonic()
+    with pytest.raises(ConnectionLost, match=r"can't reach 127\.0\.0\.1:9"):
+        connections(settings("nobody")).reach()
+    assert time.monotonic() - began < 5
 
 
 def _in_child(bootstrap: str, pipe: Pipe) -> None:

@@ -15,6 +15,9 @@ from kshare.admin.record_deletion import delete_records_before
 from kshare.admin.routing import Router
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages.metadata_request import MetadataRequest
+from kshare.protocol.messages.metadata_response import MetadataResponse
 from kshare.spark.journal.folder_store import FolderStore
 from kshare.spark.journal.frames import JournalDamaged
 from kshare.spark.journal.journal import Journal, open_journal
@@ -233,6 +236,22 @@ async def test_a_topic_that_may_lose_frames(place: Place, kshare_broker: Broker)
         kshare_broker.create_topic(name, partitions, settings=settings)
         with pytest.raises(JournalError, match=complaint):
             await TopicStore(place.router, name).open(["orders"])
+
+
+@pytest.mark.parametrize("place", ["topic"], indirect=True)
+async def test_a_new_topic_that_brokers_do_not_know_yet(place: Place, kshare_broker: Broker) -> None:
+    def hide(answer: MetadataResponse) -> None:
+        for topic in answer.topics:
+            topic.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    fault = kshare_broker.faults.add(
+        MetadataRequest,
+        times=3,
+        when=lambda request: any(topic.name == "journal" for topic in request.topics or ()),
+        change=hide,
+    )
+    await place.store()
+    assert fault.hits == 3
 
 
 @pytest.mark.parametrize("place", ["topic"], indirect=True)

@@ -22,11 +22,23 @@ from tools.kafka.jars import install
 
 REAL = "4.3.1"
 COUNT = 300
+_KAFKA = [pytest.mark.kafka, pytest.mark.java]
+pairs = pytest.mark.parametrize(
+    ("brokers", "any_spark"),
+    [
+        ("embedded", "classic"),
+        pytest.param(REAL, "connect", marks=_KAFKA),
+        pytest.param("embedded", "connect", marks=pytest.mark.long),
+        pytest.param(REAL, "classic", marks=[*_KAFKA, pytest.mark.long]),
+    ],
+    indirect=True,
+)
+"""Both brokers and both kinds of sessions; all combinations take minutes."""
 
 
 @pytest.fixture(
     scope="module",
-    params=["embedded", pytest.param(REAL, marks=[pytest.mark.kafka, pytest.mark.java])],
+    params=["embedded", pytest.param(REAL, marks=_KAFKA)],
 )
 def brokers(request: pytest.FixtureRequest) -> Iterator[Broker]:
     """The embedded broker, or Kafka, whose methods that are used here have the same names."""
@@ -84,6 +96,7 @@ def forget_last_commit(folder: Path) -> None:
     (last.parent / f".{last.name}.crc").unlink(missing_ok=True)
 
 
+@pairs
 def test_a_dataframe_is_written(any_spark: SparkSession, sink: Sink) -> None:
     frame = any_spark.range(0, COUNT, 1, numPartitions=1).selectExpr(  # one task, so that the order is known
         "CAST(id AS STRING) AS key",
@@ -102,6 +115,7 @@ def test_a_dataframe_is_written(any_spark: SparkSession, sink: Sink) -> None:
     assert all(record.timestamp % 1000 == int(record.key or b"") for record in found)
 
 
+@pairs
 def test_topics_of_rows(any_spark: SparkSession, sink: Sink) -> None:
     columns = (
         f"if(id < 2, '{sink.topic}', '{sink.shipped}') AS topic",
@@ -135,6 +149,7 @@ def test_errors_say_what_to_do(
     assert "Py4J" not in str(caught.value)
 
 
+@pairs
 @pytest.mark.parametrize("is_exact", [False, True], ids=["at-least-once", "exactly-once"])
 def test_a_micro_batch_that_is_repeated(
     any_spark: SparkSession, sink: Sink, tmp_path: Path, is_exact: bool

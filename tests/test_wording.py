@@ -1,0 +1,37 @@
+"""Counts, times, and suggestions for misspelt names."""
+
+from __future__ import annotations
+
+import pytest
+
+from kshare.wording import counted, did_you_mean, duration, iso_time
+
+
+def test_similar_names_are_suggested() -> None:
+    assert did_you_mean("oders", ["orders", "returns"]) == "; did you mean 'orders'?"
+    assert did_you_mean("order", ["orders", "orders2"]) == "; did you mean 'orders' or 'orders2'?"
+
+
+def test_nothing_is_suggested_without_a_similar_name() -> None:
+    assert did_you_mean("x", ["orders"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("shown", "expected"),
+    [
+        (counted(1, "record"), "1 record"),
+        (counted(1050, "record"), "1,050 records"),
+        (counted(2, "fetch", "es"), "2 fetches"),
+        (duration(-1), "0 s"),
+        (duration(78), "78 s"),
+        (duration(7199), "120 min"),
+        (duration(86_400), "24 h"),
+        (duration(200_000), "2 days"),
+        (iso_time(1), "1970-01-01T00:00:00.001Z"),
+        (iso_time(1, "seconds"), "1970-01-01T00:00:00Z"),
+        (iso_time(-1), "-"),
+        (iso_time(10**30), "-"),
+    ],
+)
+def test_numbers_and_times_are_shown_in_one_way(shown: str, expected: str) -> None:
+    assert shown == expected
