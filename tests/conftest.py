@@ -26,6 +26,9 @@ settings.register_profile("thorough", _UNTIMED, max_examples=200)
 settings.load_profile("untimed")
 
 _RELEASE = re.compile(r"(?<=[\[-])4\.\d\.\d(?=[]-])")
+SKIPPED = 6
+"""The exit code if `--forbid-skips` complains, whether tests failed or not. pytest's own are 0 to 5."""
+_ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 _OUTCOMES = pytest.StashKey["_Outcomes"]()
 
 
@@ -143,8 +146,8 @@ def _release(nodeid: str) -> str | None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     outcomes = session.config.stash.get(_OUTCOMES, None)
-    if outcomes is not None and any(outcomes.complaints()) and not session.exitstatus:
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    if outcomes is not None and any(outcomes.complaints()) and session.exitstatus in _ENDED:
+        session.exitstatus = SKIPPED
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

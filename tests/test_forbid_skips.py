@@ -47,8 +47,15 @@ def test_a_skip_fails_the_run(tmp_path: Path, skipping: str) -> None:
     (tmp_path / "test_other.py").write_text("def test_a(): pass", encoding="utf-8")
     assert _run(tmp_path, skipping).returncode == 0
     done = _run(tmp_path, skipping, "--forbid-skips")
-    assert done.returncode == 1
+    assert done.returncode == 6
     assert "1 skipped, though skips are forbidden" in done.stdout
+
+
+def test_a_skip_is_told_from_a_failure(tmp_path: Path) -> None:
+    """Else the tests that failed would be run once more, and the skip be forgotten."""
+    body = "def test_a(): assert 0\ndef test_b(): pytest.skip('x')"
+    assert _run(tmp_path, body).returncode == 1
+    assert _run(tmp_path, body, "--forbid-skips").returncode == 6
 
 
 def test_a_run_without_tests_fails(tmp_path: Path) -> None:

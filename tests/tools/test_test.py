@@ -64,10 +64,10 @@ def program() -> ModuleType:
 @pytest.mark.parametrize(
     ("given", "prepared", "arguments", "minutes"),
     [
-        ([], "brokers", ["-n", "4", "--no-loadscope-reorder"], 60),
+        ([], "brokers", ["--cache-clear", "-n", "4", "--no-loadscope-reorder"], 60),
         (["--long"], "brokers", ["--long"], 600),
         (["tests/state", "-x"], "brokers", ["tests/state", "-x"], 60),
-        (["--ceiling", "3"], "brokers", ["-n", "4", "--no-loadscope-reorder"], 3),
+        (["--ceiling", "3"], "brokers", ["--cache-clear", "-n", "4", "--no-loadscope-reorder"], 3),
         (["--quick"], "packages", ["--quick", "-n", "auto"], 5),
         (["--quick", "tests/state"], "packages", ["--quick", "tests/state"], 5),
         (["--quick", "--ceiling", "3"], "packages", ["--quick", "-n", "auto"], 3),
