@@ -25,6 +25,8 @@ from kshare.worker.announcement import Announcement, announcement_value
 log = logging.getLogger("kshare.worker")
 
 ANNOUNCED_EVERY_S = 60.0
+_FIRST_RETRY_S = 2.0
+"""How long after a failure it is tried again. Each time, this is doubled."""
 _WRITE_S = 10.0
 """How long announcing may take."""
 _TOMBSTONE_S = 2.0
@@ -66,13 +68,14 @@ class _Announcer:
         self._is_there = False
         """Whether the topic is known to exist."""
         self._is_announced = False
-        self._is_failing = False
+        self._retry_s = 0.0
+        """How long after the last failure it is tried again; 0 if it succeeded."""
         self._may_be_announced = False
 
     async def run(self) -> None:
         while True:
             await self._announce()
-            await anyio.sleep(ANNOUNCED_EVERY_S)
+            await anyio.sleep(self._retry_s or ANNOUNCED_EVERY_S)
 
     async def _announce(self) -> None:
         problem: str | KshareError = f"that took longer than {_WRITE_S:g} s"
@@ -126,17 +129,20 @@ class _Announcer:
     def _on_success(self) -> None:
         if not self._is_announced:
             log.info("announced in topic %s as %s", self._topic, self._url)
-        self._is_announced, self._is_failing = True, False
+        self._is_announced, self._retry_s = True, 0.0
 
     def _on_failure(self, problem: str | KshareError) -> None:
         """Only the first of several in a row is logged as a warning."""
         self._is_there = False  # it may have been deleted
-        level = logging.DEBUG if self._is_failing else logging.WARNING
+        level = logging.DEBUG if self._retry_s else logging.WARNING
+        self._is_announced = False
+        self._retry_s = min(2 * self._retry_s or _FIRST_RETRY_S, ANNOUNCED_EVERY_S)
         log.log(
             level,
-            "this worker can't be announced in topic %s, which is tried again every %g s; its work goes on: %s",
+            "this worker can't be announced in topic %s, which is tried again in %g s, and then less often (every %g s "
+            "at last); its work goes on: %s",
             self._topic,
+            self._retry_s,
             ANNOUNCED_EVERY_S,
             problem,
         )
-        self._is_announced, self._is_failing = False, True

@@ -21,7 +21,7 @@ from tests.fleet.pages import json_response, response, serving
 
 pytestmark = pytest.mark.anyio
 
-LONG_S = 30.0
+LONG_S = 120.0
 
 
 async def told_by(act: object, limit_s: float = LONG_S) -> NoStatus:

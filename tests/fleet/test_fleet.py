@@ -34,7 +34,7 @@ pytestmark = pytest.mark.anyio
 
 TOPIC = "kshare-workers"
 HERE = AllowedHosts.parse(["127.0.0.0/8"])
-LONG_S = 30.0
+LONG_S = 120.0
 
 
 @pytest.fixture

@@ -87,7 +87,7 @@ async def test_work_goes_on_where_it_cannot_be_announced(
     broker: Broker, anyio_backend: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "kshare.worker")
-    monkeypatch.setattr(announcing, "ANNOUNCED_EVERY_S", 0.02)
+    monkeypatch.setattr(announcing, "_FIRST_RETRY_S", 0.02)
     monkeypatch.setitem(announcing.ANNOUNCEMENT_TOPIC, "retention.ms", "nonsense")
     broker.produce("orders", [b"1"])
     worker = a_worker(broker)

@@ -51,13 +51,13 @@ class Dependency:
 
     @asynccontextmanager
     async def worker(self, breaker: Breaker) -> AsyncIterator[Worker]:
-        """A worker whose records have two attempts, and little time between them."""
+        """A worker whose records have two attempts."""
         await in_thread(self.queue.broker.create_topic, self.dead)
         worker = Worker(
             self.queue.broker.bootstrap,
             group=self.queue.group,
             concurrency=20,
-            retry=Retry(attempts=2, delay=0.1),
+            retry=Retry(attempts=2, delay=2.0),  # on a busy machine, the breaker opens later than after 0.1 s
             dead_letters=self.dead,
             breaker=breaker,
         )
