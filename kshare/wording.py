@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from difflib import get_close_matches
 
 _MOST_SUGGESTIONS = 3
 
@@ -32,6 +31,13 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.0f} h" if seconds < 2 * 86_400 else f"{seconds / 86_400:,.0f} days"
 
 
+def time_limit(seconds: float) -> str:
+    """0.25 s, 15 s. What is left of a limit is rounded up: a few milliseconds of it have passed already."""
+    if seconds != round(seconds, 2):
+        seconds = round(seconds + 0.04, 1)
+    return f"{max(0.0, seconds):g} s"
+
+
 def iso_time(milliseconds: int, precision: str = "milliseconds") -> str:
     """A time in UTC; a dash if it is negative (none) or out of range. `precision` may be `seconds`."""
     try:
@@ -43,6 +49,8 @@ def iso_time(milliseconds: int, precision: str = "milliseconds") -> str:
 
 def did_you_mean(name: str, known: Iterable[str], most: int = _MOST_SUGGESTIONS) -> str:
     """The end of an error message, such as "; did you mean 'orders'?". Empty if no known name is similar."""
+    from difflib import get_close_matches  # rarely needed, and slow to import
+
     near = get_close_matches(name, list(known), most)
     return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
 

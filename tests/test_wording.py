@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kshare.wording import counted, did_you_mean, duration, iso_time
+from kshare.wording import counted, did_you_mean, duration, iso_time, time_limit
 
 
 def test_similar_names_are_suggested() -> None:
@@ -27,6 +27,11 @@ def test_nothing_is_suggested_without_a_similar_name() -> None:
         (duration(7199), "120 min"),
         (duration(86_400), "24 h"),
         (duration(200_000), "2 days"),
+        (time_limit(14.9999), "15 s"),
+        (time_limit(7.4967), "7.5 s"),
+        (time_limit(0.2988), "0.3 s"),
+        (time_limit(0.25), "0.25 s"),
+        (time_limit(-0.2), "0 s"),
         (iso_time(1), "1970-01-01T00:00:00.001Z"),
         (iso_time(1, "seconds"), "1970-01-01T00:00:00Z"),
         (iso_time(-1), "-"),

@@ -31,6 +31,7 @@ from kshare.net.tcp import TcpStream
 from kshare.net.versions import BrokerVersions, VersionRange
 from kshare.protocol.envelopes import decode_response, encode_request
 from kshare.protocol.message import Message, Request
+from kshare.wording import time_limit
 
 log = logging.getLogger("kshare.net")
 
@@ -372,7 +373,7 @@ class Connection:
         return self._settings.request_timeout if timeout is None else timeout
 
     def _timed_out(self, request: Request[Any], limit: float) -> RequestTimedOut:
-        return RequestTimedOut(f"{self.peer} didn't answer {request.NAME} within {limit:g} s")
+        return RequestTimedOut(f"{self.peer} didn't answer {request.NAME} within {time_limit(limit)}")
 
     def _copy_of_error(self) -> KshareError:
         """A new exception for each caller: a shared one would accumulate all their tracebacks."""

@@ -20,13 +20,13 @@ from kshare.net.addresses import Address, format_address
 from kshare.net.connection import Connection
 from kshare.net.error_translation import connect_error, reason
 from kshare.net.meter import NetMeter
-from kshare.net.outage_log import format_limit
 from kshare.net.settings import NetSettings
 from kshare.net.tcp import TcpStream
 from kshare.net.versions import BrokerVersions
 from kshare.protocol.envelopes import decode_response, is_version_refused
 from kshare.protocol.error_codes import error_name
 from kshare.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
+from kshare.wording import time_limit
 
 log = logging.getLogger("kshare.net")
 
@@ -61,7 +61,7 @@ class Dialer:
                 raise ConnectionLost(f"can't reach {peer}: its response can't be decoded: {error}") from error
         if remaining < self._settings.connect_timeout:
             raise ConnectionLost(
-                f"can't reach {peer}: not connected within {format_limit(remaining)} s (no {attempt.step})"
+                f"can't reach {peer}: not connected within {time_limit(remaining)} (no {attempt.step})"
             )
         raise ConnectionLost(
             f"can't reach {peer}: no {attempt.step} within {self._settings.connect_timeout:g} s"

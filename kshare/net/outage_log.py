@@ -49,8 +49,3 @@ class Outage:
         return (
             f"{self._peer} is reachable again after {now - self._since:.0f} s and {failures} failed attempts"
         )
-
-
-def format_limit(seconds: float) -> str:
-    """A time limit in round numbers, though a few milliseconds of it have passed already."""
-    return f"{max(0.0, round(seconds + 0.04, 1)):g}"

@@ -22,10 +22,11 @@ from kshare.net.backoff import Backoff
 from kshare.net.connection import Connection
 from kshare.net.handshake import Dialer
 from kshare.net.meter import NetMeter
-from kshare.net.outage_log import Outage, format_limit
+from kshare.net.outage_log import Outage
 from kshare.net.settings import NetSettings
 from kshare.protocol.message import Message, Request
 from kshare.protocol.messages import MetadataRequest
+from kshare.wording import time_limit
 
 log = logging.getLogger("kshare.net")
 
@@ -306,7 +307,7 @@ async def _in_turn(lock: anyio.Lock, deadline: float, target: str) -> AsyncItera
         is_ours = True
     if not is_ours:
         raise ConnectionLost(
-            f"can't reach {target}: not connected within {format_limit(limit)} s (another attempt is under way)"
+            f"can't reach {target}: not connected within {time_limit(limit)} (another attempt is under way)"
         )
     try:
         yield
