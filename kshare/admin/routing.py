@@ -17,6 +17,7 @@ import anyio
 from kshare.admin.expected_rows import expected_row, left_out
 from kshare.errors import BrokerError, ConnectionLost, KshareError, RequestTimedOut
 from kshare.net.addresses import format_address
+from kshare.net.connection import Connection
 from kshare.net.permissions import ResourceKind, Right, missing_right, refusal
 from kshare.net.pool import Pool
 from kshare.protocol.error_codes import RETRIABLE, ErrorCode
@@ -110,10 +111,15 @@ class Router:
         return await self.retry(step)
 
     async def ask_node(
-        self, node: int, request: Request[ResponseT], errors_of: ErrorsOf[ResponseT]
+        self,
+        node: int,
+        request: Request[ResponseT],
+        errors_of: ErrorsOf[ResponseT],
+        *,
+        version: int | None = None,
     ) -> ResponseT:
         async def step(deadline: float) -> ResponseT:
-            return await self.ask(node, request, errors_of, deadline)
+            return await self.ask(node, request, errors_of, deadline, version=version)
 
         return await self.retry(step)
 
@@ -160,7 +166,7 @@ class Router:
             remaining /= 2  # leaves time to ask another broker if this one doesn't respond
         self.requests += 1
         try:
-            answer = await connection.ask(request, version=version, timeout=remaining)
+            answer = await self.send(connection, request, version, remaining)
         except (ConnectionLost, RequestTimedOut) as error:
             if is_repeatable:
                 raise
@@ -172,6 +178,12 @@ class Router:
                 refused.add_note(f"and {len(found) - 1} more")
             raise refused
         return answer
+
+    async def send(
+        self, connection: Connection, request: Request[ResponseT], version: int | None, timeout: float
+    ) -> ResponseT:
+        """Every request is sent by this method."""
+        return await connection.ask(request, version=version, timeout=timeout)
 
     async def metadata(self, topics: Iterable[str] | None, deadline: float | None = None) -> MetadataResponse:
         """The metadata of these topics, each with a row, or of all. Never creates a topic."""

@@ -15,7 +15,7 @@ class CheckLevel(StrEnum):
     PROBLEM = "problem"
     """Share groups don't work, or not for this user; or a group has a critical trouble."""
     UNKNOWN = "unknown"
-    """It couldn't be checked."""
+    """It can't be checked with this user's permissions, or with this release of Kafka."""
 
 
 @dataclass(frozen=True, slots=True)

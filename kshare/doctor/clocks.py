@@ -26,7 +26,7 @@ _REQUEST = DescribeQuorumRequest([TopicData(_METADATA_LOG, [PartitionData(0)])])
 async def clocks(info: ClusterInfo) -> AsyncIterator[CheckResult]:
     sent_at = time.time()
     try:
-        answer = await info.pool.ask(None, _REQUEST)
+        answer = await info.router.ask_any(_REQUEST, lambda answer: ())
     except Unsupported as error:
         yield unknown(_CHECK, f"no broker reports its time: {error}")
         return

@@ -12,6 +12,7 @@ from kshare.admin.results import ConfigEntry
 from kshare.admin.routing import Router
 from kshare.doctor.readings import Readings, take_readings
 from kshare.errors import KshareError
+from kshare.monitor.side_by_side import side_by_side
 from kshare.net.addresses import Address, format_address
 from kshare.net.connection import Connection
 from kshare.net.pool import Pool
@@ -68,11 +69,18 @@ class ClusterInfo:
         expected_row(answer.brokers, "Metadata", "any broker")
         self.cluster_id = answer.cluster_id
         self.nodes = {one.node_id: (one.host, one.port) for one in answer.brokers}
-        for node in sorted(self.nodes):
+        connections: dict[int, Connection] = {}
+        unreachable: dict[int, str] = {}
+
+        async def connect(node: int) -> None:
             try:
-                self.connections[node] = await self.pool.connection(node, timeout=PATIENCE_S)
+                connections[node] = await self.pool.connection(node, timeout=PATIENCE_S)
             except KshareError as error:
-                self.unreachable[node] = str(error)
+                unreachable[node] = str(error)
+
+        await side_by_side(connect, self.nodes)
+        self.connections = dict(sorted(connections.items()))
+        self.unreachable = dict(sorted(unreachable.items()))
 
     async def topics_of(self, names: Iterable[str]) -> MetadataResponse:
         return await self.router.metadata(names)

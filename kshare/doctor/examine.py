@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 
-from kshare.admin.routing import Router
 from kshare.doctor.check_result import CheckLevel, CheckResult, problem, unknown
 from kshare.doctor.clocks import clocks
 from kshare.doctor.cluster_info import ClusterInfo
 from kshare.doctor.dead_letter_topics import dead_letter_topics
+from kshare.doctor.examining_router import ExaminingRouter
 from kshare.doctor.group_health import group_health
 from kshare.doctor.group_names import group_names
 from kshare.doctor.group_settings import group_settings
@@ -19,7 +19,7 @@ from kshare.doctor.reachability import bootstrap, listeners
 from kshare.doctor.retention import retention
 from kshare.doctor.rights import rights
 from kshare.doctor.share_support import known, switched_on
-from kshare.errors import IncompleteResponse, KshareError, NotAuthorized
+from kshare.errors import KshareError, NotAuthorized, Unsupported
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 
@@ -38,29 +38,32 @@ _CHECKS: dict[str, Check] = {
     "members": group_size,
     "retention": retention,
 }
-_LIMIT_S = 15.0
 
 
 async def examine(
     settings: NetSettings, groups: tuple[str, ...] = (), topics: tuple[str, ...] = ()
 ) -> AsyncIterator[CheckResult]:
     """Check the cluster and these groups; all visible ones if none is given."""
-    is_reached = False
+    levels: set[CheckLevel] = set()
     async for finding in bootstrap(settings):
-        is_reached |= finding.level is CheckLevel.OK
+        levels.add(finding.level)
         yield finding
     for finding in installation():
         yield finding
-    if not is_reached:
+    if CheckLevel.OK not in levels:
+        if CheckLevel.PROBLEM not in levels:  # of several addresses, each is only worth a warning
+            yield problem("bootstrap", "none of these addresses can be reached: nothing else was checked")
         return
     async with Pool(settings) as pool:
-        info = ClusterInfo(pool, Router(pool, _LIMIT_S), groups, topics)
-        reasons: set[str] = set()
+        router = ExaminingRouter(pool)
+        info = ClusterInfo(pool, router, groups, topics)
+        said_by: dict[str, str] = {}
         try:
             await info.discover()
-        except IncompleteResponse as error:
+        except KshareError as error:
             yield _not_checked("cluster", error)
             return
+        router.note_brokers(info.connections, info.unreachable)
         for name, check in _CHECKS.items():
             if name == "share.version" and not info.connections:
                 return  # no broker is left to ask
@@ -68,17 +71,20 @@ async def examine(
                 async for finding in check(info):
                     yield finding
             except KshareError as error:
-                finding = _not_checked(name, error)
-                if (
-                    finding.text not in reasons
-                ):  # several checks may need the same permission, or the same broker
-                    yield finding
-                reasons.add(finding.text)
+                first = said_by.setdefault(_reason(error), name)
+                if first == name:
+                    yield _not_checked(name, error)
+                else:  # several checks may need the same permission, or the same broker
+                    yield unknown(name, f"not checked, for the same reason as {first}")
 
 
 def _not_checked(name: str, error: KshareError) -> CheckResult:
+    """A problem, unless it is about this user's permissions or the release: else a silent broker would seem healthy."""
     if isinstance(error, NotAuthorized):
-        return unknown(name, f"not checked: {error.lack}", error.command)
-    if isinstance(error, IncompleteResponse):
-        return problem(name, str(error))
-    return unknown(name, str(error))
+        return unknown(name, f"not checked: {_reason(error)}", error.command)
+    result = unknown if isinstance(error, Unsupported) else problem
+    return result(name, f"not checked: {_reason(error)}")
+
+
+def _reason(error: KshareError) -> str:
+    return error.lack if isinstance(error, NotAuthorized) else str(error)

@@ -19,8 +19,10 @@ async def group_names(info: ClusterInfo) -> AsyncIterator[CheckResult]:
     for name in info.groups:
         try:
             nearest = await _nearest(info, name)
-        except KshareError:  # another check reports it
+        except BrokerError:  # another check reports it
             continue
+        except KshareError:  # brokers don't respond, which another check reports, too
+            return
         if nearest:
             info.misspelt.add(name)
             yield warning(check_of(name), f"{nearest} {NOT_THERE[0].upper()}{NOT_THERE[1:]}")

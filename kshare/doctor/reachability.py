@@ -104,7 +104,7 @@ def _is_loopback(host: str) -> bool:
 
 async def _other_clusters(info: ClusterInfo) -> AsyncIterator[CheckResult]:
     for node in info.connections:
-        answer = await info.pool.ask(node, MetadataRequest([]), timeout=PATIENCE_S)
+        answer = await info.router.ask_node(node, MetadataRequest([]), lambda answer: ())
         if answer.cluster_id != info.cluster_id:
             where = format_address(info.nodes[node])
             yield problem(

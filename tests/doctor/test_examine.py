@@ -1,20 +1,24 @@
-"""Responses that leave out what was requested: a problem that says what is missing, never an all-clear."""
+"""Responses that never arrive, or leave out what was requested: a problem that says what is missing, never an
+all-clear."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from kshare.admin.groups import describe_share_group
 from kshare.admin.routing import Router
 from kshare.doctor.check_result import CheckLevel
 from kshare.doctor.clocks import clocks
 from kshare.doctor.cluster_info import ClusterInfo
 from kshare.doctor.dead_letter_topics import dead_letter_topics
 from kshare.doctor.examine import Check, examine
+from kshare.doctor.examining_router import ExaminingRouter
 from kshare.doctor.internal_topics import internal_topics
 from kshare.doctor.rights import rights
-from kshare.errors import IncompleteResponse
+from kshare.errors import BrokerError, IncompleteResponse
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 from kshare.protocol.error_codes import ErrorCode
@@ -144,3 +148,88 @@ async def test_an_error_of_the_controllers_is_said(broker: Broker) -> None:
         info = ClusterInfo(pool, Router(pool, 10), (GROUP,))
         (found,) = [one async for one in clocks(info)]
     assert (found.level, "UNKNOWN_SERVER_ERROR" in found.text) == (CheckLevel.UNKNOWN, True)
+
+
+# --- no response
+
+
+@pytest.fixture
+def short_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kshare.doctor.examining_router._FIRST_LIMIT_S", 0.5)
+
+
+def silent(broker: Broker, api: type[Request[Any]], node: int | None = None) -> list[None]:
+    """The broker never responds to these requests; returns a list that grows with each of them."""
+    asked: list[None] = []
+    broker.faults.add(api, times=None, node=node, swallow=True, do=lambda: asked.append(None))
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("api", "first"),
+    [
+        (DescribeConfigsRequest, "internal topics"),
+        (DescribeQuorumRequest, "clock"),
+        (FindCoordinatorRequest, "rights"),
+        (ShareGroupDescribeRequest, "settings"),
+    ],
+)
+@pytest.mark.usefixtures("short_limit")
+@pytest.mark.anyio
+async def test_what_gets_no_response_is_a_problem_and_not_asked_again(
+    broker: Broker, api: type[Request[Any]], first: str
+) -> None:
+    asked = silent(broker, api)
+    found = [one async for one in examine(NetSettings.parse(broker.bootstrap), (GROUP, "packers"))]
+    (said,) = [one for one in found if one.level is CheckLevel.PROBLEM]
+    assert (said.check, len(asked)) == (first, 1)
+    assert said.text == f"not checked: {broker.bootstrap} didn't answer {api.NAME} within 0.5 s"
+    unchecked = {one.text for one in found if one.level is CheckLevel.UNKNOWN}
+    assert unchecked <= {f"not checked, for the same reason as {first}"}
+    assert not any(one.check == f"group {GROUP}" and "members" in one.text for one in found)
+
+
+@pytest.mark.usefixtures("short_limit")
+@pytest.mark.anyio
+async def test_another_broker_is_asked_instead_of_one_that_does_not_respond() -> None:
+    with Broker(nodes=3) as broker:
+        asked = silent(broker, DescribeQuorumRequest, 1)
+        async with Pool(NetSettings.parse(broker.bootstrap)) as pool:
+            router = ExaminingRouter(pool)
+            info = ClusterInfo(pool, router)
+            await info.discover()
+            router.note_brokers(info.connections, info.unreachable)
+            for _ in range(5):
+                (found,) = [one async for one in clocks(info)]
+                assert found.level is CheckLevel.OK
+        assert len(asked) <= 1
+
+
+@pytest.mark.usefixtures("short_limit")
+@pytest.mark.anyio
+async def test_limits_get_shorter_with_each_operation_in_vain(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The coordinator never becomes available."""
+    monkeypatch.setattr("kshare.doctor.examining_router._LEAST_LIMIT_S", 0.1)
+
+    def refuse(answer: Any) -> None:
+        answer.coordinators[0].error_code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+    broker.faults.add(FindCoordinatorRequest, times=None, change=refuse)
+    async with Pool(NetSettings.parse(broker.bootstrap)) as pool:
+        router = ExaminingRouter(pool)
+        limits = []
+        for _ in range(4):
+            with pytest.raises(BrokerError, match="COORDINATOR_NOT_AVAILABLE"):
+                await describe_share_group(router, GROUP)
+            limits.append(router.limit)
+    assert limits == [0.25, 0.125, 0.1, 0.1]
+
+
+@pytest.mark.anyio
+async def test_no_bootstrap_address_can_be_reached(free_tcp_port_factory: Callable[[], int]) -> None:
+    """Each alone is a warning."""
+    servers = ",".join(f"127.0.0.1:{free_tcp_port_factory()}" for _ in range(2))
+    found = [one async for one in examine(NetSettings.parse(servers)) if one.check == "bootstrap"]
+    assert [one.level for one in found] == [CheckLevel.WARNING, CheckLevel.WARNING, CheckLevel.PROBLEM]

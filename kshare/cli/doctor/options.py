@@ -26,7 +26,7 @@ def doctor(
 ) -> None:
     """Find problems that keep share groups from working, and suggest commands to fix them.
 
-    Changes nothing and joins no group. The exit code is 1 if there is a problem.
+    Changes nothing and joins no group. The exit code is 1 if there is a problem, or if brokers don't respond.
     """
     from kshare.cli.cluster.connection import Cluster
     from kshare.cli.doctor.run import run_doctor

@@ -360,6 +360,17 @@ def test_clock_cannot_be_checked(broker: Broker, run: Kshare) -> None:
     assert command.endswith("--operation Describe --cluster")
 
 
+def test_cluster_that_leaves_requests_unanswered_is_not_healthy(
+    broker: Broker, run: Kshare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kshare.doctor.examining_router._FIRST_LIMIT_S", 0.5)
+    broker.faults.add(DescribeConfigsRequest, times=None, swallow=True)
+    first, *others = examine(run, "--group", GROUP)
+    assert (first["check"], first["level"]) == ("internal topics", "problem")
+    assert "didn't answer DescribeConfigsRequest within 0.5 s" in first["text"]
+    assert {"settings", "dead letters"} <= {one["check"] for one in others}
+
+
 # --- permissions
 
 
@@ -396,7 +407,8 @@ def test_group_without_read_permission(broker: Broker, run: Kshare) -> None:
     found = examine(run, "--group", GROUP)
     assert (found[0]["check"], found[0]["text"]) == ("rights", f"User:ANONYMOUS may not read group {GROUP}")
     assert found[0]["todo"][0].endswith(f"--operation Read --group {GROUP}")
-    assert [one["level"] for one in found[1:]] == ["unknown"]
+    assert {one["level"] for one in found[1:]} == {"unknown"}
+    assert [one["text"] for one in found[2:]] == ["not checked, for the same reason as settings"] * 3
 
 
 def test_no_group_or_topic_given(broker: Broker, run: Kshare) -> None:

@@ -1,0 +1,89 @@
+"""A router for an examination, which has to end soon also if brokers don't respond.
+
+A broker that left a request unanswered isn't asked the same again, and a broker that can't be reached is asked nothing.
+After each operation that got nothing within its limit, the limit of the following ones is halved, so that all of them
+together wait for twice the first limit, and a second for each one more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import TypeVar
+
+import anyio
+
+from kshare.admin.routing import ErrorsOf, Router
+from kshare.errors import BrokerError, ConnectionLost, KshareError, RequestTimedOut
+from kshare.net.connection import Connection
+from kshare.net.pool import Pool
+from kshare.protocol.message import Message, Request
+
+T = TypeVar("T")
+ResponseT = TypeVar("ResponseT", bound=Message)
+
+_FIRST_LIMIT_S, _LEAST_LIMIT_S = 15.0, 1.0
+
+
+class _NotAskedAgain(KshareError):
+    """Another request has met the same. Not retried, unlike the errors that say it first."""
+
+
+class ExaminingRouter(Router):
+    def __init__(self, pool: Pool) -> None:
+        super().__init__(pool, _FIRST_LIMIT_S)
+        self._reachable: Collection[int] = ()
+        self._unreachable: Mapping[int, str] = {}
+        self._unanswered: dict[tuple[str, int], str] = {}
+        """What was said of the request that this node left unanswered."""
+
+    def note_brokers(self, reachable: Collection[int], unreachable: Mapping[int, str]) -> None:
+        self._reachable, self._unreachable = reachable, unreachable
+
+    async def retry(self, step: Callable[[float], Awaitable[T]], *, unknown_s: float = 0.0) -> T:
+        began, limit = anyio.current_time(), self.limit
+        try:
+            return await super().retry(step, unknown_s=unknown_s)
+        except (ConnectionLost, RequestTimedOut, BrokerError):
+            if (
+                anyio.current_time() - began >= limit / 4
+            ):  # retries end before a pause that would exceed the limit
+                self.limit = max(min(limit, _LEAST_LIMIT_S), limit / 2)
+            raise
+
+    async def ask(
+        self,
+        node: int | None,
+        request: Request[ResponseT],
+        errors_of: ErrorsOf[ResponseT],
+        deadline: float,
+        *,
+        is_repeatable: bool = True,
+        version: int | None = None,
+    ) -> ResponseT:
+        node = self._responsive(request.NAME, node)
+        return await super().ask(
+            node, request, errors_of, deadline, is_repeatable=is_repeatable, version=version
+        )
+
+    async def send(
+        self, connection: Connection, request: Request[ResponseT], version: int | None, timeout: float
+    ) -> ResponseT:
+        try:
+            return await super().send(connection, request, version, timeout)
+        except RequestTimedOut as error:
+            self._unanswered[request.NAME, self.pool.node_at(connection.peer)] = str(error)
+            raise
+
+    def _responsive(self, api: str, node: int | None) -> int | None:
+        """The broker to ask: `node`, if it is given. None means any."""
+        if node is not None:
+            if reason := self._unanswered.get((api, node)) or self._unreachable.get(node):
+                raise _NotAskedAgain(reason)
+            return node
+        reasons = [reason for (name, _), reason in self._unanswered.items() if name == api]
+        if not reasons:
+            return None
+        for other in self._reachable:
+            if (api, other) not in self._unanswered:
+                return other
+        raise _NotAskedAgain(reasons[0])
