@@ -15,6 +15,7 @@ from kshare.cli.terminal.failure import Failure, Misuse
 from kshare.errors import ConfigError
 from kshare.http.endpoint import parse_listen_address
 
+SHORTEST_PASSWORD = 8
 _RIGHTS = {"r": False, "c": True}
 
 
@@ -52,8 +53,8 @@ def show_user_line(name: str) -> None:
     while rights not in _RIGHTS:
         rights = _asked("May the user only read (r), or also make changes (c)? ").strip().lower()[:1]
     password = getpass("Password: ", sys.stderr)
-    if len(password) < 8:
-        raise Failure("the password is too short: at least 8 characters")
+    if len(password) < SHORTEST_PASSWORD:
+        raise Failure(f"the password is too short: at least {SHORTEST_PASSWORD} characters")
     if getpass("Again: ", sys.stderr) != password:
         raise Failure("the passwords differ")
     sys.stdout.write(user_line(name, password, may_change=_RIGHTS[rights]) + "\n")

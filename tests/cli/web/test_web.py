@@ -15,7 +15,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from kshare.cli.web.run import SHORTEST_PASSWORD
 from tests.cli.running import DEADLINE, Kshare, assert_refused
+from tests.helpers.documents import ROOT
 
 WEB = [sys.executable, "-m", "kshare", "web"]
 
@@ -111,3 +113,18 @@ def test_wrong_usage_is_refused(run: Kshare, tmp_path: Path, free_tcp_port: int)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         listen = f"127.0.0.1:{taken.getsockname()[1]}"
         assert_refused(run("web", *server, "--listen", listen), 1, f"can't listen on {listen}")
+
+
+def test_passwords_have_a_least_length_which_the_guide_says(
+    run: Kshare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kshare.cli.web.run._asked", lambda question: "r")
+    typed = "x" * (SHORTEST_PASSWORD - 1)
+    monkeypatch.setattr("kshare.cli.web.run.getpass", lambda *_: typed)
+    done = run("web", "--make-user", "anna")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == f"kshare: the password is too short: at least {SHORTEST_PASSWORD} characters\n"
+    typed += "x"
+    assert run("web", "--make-user", "anna").out.startswith("anna:read:")
+    guide = (ROOT / "docs/web.md").read_text(encoding="utf-8")
+    assert f"a password of at least {SHORTEST_PASSWORD} characters" in guide
