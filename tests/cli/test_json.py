@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -73,6 +74,25 @@ def broker() -> Iterator[Broker]:
 @pytest.fixture(autouse=True)
 def _where(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KSHARE_BOOTSTRAP_SERVER", broker.bootstrap)
+
+
+def connecting() -> Iterator[str]:
+    """Those of the commands that take a properties file."""
+    for name in CALLS:
+        command = typer.main.get_command(app)
+        for word in name.split():
+            command = command.commands[word]  # type: ignore[attr-defined]
+        if any("--command-config" in one.opts for one in command.params):
+            yield name
+
+
+@pytest.mark.parametrize("command", [*connecting()])
+def test_a_failure_is_said_on_stderr_only(run: Kshare, command: str, tmp_path: Path) -> None:
+    invalid = tmp_path / "invalid.properties"
+    invalid.write_text("security.protocol\n", encoding="utf-8")
+    done = run(*command.split(), *CALLS[command], "--json", "--command-config", str(invalid))
+    assert (done.code, done.out) == (1, "")
+    assert done.err == f"kshare: {invalid}, line 1: expected name=value\n"
 
 
 def read_json(out: str) -> list[Any]:
