@@ -87,8 +87,16 @@ async def describe_many(
     router: Router, resource: ConfigResource, names: Iterable[str], keys: list[str]
 ) -> dict[str, dict[str, str | None]]:
     """These settings of many groups or topics, with few requests; without those that we may not read."""
+    found = await describe_each(router, resource, names, keys)
+    return {name: one for name, one in found.items() if isinstance(one, dict)}
+
+
+async def describe_each(
+    router: Router, resource: ConfigResource, names: Iterable[str], keys: list[str]
+) -> dict[str, dict[str, str | None] | int]:
+    """As `describe_many`, but with the error code of those that can't be read."""
     wanted = list(names)
-    found: dict[str, dict[str, str | None]] = {}
+    found: dict[str, dict[str, str | None] | int] = {}
     for start in range(0, len(wanted), _RESOURCES_PER_REQUEST):
         some = wanted[start : start + _RESOURCES_PER_REQUEST]
         request = DescribeConfigsRequest([DescribeConfigsResource(resource, name, keys) for name in some])
@@ -96,8 +104,8 @@ async def describe_many(
         for name in {*some} - {one.resource_name for one in answer.results}:
             raise left_out("DescribeConfigs", f"{resource.name.lower()} {name}")
         for one in answer.results:
-            if not one.error_code:
-                found[one.resource_name] = {row.name: _entry(row).value for row in one.configs}
+            values = {row.name: _entry(row).value for row in one.configs}
+            found[one.resource_name] = one.error_code or values
     return found
 
 

@@ -31,6 +31,8 @@ class ClusterInfo:
     topics: tuple[str, ...] = ()
     misspelt: set[str] = field(default_factory=set)
     """Those of `groups` that don't exist and resemble existing ones: they aren't checked."""
+    well_configured: set[str] = field(default_factory=set)
+    """Groups that have no problems, but for their dead-letter topics, which are checked later."""
     nodes: dict[int, Address] = field(default_factory=dict)
     cluster_id: str | None = None
     connections: dict[int, Connection] = field(default_factory=dict)

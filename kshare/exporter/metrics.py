@@ -93,7 +93,13 @@ _GROUP_GAUGES: tuple[tuple[str, ExportedMetric], ...] = (
         ),
     ),
     ("removed", _group("removed_records", _REMOVED)),
-    ("has_dead_letter_topic", _group("has_dead_letter_topic", "1 if a dead-letter topic is set.")),
+    (
+        "has_dead_letter_topic",
+        _group(
+            "has_dead_letter_topic",
+            "1 if a dead-letter topic is set, and nothing is known that keeps brokers from writing to it.",
+        ),
+    ),
     ("dead_letters", _group("dead_letter_topic_records", "Records in the group's dead-letter topic.")),
 )
 _PARTITION_GAUGES: tuple[tuple[str, ExportedMetric], ...] = (

@@ -60,7 +60,7 @@ def _is_empty(one: PartitionReading) -> bool:
 
 
 def _of_group(group: GroupReading, row: Row) -> Row:
-    topic = group.settings.dead_letter_topic
+    has_dead_letter_topic = group.settings.dead_letter_topic is not None and group.dead_letter_flaw is None
     removed = [one.progress.removed for one in group.partitions if one.progress is not None]
     is_visible = group.problem is None
     return {
@@ -70,7 +70,7 @@ def _of_group(group: GroupReading, row: Row) -> Row:
         "pinned_windows": row["pinned_windows"] if is_visible else None,
         "stalled_partitions": row["stalled_partitions"] if is_visible else None,
         "delivery_limit": group.settings.delivery_limit if is_visible else None,
-        "has_dead_letter_topic": topic is not None if is_visible else None,
+        "has_dead_letter_topic": has_dead_letter_topic if is_visible else None,
         "removed": sum(removed) if removed else None,
     }
 

@@ -11,7 +11,7 @@ What a reading costs, in requests, for clusters whose `__share_group_state` we m
     ListOffsets         | 2 for each broker that leads partitions, and 2 for `__share_group_state`
     Fetch               | 1 for each partition of `__share_group_state` that has something new, and 1 for each
                         | share-partition whose start offset has moved, at most 500
-    DescribeConfigs     | 1 for 200 groups and 1 for 200 topics, once a minute
+    DescribeConfigs     | 1 for 200 groups, 1 for 200 topics and 1 for 200 dead-letter topics, once a minute
 
 For groups that have settled nothing yet, `probable_starts` may need a few more. Without the right to read the topic,
 there is one DescribeShareGroupOffsets for each group instead, and deliveries are unknown.
@@ -82,6 +82,7 @@ class Collector:
         retention = await self._settings.retention_s({one.topic for one in rows})
         graves = {one.dead_letter_topic for one in settings.values() if one.dead_letter_topic}
         dead_letters = await count_records(self._router, graves)
+        flaws = await self._settings.dead_letter_flaws(graves)
 
         def reading(one: GroupListing) -> GroupReading:
             found = described[one.group]
@@ -102,6 +103,7 @@ class Collector:
                 settings[one.group],
                 len(rows) - len(partitions),
                 dead_letters.get(settings[one.group].dead_letter_topic or ""),
+                flaws.get(settings[one.group].dead_letter_topic or ""),
             )
 
         return Snapshot(time.time(), anyio.current_time(), tuple(map(reading, listed)), missing)

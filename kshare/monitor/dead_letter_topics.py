@@ -1,13 +1,47 @@
-"""How many records dead-letter topics have: 3 Metadata and 2 ListOffsets per leader, if a group has such a topic."""
+"""Whether brokers write to a group's dead-letter topic, and how many records it has.
+
+Counting takes 3 Metadata and 2 ListOffsets per leader, if a group has such a topic.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
 
 from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets
 from kshare.admin.routing import Router
 from kshare.errors import BrokerError
+
+_SETTINGS = "errors.deadletterqueue."
+GROUP_ENABLE = f"{_SETTINGS}group.enable"
+PREFIX = f"{_SETTINGS}topic.name.prefix"
+_MAY_CREATE = f"{_SETTINGS}auto.create.topics.enable"
+BROKERS_DECIDE_BY = (PREFIX, _MAY_CREATE)
+"""Settings of brokers that decide about the topic."""
+
+
+class DeadLetterFlaw(StrEnum):
+    """Why brokers write no dead letters to the topic. They archive records all the same."""
+
+    NAME = "has a name without the brokers' prefix"
+    MISSING = "doesn't exist"
+    SHUT = "accepts no dead letters"
+
+
+def has_prefix(topic: str, brokers: Mapping[str, str | None]) -> bool:
+    return topic.startswith(brokers.get(PREFIX) or "")
+
+
+def dead_letter_flaw(
+    topic: str, brokers: Mapping[str, str | None], settings: Mapping[str, str | None] | None
+) -> DeadLetterFlaw | None:
+    """`brokers`: their values of `BROKERS_DECIDE_BY`. `settings`: the topic's; None if it doesn't exist."""
+    if not has_prefix(topic, brokers):
+        return DeadLetterFlaw.NAME
+    if settings is None:
+        return None if brokers.get(_MAY_CREATE) == "true" else DeadLetterFlaw.MISSING
+    return None if settings.get(GROUP_ENABLE) == "true" else DeadLetterFlaw.SHUT
 
 
 async def count_records(router: Router, topics: Iterable[str]) -> dict[str, int]:

@@ -279,6 +279,7 @@ def _group(group: GroupReading, partitions: list[Row]) -> Row:
         "tracks_dead_letters": is_tracking(group.group),
         "dead_letter_topic": group.settings.dead_letter_topic,
         "dead_letters": group.dead_letters,
+        "dead_letter_flaw": group.dead_letter_flaw,
     }
     return row | {"redelivery_share": _share(row["released"], row["deliveries"])}
 

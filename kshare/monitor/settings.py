@@ -11,11 +11,18 @@ from typing import Generic, TypeVar
 
 import anyio
 
-from kshare.admin.configs import ConfigResource, broker_values, describe_many
+from kshare.admin.configs import ConfigResource, broker_values, describe_each, describe_many
 from kshare.admin.expected_starts import RESET
 from kshare.admin.routing import Router
 from kshare.admin.window_limits import OF_BROKERS, OF_GROUP, USUAL_LIMIT
+from kshare.monitor.dead_letter_topics import (
+    BROKERS_DECIDE_BY,
+    GROUP_ENABLE,
+    DeadLetterFlaw,
+    dead_letter_flaw,
+)
 from kshare.monitor.retention import Retention
+from kshare.protocol.error_codes import ErrorCode
 
 DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
 DELIVERY_LIMIT = "share.delivery.count.limit"
@@ -45,12 +52,13 @@ class SettingsReader:
         self._router = router
         self._groups = _Remembered[GroupSettings]()
         self._retention = _Remembered[float | None]()
-        self._usual: GroupSettings | None = None
+        self._dead_letter_flaws = _Remembered[DeadLetterFlaw | None]()
+        self._brokers: dict[str, str | None] | None = None
 
     async def of_groups(self, names: Iterable[str]) -> Mapping[str, GroupSettings]:
         wanted = list(names)
         if missing := self._groups.missing(wanted):
-            usual = await self._of_brokers()
+            usual = _usual_settings(await self._of_brokers())
             found = await describe_many(
                 self._router,
                 ConfigResource.GROUP,
@@ -68,17 +76,21 @@ class SettingsReader:
             self._retention.keep({name: _seconds(found.get(name)) for name in missing})
         return self._retention.of(wanted)
 
-    async def _of_brokers(self) -> GroupSettings:
-        """The values for groups without settings of their own: before Kafka 4.3, only brokers have limits."""
-        if self._usual is None:
-            found = await broker_values(self._router, [OF_BROKERS, f"group.{DELIVERY_LIMIT}", MOST_MEMBERS])
-            self._usual = GroupSettings(
-                int(found.get(OF_BROKERS) or USUAL_LIMIT),
-                int(found.get(f"group.{DELIVERY_LIMIT}") or USUAL_DELIVERY_LIMIT),
-                None,
-                int(found.get(MOST_MEMBERS) or USUAL_MOST_MEMBERS),
+    async def dead_letter_flaws(self, topics: Iterable[str]) -> Mapping[str, DeadLetterFlaw | None]:
+        """Why brokers write no dead letters to these topics; None if they do, or if we may not read it."""
+        wanted = list(topics)
+        if missing := self._dead_letter_flaws.missing(wanted):
+            brokers = await self._of_brokers()
+            found = await describe_each(self._router, ConfigResource.TOPIC, missing, [GROUP_ENABLE])
+            self._dead_letter_flaws.keep({name: _flaw(name, brokers, found[name]) for name in missing})
+        return self._dead_letter_flaws.of(wanted)
+
+    async def _of_brokers(self) -> dict[str, str | None]:
+        if self._brokers is None:
+            self._brokers = await broker_values(
+                self._router, [OF_BROKERS, f"group.{DELIVERY_LIMIT}", MOST_MEMBERS, *BROKERS_DECIDE_BY]
             )
-        return self._usual
+        return self._brokers
 
 
 class _Remembered(Generic[T]):
@@ -104,6 +116,28 @@ class _Remembered(Generic[T]):
         wanted = set(names)
         self._values = {name: one for name, one in self._values.items() if name in wanted}
         return {name: value for name, (_, value) in self._values.items()}
+
+
+def _usual_settings(brokers: Mapping[str, str | None]) -> GroupSettings:
+    """The values for groups without settings of their own: before Kafka 4.3, only brokers have limits."""
+    return GroupSettings(
+        int(brokers.get(OF_BROKERS) or USUAL_LIMIT),
+        int(brokers.get(f"group.{DELIVERY_LIMIT}") or USUAL_DELIVERY_LIMIT),
+        None,
+        int(brokers.get(MOST_MEMBERS) or USUAL_MOST_MEMBERS),
+    )
+
+
+def _flaw(
+    topic: str, brokers: Mapping[str, str | None], found: Mapping[str, str | None] | int
+) -> DeadLetterFlaw | None:
+    if not isinstance(found, int):
+        return dead_letter_flaw(topic, brokers, found)
+    if (
+        found == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and brokers
+    ):  # else we may not read whether they create it
+        return dead_letter_flaw(topic, brokers, None)
+    return None
 
 
 def _group_settings(found: Mapping[str, str | None], usual: GroupSettings) -> GroupSettings:

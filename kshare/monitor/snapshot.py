@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kshare.admin.results import Member, PartitionProgress
+from kshare.monitor.dead_letter_topics import DeadLetterFlaw
 from kshare.monitor.settings import GroupSettings
 from kshare.state.share_records import SharePartitionState
 
@@ -65,6 +66,8 @@ class GroupReading:
     """How many partitions are missing because they have no leader at the moment."""
     dead_letters: int | None = None
     """Records in its dead-letter topic; None if it has none, or it can't be read."""
+    dead_letter_flaw: DeadLetterFlaw | None = None
+    """Why brokers write none; None if they do, if no topic is set, or if it can't be read."""
 
 
 @dataclass(frozen=True, slots=True)

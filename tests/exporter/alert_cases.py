@@ -9,6 +9,7 @@ from typing import Any
 from kshare.exporter.counters import GroupCounters
 from kshare.exporter.metrics import ExporterState, exporter_values, report_values
 from kshare.exporter.report import report
+from kshare.monitor.dead_letter_topics import DeadLetterFlaw
 from kshare.monitor.snapshot import GroupReading
 from tests.exporter.readings import NOW, group, partition, snapshot
 from tests.helpers.promql import STEP_S, Labels, Series
@@ -97,6 +98,16 @@ TROUBLES: dict[str, tuple[Trouble, set[str]]] = {
     "given up, with a dead-letter topic": (
         lambda step: (_steady(step, archived={1: step // 10}, dead_letter_topic="dlq.orders"), True),
         set(),
+    ),
+    "given up, with a dead-letter topic that does not exist": (
+        lambda step: (
+            replace(
+                _steady(step, archived={1: step // 10}, dead_letter_topic="dlq.orders"),
+                dead_letter_flaw=DeadLetterFlaw.MISSING,
+            ),
+            True,
+        ),
+        {"ShareGroupArchivesWithoutDeadLetters"},
     ),
     "no room": (lambda step: (_steady(step, members=3, most_members=3), True), {"ShareGroupFull"}),
     "not readable": (

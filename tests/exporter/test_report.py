@@ -8,6 +8,7 @@ import pytest
 
 from kshare.exporter.counters import GroupCounters
 from kshare.exporter.report import Report, group_lag, report
+from kshare.monitor.dead_letter_topics import DeadLetterFlaw
 from kshare.monitor.snapshot import GroupReading, PartitionReading, Snapshot
 from tests.exporter.readings import NOW, group, partition, snapshot
 
@@ -69,6 +70,11 @@ def test_dead_letters_are_those_of_the_groups_topic() -> None:
         "b": False,
         "c": True,
     }
+
+
+def test_a_dead_letter_topic_that_brokers_do_not_write_to_is_none() -> None:
+    flawed = replace(group("a", dead_letter_topic="dlq"), dead_letter_flaw=DeadLetterFlaw.MISSING)
+    assert of(snapshot(flawed)).groups["a"]["has_dead_letter_topic"] is False
 
 
 def test_ages_are_a_share_of_the_retention() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+import uuid
 from collections.abc import Callable
 
 import pytest
@@ -148,3 +149,22 @@ def test_a_pinned_window_of_real_brokers(
         where = labels(group=group, topic=topic, partition="0")
         assert found["kshare_partition_window_full"] == {where: 1}
         assert found["kshare_partition_start_offset"] == {where: 0}
+
+
+@pytest.mark.release("4.4.0")
+def test_a_dead_letter_topic_that_does_not_exist_on_real_brokers(
+    kafka: Cluster, fresh_topic: FreshTopic, fresh_group: FreshGroup
+) -> None:
+    topic, missing = fresh_topic(1), f"dlq.{uuid.uuid4().hex}"
+    group = fresh_group(**{"errors.deadletterqueue.topic.name": missing})
+    produce_in_turn(kafka, topic, 1)
+    settle(kafka, topic, group, 1)
+
+    def has_topic(value: int) -> bool:
+        with exporter(kafka.bootstrap, "--group", group) as address:
+            found = until(address, lambda found: "kshare_group_has_dead_letter_topic" in found)
+        return found["kshare_group_has_dead_letter_topic"] == {labels(group=group): value}
+
+    assert has_topic(0)
+    kafka.create_topic(missing, 1, settings={"errors.deadletterqueue.group.enable": "true"})
+    assert has_topic(1)

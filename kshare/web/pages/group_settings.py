@@ -15,9 +15,10 @@ from kshare.admin.results import ConfigEntry
 from kshare.admin.routing import Router
 from kshare.admin.setting_choices import BY_DURATION, choices_of
 from kshare.doctor.check_result import CheckResult, unknown
-from kshare.doctor.dead_letter_topics import BROKERS_DECIDE_BY, judge_dead_letter_topic
+from kshare.doctor.dead_letter_topics import judge_dead_letter_topic
 from kshare.doctor.group_settings import check_of
 from kshare.errors import BrokerError, ConfigError, EncodeError, NotAuthorized
+from kshare.monitor.dead_letter_topics import BROKERS_DECIDE_BY
 from kshare.monitor.settings import DEAD_LETTER_TOPIC
 from kshare.monitor.snapshot import GroupReading
 from kshare.protocol.error_codes import ErrorCode

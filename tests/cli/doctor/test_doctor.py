@@ -495,6 +495,7 @@ def test_dead_letters_would_be_lost(broker: Broker, run: Kshare, topic: str, tex
     broker.call(lambda: broker.state.configs.replace(Resource.GROUP, GROUP, chosen))
     (todo,) = only(run, "problem", f"group {GROUP}", text)
     assert command in todo
+    assert "no configuration problems" not in run("doctor", "--group", GROUP).out
 
 
 def test_groups_without_a_dead_letter_topic(broker: Broker, run: Kshare) -> None:
@@ -530,6 +531,7 @@ def test_valid_dead_letter_topic(broker: Broker, run: Kshare) -> None:
     broker.create_topic("dlq.orders", settings={f"{_DEAD}group.enable": "true"})
     broker.set_group_config(GROUP, {f"{_DEAD}topic.name": "dlq.orders"})
     assert examine(run, "--group", GROUP) == []
+    assert f"group {GROUP}: no configuration problems" in run("doctor", "--group", GROUP).out
 
 
 # --- layout

@@ -29,3 +29,13 @@ def test_groups_that_track_dead_letters_are_counted_and_marked(start: StartConso
     assert f"{TRACKER}</a> <small>keeps track of dead letters</small>" in text
     assert text.count("<small>keeps track of dead letters</small>") == 1
     assert "Members and unsettled records are those of the others" in text
+
+
+def test_a_dead_letter_topic_that_does_not_exist_is_marked(start: StartConsole, broker: Broker) -> None:
+    """As `kshare doctor` says it."""
+    broker.set_group_config("packers", {"errors.deadletterqueue.topic.name": "dlq.none"})
+    console = start()
+    mark = 'dlq.none <strong class="mark problem">doesn&#39;t exist</strong>'
+    text = eventually(lambda: console.request("/")[2], lambda text: f"{TRACKER}</a>" in text)
+    assert mark in text
+    assert mark in console.request("/group?name=packers")[2]
