@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from kshare.admin.expected_starts import reset_of, with_expected_start
@@ -23,9 +24,20 @@ from kshare.errors import BrokerError
 from kshare.monitor.near_limits import near_limits, near_limits_line
 from kshare.monitor.oldest import OldestRecords
 from kshare.monitor.settings import SettingsReader
+from kshare.monitor.stall_watch import StallWatch
 from kshare.state.share_records import SharePartitionKey, SharePartitionState
 
 GroupMembers: TypeAlias = tuple[Member, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What isn't in the stored state."""
+
+    limits: str | None = None
+    """One line about groups that retention or the limit of members is close to."""
+    stalls: Mapping[SharePartitionKey, str] = field(default_factory=dict)
+    """Share-partitions that stand still since the previous reading."""
 
 
 class StoredTopic:
@@ -40,6 +52,7 @@ class StoredTopic:
         self._limits = WindowLimits(router)
         self._settings = SettingsReader(router)
         self._oldest = OldestRecords(router)
+        self._stalls = StallWatch()
         self._log_partitions: Iterable[int] = ()
 
     @property
@@ -92,8 +105,8 @@ class StoredTopic:
                 continue
         return members
 
-    async def near_limits(self, found: Mapping[SharePartitionKey, PartitionProgress]) -> str | None:
-        """One line about groups that retention or the limit of members is close to, as far as we may read it."""
+    async def notes(self, found: Mapping[SharePartitionKey, PartitionProgress]) -> Notes:
+        """As far as we may read it."""
         ids = {one.topic: where.topic_id for where, one in found.items()}
         groups = sorted({where.group for where in found})
         described = await describe_share_groups(self._router, groups)
@@ -115,7 +128,11 @@ class StoredTopic:
             members = len(known.members) if isinstance(known, GroupDescription) else None
             return [*near_limits(members, settings[group].most_members, shares.get(group))]
 
-        return near_limits_line((group, reasons(group)) for group in groups)
+        members = {name: one.members for name, one in described.items() if isinstance(one, GroupDescription)}
+        return Notes(
+            near_limits_line((group, reasons(group)) for group in groups),
+            self._stalls.look(found, members, oldest, time.time()),
+        )
 
     async def _share_partitions(self, group: str) -> list[SharePartitionKey]:
         ids = {name: topic_id for topic_id, name in self.names.items()}

@@ -25,7 +25,7 @@ from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.table import show_json
 from kshare.monitor.picture import Picture
-from kshare.monitor.stored_topic import GroupMembers, StoredTopic
+from kshare.monitor.stored_topic import GroupMembers, Notes, StoredTopic
 from kshare.state.share_records import SharePartitionKey, SharePartitionState, ShareStates
 
 _PAUSE_S = 0.5
@@ -60,7 +60,7 @@ def show_files(files: Sequence[Path], options: StateOptions) -> None:
     sheet = _Sheet(options, {})
     for entry in file_entries(files, states):
         sheet.tell(entry)
-    sheet.draw(states.states, {}, {}, None)
+    sheet.draw(states.states, {}, {}, Notes())
     sheet.done()
 
 
@@ -83,8 +83,8 @@ async def _show(router: Router, options: StateOptions) -> None:
                 )
             progress = await topic.progress(selected)
             members = await topic.members(progress)
-            limits = await topic.near_limits(progress) if sheet.has_notes else None
-            sheet.draw(topic.states, progress, members, limits)
+            notes = await topic.notes(progress) if sheet.has_notes else Notes()
+            sheet.draw(topic.states, progress, members, notes)
             sheet.done()
             if not options.is_live:
                 return
@@ -100,7 +100,7 @@ class _Sheet:
         self._screen = Screen()
         self._history = History()
         self._drawn: list[Picture] | None = None
-        self._limits: str | None = None
+        self._notes = Notes()
 
     @property
     def has_notes(self) -> bool:
@@ -127,12 +127,9 @@ class _Sheet:
         states: dict[SharePartitionKey, SharePartitionState],
         progress: Mapping[SharePartitionKey, PartitionProgress],
         members: Mapping[str, GroupMembers],
-        limits: str | None,
+        notes: Notes,
     ) -> None:
-        """Show what has changed since the last call, or everything if the screen can be redrawn.
-
-        `limits`: which groups are close to a limit.
-        """
+        """Show what has changed since the last call, or everything if the screen can be redrawn."""
         if self._wanted.is_history:
             return
         pictures = [
@@ -147,9 +144,10 @@ class _Sheet:
             if self.takes(where)
         ]
         before, self._drawn = self._drawn, pictures
-        self._limits = limits
-        if pictures == before and not self._screen.is_redrawn:  # durations grow although nothing changes
-            return
+        begun = notes.stalls.keys() - self._notes.stalls.keys()
+        self._notes = notes
+        if pictures == before and not begun and not self._screen.is_redrawn:
+            return  # durations grow although nothing changes
         if self._wanted.is_json and not self._wanted.is_live:
             show_json(self._screen, [view.as_json(one) for one in pictures])
         elif self._wanted.is_json:
@@ -157,13 +155,13 @@ class _Sheet:
                 if one not in (before or ()):
                     self._line_of_json(view.as_json(one))
         else:
-            self._draw_lines(pictures, before)
+            self._draw_lines(pictures, [one for one in before or () if one.where not in begun])
 
-    def _draw_lines(self, pictures: Sequence[Picture], before: Sequence[Picture] | None) -> None:
+    def _draw_lines(self, pictures: Sequence[Picture], before: Sequence[Picture]) -> None:
         if self._screen.is_redrawn:
             self._screen.redraw(self._lines(pictures))
             return
-        for line in self._lines([one for one in pictures if one not in (before or ())]):
+        for line in self._lines([one for one in pictures if one not in before]):
             self._screen.line(*line)
 
     def _lines(self, pictures: Sequence[Picture]) -> Iterable[PictureLine]:
@@ -175,10 +173,11 @@ class _Sheet:
                 now,
                 is_wrapped=not self._screen.is_plain,
                 is_detailed=self._wanted.is_detailed,
+                stall=self._notes.stalls.get(one.where),
             )
         yield LEGEND if pictures else (("no state is stored", ""),)
-        if self._limits is not None:
-            yield from view.note(self._limits, None if self._screen.is_plain else self._screen.width)
+        if self._notes.limits is not None:
+            yield from view.note(self._notes.limits, None if self._screen.is_plain else self._screen.width)
 
     def _line_of_json(self, form: dict[str, Any]) -> None:
         self._screen.text(json.dumps(form) + "\n")

@@ -39,13 +39,22 @@ LEGEND: PictureLine = (
 
 
 def lines(
-    picture: Picture, width: int, now: float, *, is_wrapped: bool, is_detailed: bool
+    picture: Picture,
+    width: int,
+    now: float,
+    *,
+    is_wrapped: bool,
+    is_detailed: bool,
+    stall: str | None = None,
 ) -> Iterator[PictureLine]:
-    """`now` is in seconds since 1970. `is_wrapped`: what is wrong is wrapped at `width`, not on one line."""
+    """`now` is in seconds since 1970. `is_wrapped`: what is wrong is wrapped at `width`, not on one line.
+
+    `stall`: that the share-partition stands still, which a single reading can't tell.
+    """
     yield _head(picture)
     yield from _bar(picture, width)
     yield _counts(picture)
-    yield from _troubles(picture, width if is_wrapped else None, now)
+    yield from _troubles(picture, width if is_wrapped else None, now, stall)
     if is_detailed:
         state = picture.state
         yield (
@@ -56,12 +65,13 @@ def lines(
             yield _range(one)
 
 
-def _troubles(picture: Picture, width: int | None, now: float) -> Iterator[PictureLine]:
+def _troubles(picture: Picture, width: int | None, now: float, stall: str | None) -> Iterator[PictureLine]:
     """Wrapped, because what to do comes last."""
     found = [picture.progress] if picture.progress else []
-    for text in troubles(picture.where.group, found, picture.members, now):
-        said = text.partition(": ")[2]
-        rows = [said] if width is None else wrap(said, max(_NARROWEST, width - 6), break_on_hyphens=False)
+    said = [*troubles(picture.where.group, found, picture.members, now), *([stall] if stall else [])]
+    for text in said:
+        text = text.partition(": ")[2]
+        rows = [text] if width is None else wrap(text, max(_NARROWEST, width - 6), break_on_hyphens=False)
         for index, row in enumerate(rows):
             yield (("      " if index else "    ! ", PROBLEM), (row, PROBLEM))
 

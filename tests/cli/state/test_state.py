@@ -206,3 +206,11 @@ def test_drawing_without_known_offsets() -> None:
     assert drawn([], 5, 5) == ["shippers  orders[3]  start 5  end 5  lag 0", "    nothing after the start"]
     assert drawn(MIXED, 10, None)[0] == "shippers  orders[3]  start 10"
     assert drawn(MIXED, 10, None)[1] == "    10 ##x.22+ 16"
+
+
+def test_a_stall_is_said_below_the_drawing() -> None:
+    picture = Picture(WHERE, "orders", SharePartitionState(1, (), 0, 0, 0, -1), 9)
+    stall = "orders[3]: 4 records wait from offset 1 on, and nothing was settled"
+    found = lines(picture, 80, 0.0, is_wrapped=False, is_detailed=False, stall=stall)
+    text = "\n".join("".join(part for part, _ in line) for line in found)
+    assert "    ! 4 records wait from offset 1 on, and nothing was settled" in text

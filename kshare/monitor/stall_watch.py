@@ -1,0 +1,45 @@
+"""Finds share-partitions that stand still since the previous look, for readers of stored state. Without IO."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kshare.admin.results import Member, PartitionProgress
+from kshare.monitor.snapshot import PartitionReading
+from kshare.monitor.stalls import is_pinned, stalled_for
+from kshare.monitor.troubles import stalled
+from kshare.state.share_records import SharePartitionKey
+
+
+class StallWatch:
+    def __init__(self) -> None:
+        self._before: dict[SharePartitionKey, PartitionReading] = {}
+
+    def look(
+        self,
+        found: Mapping[SharePartitionKey, PartitionProgress],
+        members: Mapping[str, tuple[Member, ...]],
+        oldest: Mapping[tuple[str, int, int], float],
+        now: float,
+    ) -> dict[SharePartitionKey, str]:
+        """What is said of those that are stalled; none at the first look. Full windows are another matter.
+
+        `oldest`: when the record at an offset of a topic partition was written. `now`: seconds since 1970.
+        """
+        said: dict[SharePartitionKey, str] = {}
+        readings: dict[SharePartitionKey, PartitionReading] = {}
+        for where, one in found.items():
+            start = one.expected_start if one.start_offset is None else one.start_offset
+            place, lag, end = (one.topic, one.partition), one.lag, one.end_offset or 0
+            written = None if start is None else oldest.get((*place, start))
+            reading = PartitionReading(
+                where.group, *place, one.start_offset, end, lag, None, None, written, one
+            )
+            before = self._before.get(where)
+            holders = [each for each in members.get(where.group, ()) if place in each.assignment]
+            quiet = stalled_for(before, reading, now)
+            if holders and quiet is not None and not is_pinned(before, reading):
+                said[where] = stalled(one, holders, quiet)
+            readings[where] = reading
+        self._before = readings
+        return said
