@@ -29,6 +29,10 @@ class Duplicates:
         if letter.origin is not None:
             self._dealt_with.add(letter_identity(letter))
 
+    def discard(self, letter: DeadLetter) -> None:
+        """The run couldn't deal with it after all."""
+        self._dealt_with.discard(letter_identity(letter))
+
     def includes(self, letter: DeadLetter) -> bool:
         """Whether this letter, or a copy of it, was added."""
         return letter.origin is not None and letter_identity(letter) in self._dealt_with

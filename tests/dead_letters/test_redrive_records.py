@@ -13,41 +13,11 @@ from kshare.dead_letters.original_records import OriginalRecords
 from kshare.dead_letters.outcome import Fate, LetterOutcome
 from kshare.dead_letters.redrive_records import Redrive, RedriveRequest
 from kshare.dead_letters.selection import Selection
-from kshare.errors import AcknowledgeError, DeliveryFailed, KshareError
+from kshare.errors import DeliveryFailed, KshareError
 from kshare.producer.records import NewRecord
+from tests.fakes.dead_letters import GRAVE, HEADERS, MOVED, FakeBatch, FakeRecord
 
 pytestmark = pytest.mark.anyio
-
-GRAVE = "dlq.orders"
-HEADERS = [
-    ("own", b"h"),
-    ("__dlq.errors.topic", b"orders"),
-    ("__dlq.errors.partition", b"0"),
-    ("__dlq.errors.offset", b"7"),
-]
-MOVED = [*HEADERS, ("__dlq.errors.moved.from", b"0:0")]
-
-
-@dataclass
-class FakeRecord:
-    offset: int
-    headers: list[tuple[str, bytes]]
-    is_lost: bool = False
-    is_accepted: bool = False
-    key: bytes | None = None
-    value: bytes = b"x"
-    partition: int = 0
-    timestamp: int = 0
-    delivery_count: int = 1
-
-    def accept(self) -> None:
-        if self.is_lost:
-            raise AcknowledgeError("lost")
-        self.is_accepted = True
-
-
-class FakeBatch(list[FakeRecord]):
-    topic, partition = GRAVE, 0
 
 
 @dataclass

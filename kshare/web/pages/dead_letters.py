@@ -253,8 +253,8 @@ async def _planned(
     """Each letter, and whether it would be redriven or dropped."""
     if action == "drop":
         request = DropRequest(choice.selection, None)
-        async for letter in plan_drop(router, choice.topic, choice.tracker, request):
-            yield letter_view(letter, None, LIST_LIMIT), True
+        async for planned in plan_drop(router, choice.topic, choice.tracker, request):
+            yield letter_view(planned.letter, None, LIST_LIMIT), True
         return
     async for one in plan_redrive(router, choice.topic, choice.tracker, redrive_request(choice)):
         target = "nowhere: a duplicate, which is settled" if one.is_duplicate else one.target or ""
