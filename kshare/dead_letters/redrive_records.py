@@ -24,6 +24,7 @@ from kshare.dead_letters.moving import LetterMover
 from kshare.dead_letters.original_records import Missing, OriginalRecords
 from kshare.dead_letters.outcome import Fate, LetterOutcome, OnOutcome
 from kshare.dead_letters.selection import Selection
+from kshare.dead_letters.writing import RecordRefused, write_each
 from kshare.errors import AcknowledgeError, BrokerError, KshareError
 from kshare.producer.records import NewRecord
 from kshare.producer.writer import RecordWriter
@@ -109,8 +110,9 @@ class Redrive(LetterRun[RedriveProgress]):
             if self._duplicates.includes(letter):
                 await self._write(waiting)  # its copy may be waiting, and must be written first
                 waiting, count = defaultdict(list), 0
-                self._settle_duplicate(record, letter)
-                continue
+                if self._duplicates.includes(letter):  # it isn't if the broker has refused its copy
+                    self._settle_duplicate(record, letter)
+                    continue
             if self.is_full_with(count):
                 self._hold(record)
                 continue
@@ -198,29 +200,38 @@ class Redrive(LetterRun[RedriveProgress]):
     async def _write(self, waiting: _Waiting) -> None:
         for (topic, partition), rows in waiting.items():
             await self._wait_for_rate(len(rows))
-            offsets = await self._append(topic, partition, rows)
-            for (record, letter, _), offset in zip(rows, offsets, strict=True):
-                problem = None
-                try:
-                    self._accept(record)
-                except AcknowledgeError:
-                    self._late.add((letter.partition, letter.offset))
-                    problem = "its lock was lost: it will be redelivered, and redriven again by the next run"
-                written = Origin(topic, partition, offset)
-                self._missing.discard((letter.partition, letter.offset))
-                self._on_outcome(LetterOutcome(letter, Fate.REDRIVEN, written, problem))
-                self._settle_held_duplicates(letter)
-            self.progress.redriven += len(rows)
-            self.progress.targets[topic] += len(rows)
+            failed: KshareError | None = None
+            for (record, letter, _), offset in zip(
+                rows, await self._append(topic, partition, rows), strict=True
+            ):
+                if isinstance(offset, int):
+                    self._on_written(record, letter, Origin(topic, partition, offset))
+                elif isinstance(offset, RecordRefused):
+                    self._duplicates.discard(letter)
+                    self._leave(letter, record, str(offset))
+                else:
+                    failed = failed or offset
+                    self._on_outcome(LetterOutcome(letter, Fate.FAILED, reason=str(offset)))
             self._on_progress(self.progress)
+            if failed is not None:
+                raise failed
 
-    async def _append(self, topic: str, partition: int, rows: _Rows) -> list[int]:
+    def _on_written(self, record: ShareRecord, letter: DeadLetter, written: Origin) -> None:
+        problem = None
         try:
-            return await self._writer.append_each(topic, partition, [new for _, _, new in rows])
-        except KshareError as error:
-            for _, letter, _ in rows:
-                self._on_outcome(LetterOutcome(letter, Fate.FAILED, reason=str(error)))
-            raise
+            self._accept(record)
+        except AcknowledgeError:
+            self._late.add((letter.partition, letter.offset))
+            problem = "its lock was lost: it will be redelivered, and redriven again by the next run"
+        self._missing.discard((letter.partition, letter.offset))
+        self.progress.redriven += 1
+        self.progress.targets[written.topic] += 1
+        self._on_outcome(LetterOutcome(letter, Fate.REDRIVEN, written, problem))
+        self._settle_held_duplicates(letter)
+
+    async def _append(self, topic: str, partition: int, rows: _Rows) -> list[int | KshareError]:
+        try:
+            return await write_each(self._writer, topic, partition, [new for _, _, new in rows])
         except anyio.get_cancelled_exc_class():
             for _, letter, _ in rows:
                 self._on_outcome(LetterOutcome(letter, Fate.FAILED, reason=_STOPPED))

@@ -53,5 +53,5 @@ def test_a_copy_keeps_its_first_place(broker: Broker, run: Kshare) -> None:
     for _ in range(6):
         redriven(run, "--source", "other")
     first, second, third = letters_of(run)
-    assert [one["moved_to"] for one in (first, second, third)] == ["0:1", "0:2", None]
+    assert [one["moved_to"] for one in (first, second, third)] == ["0:2", "0:2", None]
     assert (third["context"]["moved.from"], third["context"]["moved.first"]) == ("0:1", "0:0")
