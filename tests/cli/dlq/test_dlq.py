@@ -338,12 +338,12 @@ def test_dry_run_shows_what_would_be_done(broker: Broker, run: Kshare) -> None:
     letter(broker, None, at=1)
     assert redriven(run, "--letter", "0:1")["redriven"] == 1
     out = run("dlq", "redrive", GRAVE, "--dry-run").out
-    assert [line.split()[:3] for line in out.splitlines()[1:-1]] == [
+    assert [line.split()[:3] for line in out.splitlines()[1:4]] == [
         ["0:0", "orders[0]@9", "orders"],
         ["0:2", "orders[0]@9", "orders"],
         ["1:0", "-", "not"],
     ]
-    assert out.endswith("2 dead letters would be redriven; nothing was changed\n")
+    assert "2 dead letters would be redriven; nothing was changed\n" in out
     (found,) = json.loads(run("dlq", "redrive", GRAVE, "--dry-run", "--max", "1", "--json").out)
     assert (found["to"], found["value"], found["problem"]) == ("orders", "0", None)
     assert values(broker, "orders") == [b"1"]
