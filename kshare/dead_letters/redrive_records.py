@@ -30,7 +30,8 @@ from kshare.producer.records import NewRecord
 from kshare.producer.writer import RecordWriter
 from kshare.protocol.error_codes import ErrorCode
 
-NOWHERE = Missing("it has no headers that say where its record is: name a topic with --to")
+_NOWHERE = Missing("it has no headers that say where its record is: name a topic with --to")
+_ITSELF = Missing("it says that its record is in the dead-letter topic itself: name another topic with --to")
 
 _Rows = list[tuple[ShareRecord, DeadLetter, NewRecord]]
 _Waiting = dict[tuple[str, int], _Rows]
@@ -70,9 +71,13 @@ class RedriveRequest:
     most: int | None
     settles_others: bool
 
-    def destination(self, letter: DeadLetter) -> str | None:
-        """The topic to write to; None if neither the user nor the dead letter names one."""
-        return self.target or (letter.origin.topic if letter.origin else None)
+    def destination(self, letter: DeadLetter) -> str | Missing:
+        """The topic to write to, which the user or the dead letter names."""
+        if self.target is not None:
+            return self.target
+        if letter.origin is None:
+            return _NOWHERE
+        return _ITSELF if letter.origin.topic == letter.topic else letter.origin.topic
 
 
 class Redrive(LetterRun[RedriveProgress]):
@@ -147,8 +152,8 @@ class Redrive(LetterRun[RedriveProgress]):
             else:
                 self._pass_over(record, letter)
             return None
-        is_addressed = self._request.destination(letter) is not None
-        original = await self._originals.record(letter) if is_addressed else NOWHERE
+        target = self._request.destination(letter)
+        original = target if isinstance(target, Missing) else await self._originals.record(letter)
         if isinstance(original, NewRecord):
             return original
         self._leave(letter, record, original.reason)
@@ -175,23 +180,27 @@ class Redrive(LetterRun[RedriveProgress]):
         self, letter: DeadLetter, original: NewRecord, record: ShareRecord
     ) -> tuple[str, int] | None:
         """Where to write it; None if it is left, because nothing can be written to its own topic."""
-        home = letter.origin.topic if letter.origin and self._request.target is None else None
-        if home is None:
-            return await self._destination(letter, original)
+        home = letter.origin.topic if letter.origin else ""
         if home not in self._closed:
             try:
                 return await self._destination(letter, original)
             except BrokerError as error:
-                if error.code not in _CLOSED:
+                if not self._closes(home, error):
                     raise
-                self._closed[home] = f"nothing can be written to topic {home}: {error}"
         self._leave(letter, record, self._closed[home])
         return None
+
+    def _closes(self, topic: str, error: KshareError) -> bool:
+        """Whether nothing can be written to an original topic. If the user named the topic, the run ends instead."""
+        if self._request.target is not None or not (isinstance(error, BrokerError) and error.code in _CLOSED):
+            return False
+        self._closed[topic] = f"nothing can be written to topic {topic}: {error}"
+        return True
 
     async def _destination(self, letter: DeadLetter, record: NewRecord) -> tuple[str, int]:
         """The original topic and partition, or another topic and a partition chosen by key, as producers do."""
         target = self._request.destination(letter)
-        assert target is not None, "others are not redriven"
+        assert isinstance(target, str), "others are not redriven"
         home = letter.origin if letter.origin and letter.origin.topic == target else None
         if home and home.partition < await self._writer.partition_count(target):
             return target, home.partition
@@ -206,9 +215,9 @@ class Redrive(LetterRun[RedriveProgress]):
             ):
                 if isinstance(offset, int):
                     self._on_written(record, letter, Origin(topic, partition, offset))
-                elif isinstance(offset, RecordRefused):
+                elif isinstance(offset, RecordRefused) or self._closes(topic, offset):
                     self._duplicates.discard(letter)
-                    self._leave(letter, record, str(offset))
+                    self._leave(letter, record, self._closed.get(topic, str(offset)))
                 else:
                     failed = failed or offset
                     self._on_outcome(LetterOutcome(letter, Fate.FAILED, reason=str(offset)))

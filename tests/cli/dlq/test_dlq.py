@@ -186,9 +186,9 @@ def test_redrive_to_another_topic(broker: Broker, run: Kshare) -> None:
     done = run("dlq", "redrive", GRAVE, "--to", GRAVE)
     assert (done.code, done.out) == (1, "")
     assert "is the dead-letter topic itself" in done.err
-    done = run("dlq", "redrive", GRAVE, "--to", "nowhere")
-    assert (done.code, done.out) == (1, "")
-    assert "topic nowhere: UNKNOWN_TOPIC_OR_PARTITION" in done.err
+    for words in ([], ["--dry-run"]):
+        done = run("dlq", "redrive", GRAVE, "--to", "nowhere", *words)
+        assert_refused(done, 1, "topic nowhere: UNKNOWN_TOPIC_OR_PARTITION")
 
 
 @pytest.mark.lengthy
@@ -352,11 +352,12 @@ def test_dry_run_shows_what_would_be_done(broker: Broker, run: Kshare) -> None:
 @pytest.mark.lengthy
 def test_refused_write_settles_nothing(broker: Broker, run: Kshare) -> None:
     letter(broker, b"x", ("orders", 0, 9))
-    broker.faults.add(ProduceRequest, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    broker.faults.add(ProduceRequest, times=2, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     done = run("dlq", "redrive", GRAVE)
-    assert done.code == 1
-    assert "TOPIC_AUTHORIZATION_FAILED" in done.err
-    assert done.err.count("\n") == 1
+    assert (done.code, done.err) == (1, "kshare: 1 dead letter couldn't be redriven\n")
+    assert "0:0 not redriven: nothing can be written to topic orders: " in done.out
+    done = run("dlq", "redrive", GRAVE, "--to", "orders")
+    assert (done.code, "kshare: writing to orders[0]: TOPIC_AUTHORIZATION_FAILED" in done.err) == (1, True)
     assert redriven(run)["redriven"] == 1
 
 

@@ -61,3 +61,26 @@ def test_a_letter_can_be_moved_again_and_again_with_the_limit_that_was_named(
     broker.set_topic_config(*advice(runs[-1].err))
     assert sum(redriven(run, "--source", "other")["moved"] for _ in range(8)) >= 4
     assert not any(one["given_up"] for one in letters_of(run))
+
+
+def test_letters_that_name_topics_to_which_nothing_is_written_are_left(broker: Broker, run: Kshare) -> None:
+    letter(broker, b"x", ("__share_group_state", 0, 9))
+    letter(broker, b"y", (GRAVE, 0, 9))
+    letter(broker, b"z", ("orders", 0, 9))
+    done = run("dlq", "redrive", GRAVE)
+    assert (done.code, done.err) == (1, "kshare: 2 dead letters couldn't be redriven\n")
+    assert done.out.startswith("1 dead letter redriven: 1 to orders\n")
+    assert "0:0 not redriven: nothing can be written to topic __share_group_state: " in done.out
+    assert "0:1 not redriven: it says that its record is in the dead-letter topic itself" in done.out
+    assert values(broker, GRAVE) == [b"x", b"y", b"z"]
+
+
+@pytest.mark.lengthy
+def test_records_of_many_megabytes_are_moved_and_redriven(broker: Broker, run: Kshare) -> None:
+    for topic in ("orders", GRAVE):
+        broker.set_topic_config(topic, {"max.message.bytes": "50000000"})
+    broker.set_group_config(f"kshare-dlq-{GRAVE}", {"share.delivery.count.limit": "5"})
+    letter(broker, b"x" * 35_000_000, ("orders", 0, 9))
+    assert [redriven(run, "--source", "other")["moved"] for _ in range(3)] == [0, 0, 1]
+    assert redriven(run)["redriven"] == 1
+    assert [len(value or b"") for value in values(broker, "orders")] == [35_000_000]
