@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -43,7 +44,7 @@ class _Warnings(logging.Handler):
 
 
 def watched(text: Callable[[ProgressT], str], run: Callable[[Callable[[ProgressT], None]], T]) -> T:
-    """Run a redrive or a drop, show how far it is, and then what it has warned of."""
+    """Run a redrive or a drop, show how far it is, and then what it has warned of. SIGTERM ends it as Ctrl-C does."""
     line, warnings, log = ProgressLine(), _Warnings(), logging.getLogger("kshare")
 
     def show(progress: ProgressT) -> None:
@@ -51,9 +52,11 @@ def watched(text: Callable[[ProgressT], str], run: Callable[[Callable[[ProgressT
         line.show(text(progress) + (f"; waiting for {counted(waits, 'other member')}" if waits else ""))
 
     log.addHandler(warnings)
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         return run(show)
     finally:
+        signal.signal(signal.SIGTERM, before)
         log.removeHandler(warnings)
         line.done()
         warnings.show()

@@ -414,10 +414,11 @@ def test_kill_during_redrive_loses_nothing(
 
 
 @pytest.mark.lengthy
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_settles_what_was_written(
-    broker: Broker, run: Kshare, slow_redrive: subprocess.Popen[bytes]
+    broker: Broker, run: Kshare, slow_redrive: subprocess.Popen[bytes], number: int
 ) -> None:
-    slow_redrive.send_signal(signal.SIGINT)
+    slow_redrive.send_signal(number)
     out, err = slow_redrive.communicate(timeout=DEADLINE)
     assert (slow_redrive.returncode, out, err) == (130, b"", b"")
     written = len(broker.records("orders"))
