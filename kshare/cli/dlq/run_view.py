@@ -126,18 +126,19 @@ def complain(
         hint = ", or skip others permanently with --settle-others" if can_settle_others else ""
         raise Failure(NOT_ALL_ARRIVED + hint)
     if progress.given_up:
-        raise Failure(
-            f"{given_up_earlier(progress.given_up, group)}; they stay in the topic: use another --group to "
-            f"{action} them"
-        )
+        raise Failure(f"{given_up_earlier(progress.given_up, group)}; {_way_out(progress.given_up, action)}")
 
 
 def _last_chances(count: int, group: str, action: str) -> str:
     """Empty if there are none."""
     if not count:
         return ""
-    they_stay, them = ("it stays", "it") if count == 1 else ("they stay", "them")
     return (
         f"{counted(count, 'dead letter')} won't be delivered to group {group} again, because of its delivery count "
-        f"limit; {they_stay} in the topic: use another --group to {action} {them}"
+        f"limit; {_way_out(count, action)}"
     )
+
+
+def _way_out(count: int, action: str) -> str:
+    they_stay, them = ("it stays", "it") if count == 1 else ("they stay", "them")
+    return f"{they_stay} in the topic: use another --group to {action} {them}"

@@ -494,6 +494,13 @@ def test_records_of_an_ordinary_topic_are_not_letters(broker: Broker, run: Kshar
         (["show", GRAVE, "--letter", "17"], "write PARTITION:OFFSET"),
         (["redrive", GRAVE, "--since", "soon"], "write it as 2026-01-31T12:00:00"),
         (["redrive", GRAVE, "--rate", "0"], "--rate"),
+        (["redrive", GRAVE, "--to", ""], "'--to': must not be empty"),
+        (["drop", GRAVE, "--reason", ""], "'--reason': must not be empty"),
+        (["drop", GRAVE, "--reason", "x", "--reason", " "], "'--reason': must not be empty"),
+        (["drop", GRAVE, "--source", ""], "'--source': must not be empty"),
+        (["drop", GRAVE, "--from-group", ""], "'--from-group': must not be empty"),
+        (["drop", GRAVE, "--all", "--group", ""], "must not be empty"),
+        (["list", "--group", ""], "must not be empty"),
     ],
 )
 def test_wrong_usage_is_refused(broker: Broker, run: Kshare, words: list[str], reason: str) -> None:
