@@ -14,6 +14,7 @@ from kshare.admin.results import TopicPartition
 from kshare.admin.routing import Router
 from kshare.client.record import ShareBatch
 from kshare.dead_letters.dead_letter import DeadLetter, read
+from kshare.dead_letters.duplicates import Duplicates
 from kshare.dead_letters.letter_run import Commit, LetterRun, RunOutcome, RunProgress
 from kshare.dead_letters.moving import LetterMover
 from kshare.dead_letters.outcome import Fate, LetterOutcome, OnOutcome, ignore
@@ -46,18 +47,29 @@ class DropProgress(RunProgress):
         return self.dropped + self.passed_over + self.duplicates + self.again + self.unconfirmed
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedDrop:
+    """A dead letter that would be dropped, or settled because a copy of it would be dropped."""
+
+    letter: DeadLetter
+    is_duplicate: bool
+
+
 async def plan_drop(
     router: Router, topic: str, group: str, request: DropRequest
-) -> AsyncIterator[DeadLetter]:
-    """The dead letters that this group would drop now. Changes nothing."""
+) -> AsyncIterator[PlannedDrop]:
+    """What a drop by this group would do now. Changes nothing."""
+    duplicates = Duplicates()
     count = 0
     async for letter in open_letters(router, topic, group, request.selection):
-        if not _is_droppable(letter, request.selection):
-            continue
-        if request.most is not None and count >= request.most:
-            return
-        count += 1
-        yield letter
+        if duplicates.includes(letter):
+            yield PlannedDrop(letter, is_duplicate=True)
+        elif _is_droppable(letter, request.selection):
+            if request.most is not None and count >= request.most:
+                return
+            count += 1
+            duplicates.add(letter)
+            yield PlannedDrop(letter, is_duplicate=False)
 
 
 async def drop(
@@ -103,12 +115,11 @@ class Drop(LetterRun[DropProgress]):
             letter = read(batch.topic, batch.partition, record)
             if self._is_new(batch, record):
                 continue
-            is_full, is_chosen = self._is_full_with(len(accepted)), _is_droppable(letter, self._selection)
-            if self._duplicates.includes(letter) and (is_full or not is_chosen):
+            if self._duplicates.includes(letter):
                 self._settle_duplicate(record, letter)
-            elif is_full:
+            elif self._is_full_with(len(accepted)):
                 self._hold(record)
-            elif not is_chosen:
+            elif not _is_droppable(letter, self._selection):
                 self._pass_over(record, letter)
             else:
                 try:
@@ -144,6 +155,7 @@ class Drop(LetterRun[DropProgress]):
                 self._on_outcome(LetterOutcome(letter, Fate.DROPPED))
                 self._settle_held_duplicates(letter)
             else:
+                self._duplicates.discard(letter)  # it may come again
                 self.progress.unconfirmed += 1
                 reason = f"it may or may not be dropped: {problem}"
                 self._on_outcome(LetterOutcome(letter, Fate.FAILED, reason=reason))

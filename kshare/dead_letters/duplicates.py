@@ -27,23 +27,27 @@ class Duplicates:
     def add(self, letter: DeadLetter) -> None:
         """This run redrives or drops it: its copies are duplicates from now on."""
         if letter.origin is not None:
-            self._dealt_with.add(_identity(letter))
+            self._dealt_with.add(letter_identity(letter))
+
+    def discard(self, letter: DeadLetter) -> None:
+        """The run couldn't deal with it after all."""
+        self._dealt_with.discard(letter_identity(letter))
 
     def includes(self, letter: DeadLetter) -> bool:
         """Whether this letter, or a copy of it, was added."""
-        return letter.origin is not None and _identity(letter) in self._dealt_with
+        return letter.origin is not None and letter_identity(letter) in self._dealt_with
 
     def hold(self, record: ShareRecord, letter: DeadLetter) -> None:
         """It wasn't chosen, but may turn out to be a duplicate later in the run."""
         if letter.origin is not None:
-            self._held[_identity(letter)][letter.place] = record, letter
+            self._held[letter_identity(letter)][letter.place] = record, letter
 
     def take_held(self, letter: DeadLetter) -> list[HeldLetter]:
         """The copies of this letter that were held."""
-        return list(self._held.pop(_identity(letter), {}).values()) if letter.origin is not None else []
+        return list(self._held.pop(letter_identity(letter), {}).values()) if letter.origin is not None else []
 
 
-def _identity(letter: DeadLetter) -> bytes:
+def letter_identity(letter: DeadLetter) -> bytes:
     """The same for a dead letter and its copies: a digest, so that a run doesn't keep all their contents."""
     context = [(name, value) for name, value in letter.context.items() if name not in MOVED_HEADERS]
     contents = (letter.first_place, letter.key, letter.value, context, letter.own_headers)

@@ -18,6 +18,7 @@ from kshare.dead_letters.duplicates import Duplicates
 from kshare.dead_letters.moving import LetterMover
 from kshare.dead_letters.outcome import Fate, LetterOutcome, OnOutcome
 from kshare.dead_letters.selection import Selection
+from kshare.dead_letters.writing import needed_bytes
 from kshare.errors import AcknowledgeError, KshareError
 from kshare.wording import counted
 
@@ -98,8 +99,8 @@ class LetterRun(ABC, Generic[ProgressT]):
         self._duplicates = Duplicates()
         self.problem: str | None = None
         """Why dead letters weren't moved, or may not be settled."""
-        self._unmoved = 0
-        """How many should have been moved, and couldn't be written."""
+        self._unmoved: list[KshareError] = []
+        """Why dead letters that should have been moved couldn't be written."""
         self._missing = set(selection.places)
         """Of the dead letters that were chosen one by one, those that haven't been dealt with."""
 
@@ -218,10 +219,11 @@ class LetterRun(ABC, Generic[ProgressT]):
 
     def _leave_in_place(self, record: ShareRecord, letter: DeadLetter, error: KshareError) -> None:
         """It wasn't moved, and will be released at the end."""
-        self._unmoved += 1
+        self._unmoved.append(error)
+        count = len(self._unmoved)
         self.problem = (
-            f"{counted(self._unmoved, 'dead letter')} couldn't be written to topic {record.topic} again, which would "
-            f"keep {'it' if self._unmoved == 1 else 'them'} from being archived: {error}"
+            f"{counted(count, 'dead letter')} couldn't be written to topic {record.topic} again, which would keep "
+            f"{'it' if count == 1 else 'them'} from being archived: {max(self._unmoved, key=needed_bytes)}"
         )
         self.progress.last_chances += record.delivery_count >= self._mover.most_deliveries
         self._on_outcome(LetterOutcome(letter, Fate.FAILED, reason=f"it couldn't be moved: {error}"))

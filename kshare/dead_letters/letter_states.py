@@ -30,7 +30,7 @@ class LetterStates:
     """The states of a topic's dead letters in one group."""
 
     starts: Mapping[int, int]
-    """By partition: all dead letters before this offset are settled."""
+    """By partition: all dead letters before this offset are settled, or were given up: brokers don't tell any more."""
     beyond: frozenset[tuple[int, int]]
     """Partition and offset of dead letters at or after the start that are settled."""
     given_up: frozenset[tuple[int, int]]
@@ -39,11 +39,15 @@ class LetterStates:
     """How many times open dead letters were delivered to the group, if they were."""
 
     def has_settled(self, letter: DeadLetter) -> bool:
-        """Whether it was redriven, dropped or moved."""
+        """Whether it was redriven, dropped or moved; `may_have_given_up` is the exception."""
         return self.is_settled((letter.partition, letter.offset))
 
     def is_settled(self, place: tuple[int, int]) -> bool:
         return place[1] < self.starts.get(place[0], 0) or place in self.beyond
+
+    def may_have_given_up(self, letter: DeadLetter) -> bool:
+        """Whether a settled letter may have been given up instead."""
+        return letter.offset < self.starts.get(letter.partition, 0)
 
     def has_given_up(self, letter: DeadLetter) -> bool:
         return (letter.partition, letter.offset) in self.given_up

@@ -14,6 +14,7 @@ from kshare.client.record import ShareRecord
 from kshare.dead_letters.dead_letter import MOVED_FIRST, MOVED_FROM, MOVED_HEADERS, PREFIX, DeadLetter, Origin
 from kshare.dead_letters.duplicates import HeldLetter
 from kshare.dead_letters.letter_states import LetterStates
+from kshare.dead_letters.writing import write_each
 from kshare.errors import KshareError
 from kshare.producer.records import NewRecord, copied_record
 from kshare.producer.writer import RecordWriter
@@ -44,7 +45,7 @@ class LetterMover:
         """
         first = held[0][1]
         new = [_moved(record, letter) for record, letter in held]
-        outcomes = await self._writer.append_outcomes(first.topic, first.partition, new)
+        outcomes = await write_each(self._writer, first.topic, first.partition, new)
         return [
             one if isinstance(one, KshareError) else Origin(first.topic, first.partition, one)
             for one in outcomes

@@ -13,7 +13,7 @@ from kshare.dead_letters.letter_run import RunOutcome
 from kshare.dead_letters.original_records import Missing, OriginalRecords
 from kshare.dead_letters.outcome import OnOutcome, ignore
 from kshare.dead_letters.read import open_letters
-from kshare.dead_letters.redrive_records import NOWHERE, Redrive, RedriveProgress, RedriveRequest
+from kshare.dead_letters.redrive_records import Redrive, RedriveProgress, RedriveRequest
 from kshare.dead_letters.settling import prepare, settle
 
 
@@ -27,11 +27,19 @@ class PlannedRedrive:
     is_duplicate: bool = False
     """It would be settled, because a copy of it would be redriven."""
 
+    @property
+    def returns_to(self) -> str | None:
+        """The topic that it came from, if it would be written there."""
+        origin = self.letter.origin
+        is_written = self.reason is None and not self.is_duplicate
+        return self.target if is_written and origin is not None and origin.topic == self.target else None
+
 
 async def plan_redrive(
     router: Router, topic: str, group: str, request: RedriveRequest
 ) -> AsyncIterator[PlannedRedrive]:
     """What a redrive by this group would do now. Changes nothing."""
+    await _check_target(router, request)
     originals = OriginalRecords(router)
     duplicates = Duplicates()
     count = 0
@@ -48,10 +56,16 @@ async def plan_redrive(
         yield planned
 
 
+async def _check_target(router: Router, request: RedriveRequest) -> None:
+    """Raises BrokerError if the topic that the user named doesn't exist."""
+    if request.target is not None:
+        await router.metadata([request.target])
+
+
 async def _planned(letter: DeadLetter, request: RedriveRequest, originals: OriginalRecords) -> PlannedRedrive:
     target = request.destination(letter)
-    if target is None:
-        return PlannedRedrive(letter, None, NOWHERE.reason)
+    if isinstance(target, Missing):
+        return PlannedRedrive(letter, None, target.reason)
     record = await originals.record(letter)
     return PlannedRedrive(letter, target, record.reason if isinstance(record, Missing) else None)
 
@@ -66,8 +80,7 @@ async def redrive(
     on_outcome: OnOutcome = ignore,
 ) -> RunOutcome[RedriveProgress]:
     """However it ends, dead letters whose copies are confirmed are settled, and the others are released."""
-    if request.target is not None:
-        await router.metadata([request.target])
+    await _check_target(router, request)
     start = await prepare(router, topic, group, request.selection)
     run = Redrive(
         request, OriginalRecords(router), start.writer, start.mover, start.ends, on_progress, on_outcome

@@ -24,12 +24,14 @@ from kshare.dead_letters.moving import LetterMover
 from kshare.dead_letters.original_records import Missing, OriginalRecords
 from kshare.dead_letters.outcome import Fate, LetterOutcome, OnOutcome
 from kshare.dead_letters.selection import Selection
+from kshare.dead_letters.writing import RecordRefused, write_each
 from kshare.errors import AcknowledgeError, BrokerError, KshareError
 from kshare.producer.records import NewRecord
 from kshare.producer.writer import RecordWriter
 from kshare.protocol.error_codes import ErrorCode
 
-NOWHERE = Missing("it has no headers that say where its record is: name a topic with --to")
+_NOWHERE = Missing("it has no headers that say where its record is: name a topic with --to")
+_ITSELF = Missing("it says that its record is in the dead-letter topic itself: name another topic with --to")
 
 _Rows = list[tuple[ShareRecord, DeadLetter, NewRecord]]
 _Waiting = dict[tuple[str, int], _Rows]
@@ -69,9 +71,13 @@ class RedriveRequest:
     most: int | None
     settles_others: bool
 
-    def destination(self, letter: DeadLetter) -> str | None:
-        """The topic to write to; None if neither the user nor the dead letter names one."""
-        return self.target or (letter.origin.topic if letter.origin else None)
+    def destination(self, letter: DeadLetter) -> str | Missing:
+        """The topic to write to, which the user or the dead letter names."""
+        if self.target is not None:
+            return self.target
+        if letter.origin is None:
+            return _NOWHERE
+        return _ITSELF if letter.origin.topic == letter.topic else letter.origin.topic
 
 
 class Redrive(LetterRun[RedriveProgress]):
@@ -109,8 +115,9 @@ class Redrive(LetterRun[RedriveProgress]):
             if self._duplicates.includes(letter):
                 await self._write(waiting)  # its copy may be waiting, and must be written first
                 waiting, count = defaultdict(list), 0
-                self._settle_duplicate(record, letter)
-                continue
+                if self._duplicates.includes(letter):  # it isn't if the broker has refused its copy
+                    self._settle_duplicate(record, letter)
+                    continue
             if self.is_full_with(count):
                 self._hold(record)
                 continue
@@ -145,8 +152,8 @@ class Redrive(LetterRun[RedriveProgress]):
             else:
                 self._pass_over(record, letter)
             return None
-        is_addressed = self._request.destination(letter) is not None
-        original = await self._originals.record(letter) if is_addressed else NOWHERE
+        target = self._request.destination(letter)
+        original = target if isinstance(target, Missing) else await self._originals.record(letter)
         if isinstance(original, NewRecord):
             return original
         self._leave(letter, record, original.reason)
@@ -173,23 +180,27 @@ class Redrive(LetterRun[RedriveProgress]):
         self, letter: DeadLetter, original: NewRecord, record: ShareRecord
     ) -> tuple[str, int] | None:
         """Where to write it; None if it is left, because nothing can be written to its own topic."""
-        home = letter.origin.topic if letter.origin and self._request.target is None else None
-        if home is None:
-            return await self._destination(letter, original)
+        home = letter.origin.topic if letter.origin else ""
         if home not in self._closed:
             try:
                 return await self._destination(letter, original)
             except BrokerError as error:
-                if error.code not in _CLOSED:
+                if not self._closes(home, error):
                     raise
-                self._closed[home] = f"nothing can be written to topic {home}: {error}"
         self._leave(letter, record, self._closed[home])
         return None
+
+    def _closes(self, topic: str, error: KshareError) -> bool:
+        """Whether nothing can be written to an original topic. If the user named the topic, the run ends instead."""
+        if self._request.target is not None or not (isinstance(error, BrokerError) and error.code in _CLOSED):
+            return False
+        self._closed[topic] = f"nothing can be written to topic {topic}: {error}"
+        return True
 
     async def _destination(self, letter: DeadLetter, record: NewRecord) -> tuple[str, int]:
         """The original topic and partition, or another topic and a partition chosen by key, as producers do."""
         target = self._request.destination(letter)
-        assert target is not None, "others are not redriven"
+        assert isinstance(target, str), "others are not redriven"
         home = letter.origin if letter.origin and letter.origin.topic == target else None
         if home and home.partition < await self._writer.partition_count(target):
             return target, home.partition
@@ -198,29 +209,38 @@ class Redrive(LetterRun[RedriveProgress]):
     async def _write(self, waiting: _Waiting) -> None:
         for (topic, partition), rows in waiting.items():
             await self._wait_for_rate(len(rows))
-            offsets = await self._append(topic, partition, rows)
-            for (record, letter, _), offset in zip(rows, offsets, strict=True):
-                problem = None
-                try:
-                    self._accept(record)
-                except AcknowledgeError:
-                    self._late.add((letter.partition, letter.offset))
-                    problem = "its lock was lost: it will be redelivered, and redriven again by the next run"
-                written = Origin(topic, partition, offset)
-                self._missing.discard((letter.partition, letter.offset))
-                self._on_outcome(LetterOutcome(letter, Fate.REDRIVEN, written, problem))
-                self._settle_held_duplicates(letter)
-            self.progress.redriven += len(rows)
-            self.progress.targets[topic] += len(rows)
+            failed: KshareError | None = None
+            for (record, letter, _), offset in zip(
+                rows, await self._append(topic, partition, rows), strict=True
+            ):
+                if isinstance(offset, int):
+                    self._on_written(record, letter, Origin(topic, partition, offset))
+                elif isinstance(offset, RecordRefused) or self._closes(topic, offset):
+                    self._duplicates.discard(letter)
+                    self._leave(letter, record, self._closed.get(topic, str(offset)))
+                else:
+                    failed = failed or offset
+                    self._on_outcome(LetterOutcome(letter, Fate.FAILED, reason=str(offset)))
             self._on_progress(self.progress)
+            if failed is not None:
+                raise failed
 
-    async def _append(self, topic: str, partition: int, rows: _Rows) -> list[int]:
+    def _on_written(self, record: ShareRecord, letter: DeadLetter, written: Origin) -> None:
+        problem = None
         try:
-            return await self._writer.append_each(topic, partition, [new for _, _, new in rows])
-        except KshareError as error:
-            for _, letter, _ in rows:
-                self._on_outcome(LetterOutcome(letter, Fate.FAILED, reason=str(error)))
-            raise
+            self._accept(record)
+        except AcknowledgeError:
+            self._late.add((letter.partition, letter.offset))
+            problem = "its lock was lost: it will be redelivered, and redriven again by the next run"
+        self._missing.discard((letter.partition, letter.offset))
+        self.progress.redriven += 1
+        self.progress.targets[written.topic] += 1
+        self._on_outcome(LetterOutcome(letter, Fate.REDRIVEN, written, problem))
+        self._settle_held_duplicates(letter)
+
+    async def _append(self, topic: str, partition: int, rows: _Rows) -> list[int | KshareError]:
+        try:
+            return await write_each(self._writer, topic, partition, [new for _, _, new in rows])
         except anyio.get_cancelled_exc_class():
             for _, letter, _ in rows:
                 self._on_outcome(LetterOutcome(letter, Fate.FAILED, reason=_STOPPED))

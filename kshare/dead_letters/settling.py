@@ -7,7 +7,7 @@ no more are delivered.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import anyio
@@ -45,6 +45,8 @@ _ABSENT_S = 100.0
 _FULL_S = 5.0
 """The same if it has all that it wants, and waits only for dead letters that may have to be moved."""
 _LONGEST_LEASE_S = 86_400.0
+_BUFFER_BYTES = 256 * 1024 * 1024
+"""More than any record has: by default, brokers accept requests of up to 100 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,8 @@ async def prepare(router: Router, topic: str, group: str, selection: Selection) 
     if states is not None:
         _require_open(topic, group, selection, states)
         given_up = await count_given_up(router, topic, selection, states)
-    writer = RecordWriter(router, WriterSettings.confirming(router.limit))
+    settings = replace(WriterSettings.confirming(router.limit), buffer_bytes=_BUFFER_BYTES)
+    writer = RecordWriter(router, settings)
     return Start(ends, writer, LetterMover(writer, limit, states), given_up)
 
 

@@ -132,17 +132,13 @@ class RecordWriter:
 
     async def append(self, topic: str, partition: int, records: Iterable[NewRecord]) -> int:
         """Write these records in order. Returns the offset of the first, or -1 if there are none."""
-        offsets = await self.append_each(topic, partition, records)
-        return offsets[0] if offsets else -1
-
-    async def append_each(self, topic: str, partition: int, records: Iterable[NewRecord]) -> list[int]:
-        """Write these records in order. Returns the offset of each: with other producers, there may be gaps."""
         sends = [await self.enqueue(topic, record, partition) for record in records]
         self._push()
         for send in sends:
             await send.wait()
             send.is_seen = True  # the first error is raised for all
-        return [send.result().offset for send in sends]
+        offsets = [send.result().offset for send in sends]
+        return offsets[0] if offsets else -1
 
     async def append_outcomes(
         self, topic: str, partition: int, records: Sequence[NewRecord]

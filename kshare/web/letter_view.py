@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from kshare.dead_letters.dead_letter import DeadLetter
 from kshare.dead_letters.letter_states import LetterStates
+from kshare.dead_letters.moves import Moves
 from kshare.web.content import Content, content, visible
 from kshare.web.rendering import query
 from kshare.wording import counted, iso_time
@@ -38,11 +37,11 @@ class LetterView:
     """In a dry run: why it can't be redriven."""
 
 
-def _standing(letter: DeadLetter, states: LetterStates | None, moved: Mapping[str, str]) -> str:
+def _standing(letter: DeadLetter, states: LetterStates | None, moves: Moves) -> str:
     if states is None:
         return "unknown"
     if states.has_settled(letter):
-        return f"moved to {moved[letter.place]}" if letter.place in moved else "settled"
+        return moves.told(letter, states) or "settled"
     if states.has_given_up(letter):
         return "given up"
     times = states.deliveries(letter)
@@ -55,7 +54,7 @@ def letter_view(
     limit: int,
     target: str = "",
     problem: str = "",
-    moved: Mapping[str, str] = MappingProxyType({}),
+    moves: Moves | None = None,
 ) -> LetterView:
     origin = letter.origin
     where = {"topic": origin.topic, "partition": origin.partition, "offset": origin.offset} if origin else {}
@@ -70,7 +69,7 @@ def letter_view(
         letter.deliveries,
         visible(letter.reason or ""),
         letter.is_dead_letter,
-        _standing(letter, states, moved),
+        _standing(letter, states, moves or Moves()),
         states is None or not (states.has_settled(letter) or states.has_given_up(letter)),
         None if letter.key is None else content(letter.key, "auto", limit),
         None if letter.value is None else content(letter.value, "auto", limit),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,41 +13,12 @@ from kshare.dead_letters.original_records import OriginalRecords
 from kshare.dead_letters.outcome import Fate, LetterOutcome
 from kshare.dead_letters.redrive_records import Redrive, RedriveRequest
 from kshare.dead_letters.selection import Selection
-from kshare.errors import AcknowledgeError, DeliveryFailed, KshareError
+from kshare.errors import BrokerError, DeliveryFailed, KshareError
 from kshare.producer.records import NewRecord
+from kshare.protocol.error_codes import ErrorCode
+from tests.fakes.dead_letters import GRAVE, HEADERS, MOVED, FakeBatch, FakeRecord
 
 pytestmark = pytest.mark.anyio
-
-GRAVE = "dlq.orders"
-HEADERS = [
-    ("own", b"h"),
-    ("__dlq.errors.topic", b"orders"),
-    ("__dlq.errors.partition", b"0"),
-    ("__dlq.errors.offset", b"7"),
-]
-MOVED = [*HEADERS, ("__dlq.errors.moved.from", b"0:0")]
-
-
-@dataclass
-class FakeRecord:
-    offset: int
-    headers: list[tuple[str, bytes]]
-    is_lost: bool = False
-    is_accepted: bool = False
-    key: bytes | None = None
-    value: bytes = b"x"
-    partition: int = 0
-    timestamp: int = 0
-    delivery_count: int = 1
-
-    def accept(self) -> None:
-        if self.is_lost:
-            raise AcknowledgeError("lost")
-        self.is_accepted = True
-
-
-class FakeBatch(list[FakeRecord]):
-    topic, partition = GRAVE, 0
 
 
 @dataclass
@@ -58,9 +29,11 @@ class FakeWriter:
     async def partition_count(self, topic: str) -> int:
         return 1
 
-    async def append_each(self, topic: str, partition: int, records: Iterable[NewRecord]) -> list[int]:
+    async def append_outcomes(
+        self, topic: str, partition: int, records: Sequence[NewRecord]
+    ) -> list[int | KshareError]:
         if self.problem is not None:
-            raise self.problem
+            return [self.problem] * len(records)
         first = len(self.written)
         self.written += records
         return list(range(first, len(self.written)))
@@ -131,5 +104,14 @@ async def test_a_copy_is_not_settled_before_its_letter_is_written() -> None:
     letter, copy = FakeRecord(0, HEADERS), FakeRecord(1, MOVED)
     with pytest.raises(DeliveryFailed):
         await given.take(letter, copy)
+    assert not letter.is_accepted
+    assert not copy.is_accepted
+
+
+async def test_a_copy_of_a_letter_that_the_broker_refuses_is_not_settled() -> None:
+    given = Given(FakeWriter(BrokerError(ErrorCode.MESSAGE_TOO_LARGE, "writing to orders[0]")))
+    letter, copy = FakeRecord(0, HEADERS), FakeRecord(1, MOVED)
+    await given.take(letter, copy)
+    assert [one.fate for one in given.outcomes] == [Fate.LEFT, Fate.LEFT]
     assert not letter.is_accepted
     assert not copy.is_accepted

@@ -22,6 +22,7 @@ pytestmark = [pytest.mark.kafka]
 
 COUNT = 5
 Ours = Callable[..., Any]
+ORIGIN = ("topic", "partition", "offset")
 _WRITING = "4.4.0"
 """The first release that writes dead letters."""
 
@@ -89,6 +90,40 @@ def test_skipped_letters_are_moved_before_they_would_be_archived(
     assert sorted(one["value"] for one in found) == [str(number) for number in range(COUNT)]
     assert not any(one["given_up"] for one in found)
     assert ours("drop", grave, "--all")["dropped"] == COUNT
+
+
+def test_others_are_redriven_once_beside_records_that_are_refused(
+    kafka: Cluster, fresh_topic: FreshTopic, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One is too large, and one has no key: brokers refuse the batch because of it."""
+    grave = fresh_topic(1)
+    topic, group = f"compacted-{grave}", f"users-of-{grave}"
+    kafka.create_topic(topic, 1, settings={"cleanup.policy": "compact", "max.message.bytes": "2000"})
+    headers = [
+        (f"__dlq.errors.{name}", text)
+        for name, text in zip(ORIGIN, (topic.encode(), b"0", b"9"), strict=True)
+    ]
+    producer = KafkaProducer(bootstrap_servers=kafka.bootstrap)
+    for key, value in ((b"a", b"1"), (None, b"2"), (b"b", b"3" * 3000), (b"c", b"4")):
+        producer.send(grave, value, key=key, headers=headers)
+    producer.close()
+
+    def redrive(*words: str) -> tuple[int, Any]:
+        code = run(["dlq", "redrive", grave, *words, "--bootstrap-server", kafka.bootstrap, "--json"])
+        return code, json.loads(capsys.readouterr().out)
+
+    with sync.ShareConsumer(kafka.bootstrap, group=group, topics=[topic]):
+        deadline = time.monotonic() + DEADLINE
+        while redrive("--dry-run")[1][0]["other_groups"] != [group]:  # it hasn't joined yet
+            assert time.monotonic() < deadline
+    code, done = redrive()
+    assert (code, done["redriven"]) == (1, 2)
+    reasons = [one["reason"] for one in done["left"]]
+    assert "INVALID_RECORD" in reasons[0]
+    assert f"raise max.message.bytes of topic {topic} to 3" in reasons[1]
+    code, done = redrive()
+    assert (code, done["redriven"], len(done["left"])) == (1, 0, 2)
+    assert sorted(one.key for one in read(kafka, topic, 2)) == [b"a", b"c"]
 
 
 def test_settings_of_a_group_in_use_are_not_changed(

@@ -8,8 +8,7 @@ from kshare.cli.dlq.letters_view import HEADS, letter_form, letter_row
 from kshare.cli.dlq.run_view import complain, form_of, note_of_given_up, show_moved, show_skipped, watched
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.table import show, show_json
-from kshare.dead_letters.dead_letter import DeadLetter
-from kshare.dead_letters.drop import DropProgress, DropRequest, drop, plan_drop
+from kshare.dead_letters.drop import DropProgress, DropRequest, PlannedDrop, drop, plan_drop
 from kshare.dead_letters.letter_states import default_group
 from kshare.wording import counted
 
@@ -54,18 +53,32 @@ def run_drop(
     complain(outcome.problem, progress, named, outcome.is_complete, "drop")
 
 
-async def _planned(router: Router, topic: str, group: str, request: DropRequest) -> list[DeadLetter]:
+async def _planned(router: Router, topic: str, group: str, request: DropRequest) -> list[PlannedDrop]:
     return [one async for one in plan_drop(router, topic, group, request)]
 
 
-def _show_plan(screen: Screen, planned: list[DeadLetter], given_up: str, is_json: bool) -> None:
+def _show_plan(screen: Screen, planned: list[PlannedDrop], given_up: str, is_json: bool) -> None:
     if is_json:
-        show_json(screen, [letter_form(one) for one in planned])
+        show_json(screen, [letter_form(one.letter) | {"is_duplicate": one.is_duplicate} for one in planned])
     elif not planned:
         screen.line((f"nothing to drop{given_up}", ""))
     else:
-        show(screen, HEADS, [letter_row(one) for one in planned], ["TIMES"])
-        screen.line((f"{counted(len(planned), 'dead letter')} would be dropped; nothing was changed", ""))
+        duplicates = sum(one.is_duplicate for one in planned)
+        if duplicates:
+            rows = [
+                (
+                    *letter_row(one.letter)[:-1],
+                    "yes" if one.is_duplicate else None,
+                    letter_row(one.letter)[-1],
+                )
+                for one in planned
+            ]
+            show(screen, [*HEADS[:-1], "DUPLICATE", HEADS[-1]], rows, ["TIMES"])
+        else:
+            show(screen, HEADS, [letter_row(one.letter) for one in planned], ["TIMES"])
+        count = len(planned) - duplicates
+        also = f", and {counted(duplicates, 'duplicate')} settled" if duplicates else ""
+        screen.line((f"{counted(count, 'dead letter')} would be dropped{also}; nothing was changed", ""))
 
 
 def _progress_text(progress: DropProgress) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.table import show, show_json
 from kshare.dead_letters.dead_letter import DeadLetter, meaning, readable
 from kshare.dead_letters.letter_states import LetterStates, readable_states
+from kshare.dead_letters.moves import Moves
 from kshare.dead_letters.read import accepts_dead_letters, bounds, letters, list_dead_letter_topics
 from kshare.dead_letters.selection import Selection
 from kshare.wording import counted, iso_time
@@ -53,15 +54,14 @@ def show_letters(
     is_json: bool,
 ) -> None:
     """Show dead letters, and mark those that this group has settled or given up."""
-    moved: dict[str, str] = {}  # the old place, and the new one
+    moves = Moves()
 
     async def work(router: Router) -> tuple[list[DeadLetter], LetterStates | None, str]:
         found: list[DeadLetter] = []
         firsts, ends = await bounds(router, topic)
         states = await readable_states(router, topic, group, firsts, ends)
         async for letter in letters(router, topic, firsts, ends):
-            if letter.moved_from is not None:
-                moved[letter.moved_from] = letter.place
+            moves.note(letter)
             if selection.wants(letter):
                 found.append(letter)
                 if len(found) == max_letters:
@@ -70,7 +70,7 @@ def show_letters(
         return [] if problem else found, states, problem
 
     found, states, problem = cluster.run_routed(work)
-    marks = [_Mark.of(one, states, moved) for one in found]
+    marks = [_Mark.of(one, states, moves) for one in found]
     screen = Screen()
     if is_json:
         show_json(screen, [letter_form(one) | mark.form for one, mark in zip(found, marks, strict=True)])
@@ -82,8 +82,7 @@ def show_letters(
                 screen.line(("", ""))
             _explain(screen, one)
             if mark.is_settled:
-                what = f"moved to {mark.moved_to}" if mark.moved_to else "redriven, dropped or moved"
-                screen.line((f"  settled by group {group}: {what}", "green"))
+                screen.line((f"  settled by group {group}: {mark.explanation}", "green"))
             if mark.is_given_up:
                 lost = f"  given up by group {group}, which has delivered it as often as it may: use another --group"
                 screen.line((lost, "red"))
@@ -102,23 +101,42 @@ def show_letters(
 class _Mark:
     """What the tracking group knows of a dead letter; None if we may not read that."""
 
-    is_settled: bool | None
-    is_given_up: bool | None
-    moved_to: str | None
-    """Its new place, if it was settled because it was moved, and its copy was read."""
+    is_settled: bool | None = None
+    is_given_up: bool | None = None
+    """Also None if brokers don't tell any more whether it was settled or given up."""
+    moved_to: str | None = None
+    """Where it is now, if it was settled because it was moved, and its copy was read."""
+    told: str | None = None
+    """The same for users, and what became of it there."""
 
     @classmethod
-    def of(cls, letter: DeadLetter, states: LetterStates | None, moved: Mapping[str, str]) -> _Mark:
+    def of(cls, letter: DeadLetter, states: LetterStates | None, moves: Moves) -> _Mark:
         if states is None:
-            return cls(None, None, None)
-        is_settled = states.has_settled(letter)
-        return cls(is_settled, states.has_given_up(letter), moved.get(letter.place) if is_settled else None)
+            return cls()
+        if not states.has_settled(letter):
+            return cls(is_settled=False, is_given_up=states.has_given_up(letter))
+        place = moves.last_place(letter)
+        return cls(
+            True,
+            None if states.may_have_given_up(letter) else False,
+            None if place is None else f"{place[0]}:{place[1]}",
+            moves.told(letter, states),
+        )
 
     @property
     def text(self) -> str | None:
         if self.is_settled:
-            return f"moved to {self.moved_to}" if self.moved_to else "yes"
+            return self.told or "yes"
         return "given up" if self.is_given_up else None
+
+    @property
+    def explanation(self) -> str:
+        """Of a letter that is settled."""
+        if self.told is not None:
+            return self.told
+        if self.is_given_up is None:
+            return "redriven, dropped or moved; or given up, which brokers don't tell any more"
+        return "redriven, dropped or moved"
 
     @property
     def form(self) -> dict[str, Any]:

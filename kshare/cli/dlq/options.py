@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, TypeAlias, TypeVar
 
 import typer
 
@@ -11,20 +11,42 @@ from kshare.cli.terminal.command_group import command_group
 
 dlq = command_group("List dead letters, show them, redrive them to their original topics, or drop them.")
 
+NamesT = TypeVar("NamesT", str | None, list[str] | None)
+
+
+def _not_empty(names: NamesT) -> NamesT:
+    """Otherwise, with a variable that isn't set, a filter would choose all dead letters."""
+    if any(not name.strip() for name in ([names] if isinstance(names, str) else names or ())):
+        raise typer.BadParameter("must not be empty")
+    return names
+
+
 Topic: TypeAlias = Annotated[
     str, typer.Argument(metavar="TOPIC", help="The topic that holds the dead letters.")
 ]
 Sources: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--source", metavar="TOPIC", help="Only dead letters of records from this topic."),
+    typer.Option(
+        "--source",
+        metavar="TOPIC",
+        callback=_not_empty,
+        help="Only dead letters of records from this topic.",
+    ),
 ]
 Groups: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--from-group", metavar="GROUP", help="Only dead letters of this share group."),
+    typer.Option(
+        "--from-group", metavar="GROUP", callback=_not_empty, help="Only dead letters of this share group."
+    ),
 ]
 Reasons: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--reason", metavar="TEXT", help="Only dead letters whose reason contains this text."),
+    typer.Option(
+        "--reason",
+        metavar="TEXT",
+        callback=_not_empty,
+        help="Only dead letters whose reason contains this text.",
+    ),
 ]
 Since: TypeAlias = Annotated[
     str | None,
@@ -51,6 +73,7 @@ Group: TypeAlias = Annotated[
         "--group",
         "-g",
         metavar="GROUP",
+        callback=_not_empty,
         help="The share group that keeps track of redriven dead letters. Default: kshare-dlq-TOPIC.",
     ),
 ]
@@ -103,7 +126,11 @@ def redrive(
     properties: Properties = None,
     to: Annotated[
         str | None,
-        typer.Option(metavar="TOPIC", help="Topic to write to. Default: the topic each record came from."),
+        typer.Option(
+            metavar="TOPIC",
+            callback=_not_empty,
+            help="Topic to write to. Default: the topic each record came from.",
+        ),
     ] = None,
     source: Sources = None,
     from_group: Groups = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
@@ -14,6 +15,7 @@ from kshare.cli.terminal.table import show, show_json
 from kshare.dead_letters.dead_letter import DeadLetter
 from kshare.dead_letters.letter_run import RunOutcome
 from kshare.dead_letters.letter_states import default_group
+from kshare.dead_letters.other_readers import OtherReaders, other_readers, sentences
 from kshare.dead_letters.redrive import PlannedRedrive, plan_redrive, redrive
 from kshare.dead_letters.redrive_records import RedriveProgress, RedriveRequest
 from kshare.wording import counted
@@ -27,11 +29,11 @@ def run_redrive(
     named = group or default_group(topic)
     screen = Screen()
     if is_dry_run:
-        planned = cluster.run_routed(lambda router: _planned(router, topic, named, request))
+        planned, readers = cluster.run_routed(lambda router: _planned(router, topic, named, request))
         if request.target is None:
             _require_a_letter(cluster, topic, [one.letter for one in planned])
         given_up = "" if planned else note_of_given_up(cluster, topic, named, request.selection)
-        _show_plan(screen, planned, given_up, is_json)
+        _show_plan(screen, planned, readers, given_up, is_json)
         screen.done()
         return
     outcome = watched(
@@ -47,8 +49,11 @@ def run_redrive(
     _complain(outcome, named, request)
 
 
-async def _planned(router: Router, topic: str, group: str, request: RedriveRequest) -> list[PlannedRedrive]:
-    return [one async for one in plan_redrive(router, topic, group, request)]
+async def _planned(
+    router: Router, topic: str, group: str, request: RedriveRequest
+) -> tuple[list[PlannedRedrive], OtherReaders]:
+    planned = [one async for one in plan_redrive(router, topic, group, request)]
+    return planned, await other_readers(router, planned)
 
 
 def _require_a_letter(cluster: Cluster, topic: str, found: Sequence[DeadLetter]) -> None:
@@ -62,21 +67,30 @@ def _progress_text(progress: RedriveProgress) -> str:
     return f"redriven {progress.redriven}, skipped {progress.passed_over}, not redriven {len(progress.left)}"
 
 
-def _show_plan(screen: Screen, planned: Sequence[PlannedRedrive], given_up: str, is_json: bool) -> None:
+def _show_plan(
+    screen: Screen, planned: Sequence[PlannedRedrive], readers: OtherReaders, given_up: str, is_json: bool
+) -> None:
     if is_json:
-        rows = [
-            letter_form(one.letter)
-            | {"to": one.target, "problem": one.reason, "is_duplicate": one.is_duplicate}
-            for one in planned
-        ]
-        return show_json(screen, rows)
+        return show_json(screen, [_form(one, readers) for one in planned])
     if not planned:
         return screen.line((f"nothing to redrive{given_up}", ""))
     rows_shown = [(one.letter.place, one.letter.origin, _destination(one)) for one in planned]
     show(screen, ["LETTER", "FROM", "TO"], rows_shown)
     count = sum(one.reason is None and not one.is_duplicate for one in planned)
     screen.line((f"{counted(count, 'dead letter')} would be redriven; nothing was changed", ""))
+    for sentence in sentences(readers):
+        screen.line((sentence, ""))
     return None
+
+
+def _form(planned: PlannedRedrive, readers: OtherReaders) -> dict[str, Any]:
+    others = readers.get(planned.returns_to or "", ())
+    return letter_form(planned.letter) | {
+        "to": planned.target,
+        "problem": planned.reason,
+        "is_duplicate": planned.is_duplicate,
+        "other_groups": [one for one in others if one != planned.letter.group],
+    }
 
 
 def _destination(planned: PlannedRedrive) -> str | None:

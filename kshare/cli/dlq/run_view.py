@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -43,7 +44,7 @@ class _Warnings(logging.Handler):
 
 
 def watched(text: Callable[[ProgressT], str], run: Callable[[Callable[[ProgressT], None]], T]) -> T:
-    """Run a redrive or a drop, show how far it is, and then what it has warned of."""
+    """Run a redrive or a drop, show how far it is, and then what it has warned of. SIGTERM ends it as Ctrl-C does."""
     line, warnings, log = ProgressLine(), _Warnings(), logging.getLogger("kshare")
 
     def show(progress: ProgressT) -> None:
@@ -51,9 +52,11 @@ def watched(text: Callable[[ProgressT], str], run: Callable[[Callable[[ProgressT
         line.show(text(progress) + (f"; waiting for {counted(waits, 'other member')}" if waits else ""))
 
     log.addHandler(warnings)
+    before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         return run(show)
     finally:
+        signal.signal(signal.SIGTERM, before)
         log.removeHandler(warnings)
         line.done()
         warnings.show()
@@ -123,18 +126,19 @@ def complain(
         hint = ", or skip others permanently with --settle-others" if can_settle_others else ""
         raise Failure(NOT_ALL_ARRIVED + hint)
     if progress.given_up:
-        raise Failure(
-            f"{given_up_earlier(progress.given_up, group)}; they stay in the topic: use another --group to "
-            f"{action} them"
-        )
+        raise Failure(f"{given_up_earlier(progress.given_up, group)}; {_way_out(progress.given_up, action)}")
 
 
 def _last_chances(count: int, group: str, action: str) -> str:
     """Empty if there are none."""
     if not count:
         return ""
-    they_stay, them = ("it stays", "it") if count == 1 else ("they stay", "them")
     return (
         f"{counted(count, 'dead letter')} won't be delivered to group {group} again, because of its delivery count "
-        f"limit; {they_stay} in the topic: use another --group to {action} {them}"
+        f"limit; {_way_out(count, action)}"
     )
+
+
+def _way_out(count: int, action: str) -> str:
+    they_stay, them = ("it stays", "it") if count == 1 else ("they stay", "them")
+    return f"{they_stay} in the topic: use another --group to {action} {them}"

@@ -18,6 +18,7 @@ from kshare.admin.routing import Router
 from kshare.dead_letters.dead_letter import DeadLetter, meaning, read
 from kshare.dead_letters.drop import DropRequest, plan_drop
 from kshare.dead_letters.letter_states import LetterStates, readable_states
+from kshare.dead_letters.moves import Moves
 from kshare.dead_letters.original_records import Missing, OriginalRecords
 from kshare.dead_letters.overview import LetterCounts, letter_counts, overview
 from kshare.dead_letters.read import accepts_dead_letters, bounds, require_letters
@@ -87,19 +88,18 @@ def routes(console: Console) -> list[Route]:
                     if number >= partition
                 }
 
-            moved: dict[str, str] = {}  # the old place, and the new one
+            moves = Moves()
 
             def is_wanted(partition: int, record: Record) -> bool:
                 letter = read(choice.topic, partition, record)
-                if letter.moved_from is not None:
-                    moved[letter.moved_from] = letter.place
+                moves.note(letter)
                 is_done = states is not None and states.has_settled(letter)
                 return selection.wants(letter) and (show == "all" or not is_done)
 
             search = await search_records(router, choice.topic, spans, is_wanted, SearchLimits())
             found = [read(choice.topic, one.partition, one.record) for one in search.found]
             is_ordinary = await _is_ordinary(console, router, choice.topic, found)
-        rows = [letter_view(one, states, LIST_LIMIT, moved=moved) for one in found]
+        rows = [letter_view(one, states, LIST_LIMIT, moves=moves) for one in found]
         return console.render(
             request,
             "dead_letters_topic.jinja",
@@ -253,8 +253,8 @@ async def _planned(
     """Each letter, and whether it would be redriven or dropped."""
     if action == "drop":
         request = DropRequest(choice.selection, None)
-        async for letter in plan_drop(router, choice.topic, choice.tracker, request):
-            yield letter_view(letter, None, LIST_LIMIT), True
+        async for planned in plan_drop(router, choice.topic, choice.tracker, request):
+            yield letter_view(planned.letter, None, LIST_LIMIT), True
         return
     async for one in plan_redrive(router, choice.topic, choice.tracker, redrive_request(choice)):
         target = "nowhere: a duplicate, which is settled" if one.is_duplicate else one.target or ""

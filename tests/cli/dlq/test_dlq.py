@@ -186,9 +186,9 @@ def test_redrive_to_another_topic(broker: Broker, run: Kshare) -> None:
     done = run("dlq", "redrive", GRAVE, "--to", GRAVE)
     assert (done.code, done.out) == (1, "")
     assert "is the dead-letter topic itself" in done.err
-    done = run("dlq", "redrive", GRAVE, "--to", "nowhere")
-    assert (done.code, done.out) == (1, "")
-    assert "topic nowhere: UNKNOWN_TOPIC_OR_PARTITION" in done.err
+    for words in ([], ["--dry-run"]):
+        done = run("dlq", "redrive", GRAVE, "--to", "nowhere", *words)
+        assert_refused(done, 1, "topic nowhere: UNKNOWN_TOPIC_OR_PARTITION")
 
 
 @pytest.mark.lengthy
@@ -338,12 +338,12 @@ def test_dry_run_shows_what_would_be_done(broker: Broker, run: Kshare) -> None:
     letter(broker, None, at=1)
     assert redriven(run, "--letter", "0:1")["redriven"] == 1
     out = run("dlq", "redrive", GRAVE, "--dry-run").out
-    assert [line.split()[:3] for line in out.splitlines()[1:-1]] == [
+    assert [line.split()[:3] for line in out.splitlines()[1:4]] == [
         ["0:0", "orders[0]@9", "orders"],
         ["0:2", "orders[0]@9", "orders"],
         ["1:0", "-", "not"],
     ]
-    assert out.endswith("2 dead letters would be redriven; nothing was changed\n")
+    assert "2 dead letters would be redriven; nothing was changed\n" in out
     (found,) = json.loads(run("dlq", "redrive", GRAVE, "--dry-run", "--max", "1", "--json").out)
     assert (found["to"], found["value"], found["problem"]) == ("orders", "0", None)
     assert values(broker, "orders") == [b"1"]
@@ -352,11 +352,12 @@ def test_dry_run_shows_what_would_be_done(broker: Broker, run: Kshare) -> None:
 @pytest.mark.lengthy
 def test_refused_write_settles_nothing(broker: Broker, run: Kshare) -> None:
     letter(broker, b"x", ("orders", 0, 9))
-    broker.faults.add(ProduceRequest, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    broker.faults.add(ProduceRequest, times=2, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     done = run("dlq", "redrive", GRAVE)
-    assert done.code == 1
-    assert "TOPIC_AUTHORIZATION_FAILED" in done.err
-    assert done.err.count("\n") == 1
+    assert (done.code, done.err) == (1, "kshare: 1 dead letter couldn't be redriven\n")
+    assert "0:0 not redriven: nothing can be written to topic orders: " in done.out
+    done = run("dlq", "redrive", GRAVE, "--to", "orders")
+    assert (done.code, "kshare: writing to orders[0]: TOPIC_AUTHORIZATION_FAILED" in done.err) == (1, True)
     assert redriven(run)["redriven"] == 1
 
 
@@ -413,10 +414,11 @@ def test_kill_during_redrive_loses_nothing(
 
 
 @pytest.mark.lengthy
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_settles_what_was_written(
-    broker: Broker, run: Kshare, slow_redrive: subprocess.Popen[bytes]
+    broker: Broker, run: Kshare, slow_redrive: subprocess.Popen[bytes], number: int
 ) -> None:
-    slow_redrive.send_signal(signal.SIGINT)
+    slow_redrive.send_signal(number)
     out, err = slow_redrive.communicate(timeout=DEADLINE)
     assert (slow_redrive.returncode, out, err) == (130, b"", b"")
     written = len(broker.records("orders"))
@@ -492,6 +494,13 @@ def test_records_of_an_ordinary_topic_are_not_letters(broker: Broker, run: Kshar
         (["show", GRAVE, "--letter", "17"], "write PARTITION:OFFSET"),
         (["redrive", GRAVE, "--since", "soon"], "write it as 2026-01-31T12:00:00"),
         (["redrive", GRAVE, "--rate", "0"], "--rate"),
+        (["redrive", GRAVE, "--to", ""], "'--to': must not be empty"),
+        (["drop", GRAVE, "--reason", ""], "'--reason': must not be empty"),
+        (["drop", GRAVE, "--reason", "x", "--reason", " "], "'--reason': must not be empty"),
+        (["drop", GRAVE, "--source", ""], "'--source': must not be empty"),
+        (["drop", GRAVE, "--from-group", ""], "'--from-group': must not be empty"),
+        (["drop", GRAVE, "--all", "--group", ""], "must not be empty"),
+        (["list", "--group", ""], "must not be empty"),
     ],
 )
 def test_wrong_usage_is_refused(broker: Broker, run: Kshare, words: list[str], reason: str) -> None:

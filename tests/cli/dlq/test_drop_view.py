@@ -32,3 +32,27 @@ def test_the_copy_of_a_dropped_letter_is_settled(broker: Broker, run: Kshare) ->
         "1 dead letter dropped\n1 duplicate settled: moves that were interrupted had left copies\n"
     )
     assert [one["settled"] for one in letters_of(run)] == [True, True]
+
+
+def test_a_dry_run_shows_duplicates(broker: Broker, run: Kshare) -> None:
+    letter(broker, b"x", ("orders", 0, 9), message="Broken.")
+    letter(broker, b"x", ("orders", 0, 9), message="Broken.", moved_from="0:0")
+    heads, first, second, count = run("dlq", "drop", GRAVE, "--all", "--dry-run").out.splitlines()
+    assert heads.split()[-2:] == ["DUPLICATE", "REASON"]
+    assert [one.split()[-2:] for one in (first, second)] == [["-", "Broken."], ["yes", "Broken."]]
+    assert count == "1 dead letter would be dropped, and 1 duplicate settled; nothing was changed"
+    found = json.loads(run("dlq", "drop", GRAVE, "--all", "--dry-run", "--json").out)
+    assert [one["is_duplicate"] for one in found] == [False, True]
+    done = json.loads(run("dlq", "drop", GRAVE, "--all", "--json").out)
+    assert (done["dropped"], done["duplicates"]) == (1, 1)
+    assert [one["settled"] for one in letters_of(run)] == [True, True]
+
+
+def test_a_dry_run_with_a_maximum_counts_duplicates_as_the_run_does(broker: Broker, run: Kshare) -> None:
+    letter(broker, b"x", ("orders", 0, 9))
+    letter(broker, b"x", ("orders", 0, 9), moved_from="0:0")
+    letter(broker, b"y", ("orders", 0, 9))
+    planned = json.loads(run("dlq", "drop", GRAVE, "--all", "--max", "2", "--dry-run", "--json").out)
+    assert [one["is_duplicate"] for one in planned] == [False, True, False]
+    done = json.loads(run("dlq", "drop", GRAVE, "--all", "--max", "2", "--json").out)
+    assert (done["dropped"], done["duplicates"]) == (2, 1)

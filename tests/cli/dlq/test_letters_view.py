@@ -1,10 +1,11 @@
-"""`kshare dlq show`: where a dead letter is that was moved."""
+"""`kshare dlq show`: what became of dead letters that are settled, and where those are that were moved."""
 
 from __future__ import annotations
 
 from kshare.testing import Broker
 from tests.cli.dlq.letters import GRAVE, letter, letters_of
 from tests.cli.running import Kshare
+from tests.helpers.rejecting import reject
 
 
 def test_the_old_place_says_where_the_letter_is(broker: Broker, run: Kshare) -> None:
@@ -19,3 +20,31 @@ def test_the_old_place_says_where_the_letter_is(broker: Broker, run: Kshare) -> 
     assert f"settled by group kshare-dlq-{GRAVE}: moved to 0:2\n" in explained
     (cut_off,) = letters_of(run, "--max", "1")
     assert cut_off["moved_to"] is None, "its copy wasn't read"
+
+
+def test_a_moved_letter_that_was_dropped_since_is_said_to_be_settled(broker: Broker, run: Kshare) -> None:
+    letter(broker, b"x", ("orders", 0, 9))
+    assert run("dlq", "drop", GRAVE, "--letter", "0:0").code == 0
+    letter(broker, b"x", ("orders", 0, 9), moved_from="0:0")
+    letter(broker, b"x", ("orders", 0, 9), moved_from="0:1", moved_first="0:0")
+    assert run("dlq", "drop", GRAVE, "--letter", "0:2").code == 0
+    _, first, second, third = run("dlq", "show", GRAVE).out.splitlines()
+    said = "moved to 0:2, and settled there"
+    assert (said in first, said in second, " yes" in third) == (True, True, True)
+    assert [one["moved_to"] for one in letters_of(run)] == ["0:2", "0:2", None]
+    assert f": {said}\n" in run("dlq", "show", GRAVE, "--explain").out
+
+
+def test_brokers_do_not_tell_given_up_letters_from_settled_ones_for_ever(broker: Broker, run: Kshare) -> None:
+    group = f"kshare-dlq-{GRAVE}"
+    broker.set_group_config(group, {"share.auto.offset.reset": "earliest"})
+    letter(broker, b"x", ("orders", 0, 9))
+    reject(broker.bootstrap, group, GRAVE, 1)
+    assert [one["given_up"] for one in letters_of(run)] == [True]
+    letter(broker, b"y", ("orders", 0, 9))
+    done = run("dlq", "drop", GRAVE, "--all")
+    assert "1 dead letter dropped" in done.out
+    assert done.err.endswith("; it stays in the topic: use another --group to drop it\n")
+    assert [(one["settled"], one["given_up"]) for one in letters_of(run)] == [(True, None), (True, False)]
+    explained = run("dlq", "show", GRAVE, "--letter", "0:0", "--explain").out
+    assert "redriven, dropped or moved; or given up, which brokers don't tell any more\n" in explained

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import time
+from contextlib import ExitStack
+
 import pytest
 
+from kshare import sync
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import ListGroupsRequest
 from kshare.testing import Broker
 from tests.cli.dlq.letters import GRAVE, letter, letters_of, redriven, values
-from tests.cli.running import Kshare
+from tests.cli.running import DEADLINE, Kshare
 
 ORIGIN = ("orders", 0, 9)
 
@@ -17,7 +24,7 @@ def test_a_letter_and_its_copy_are_redriven_once(broker: Broker, run: Kshare) ->
     letter(broker, b"x", ORIGIN, moved_from="0:1", moved_first="0:0")
     plan = run("dlq", "redrive", GRAVE, "--dry-run").out
     assert plan.count("a duplicate: settled without being written") == 2
-    assert plan.endswith("1 dead letter would be redriven; nothing was changed\n")
+    assert "1 dead letter would be redriven; nothing was changed\n" in plan
     done = run("dlq", "redrive", GRAVE)
     assert done.code == 0
     assert done.out == (
@@ -53,5 +60,41 @@ def test_a_copy_keeps_its_first_place(broker: Broker, run: Kshare) -> None:
     for _ in range(6):
         redriven(run, "--source", "other")
     first, second, third = letters_of(run)
-    assert [one["moved_to"] for one in (first, second, third)] == ["0:1", "0:2", None]
+    assert [one["moved_to"] for one in (first, second, third)] == ["0:2", "0:2", None]
     assert (third["context"]["moved.from"], third["context"]["moved.first"]) == ("0:1", "0:0")
+
+
+def test_a_dry_run_says_which_other_groups_get_the_records_again(broker: Broker, run: Kshare) -> None:
+    letter(broker, b"x", ("orders", 0, 9), group="shippers")
+    letter(broker, b"y", ("returns", 0, 9), group="shippers")
+    names = ("billing", "shippers", "packers", "idle")
+    with ExitStack() as stack:
+        for name in names:
+            topic = "orders" if name != "idle" else "elsewhere"
+            stack.enter_context(sync.ShareConsumer(broker.bootstrap, group=name, topics=[topic]))
+        deadline = time.monotonic() + DEADLINE
+        while not all(name in run("groups", "list").out for name in names):
+            assert time.monotonic() < deadline
+        *_, first, second = run("dlq", "redrive", GRAVE, "--dry-run").out.splitlines()
+        assert first == (
+            "all groups that read orders get these records again, also consumer groups; "
+            "other share groups with members: billing, packers"
+        )
+        assert second == "all groups that read returns get these records again, also consumer groups"
+        found = json.loads(run("dlq", "redrive", GRAVE, "--dry-run", "--json").out)
+        assert [one["other_groups"] for one in found] == [["billing", "packers"], []]
+        letter(broker, b"z", ("orders", 0, 9), group="billing")
+        found = json.loads(run("dlq", "redrive", GRAVE, "--dry-run", "--json").out)
+        others = [["billing", "packers"], [], ["packers", "shippers"]]
+        assert [one["other_groups"] for one in found] == others
+        broker.create_topic("elsewhere")
+        elsewhere = run("dlq", "redrive", GRAVE, "--to", "elsewhere", "--dry-run").out
+        assert elsewhere.endswith("3 dead letters would be redriven; nothing was changed\n")
+
+
+def test_a_dry_run_needs_no_right_to_list_groups(broker: Broker, run: Kshare) -> None:
+    letter(broker, b"x", ("orders", 0, 9))
+    broker.faults.add(ListGroupsRequest, times=None, error=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    done = run("dlq", "redrive", GRAVE, "--dry-run")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.endswith("all groups that read orders get these records again, also consumer groups\n")
