@@ -28,11 +28,9 @@ class PlannedRedrive:
     """It would be settled, because a copy of it would be redriven."""
 
     @property
-    def returns_to(self) -> str | None:
-        """The topic that it came from, if it would be written there."""
-        origin = self.letter.origin
-        is_written = self.reason is None and not self.is_duplicate
-        return self.target if is_written and origin is not None and origin.topic == self.target else None
+    def written_to(self) -> str | None:
+        """The topic, if its record would be written."""
+        return self.target if self.reason is None and not self.is_duplicate else None
 
 
 async def plan_redrive(

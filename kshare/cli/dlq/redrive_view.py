@@ -15,7 +15,7 @@ from kshare.cli.terminal.table import show, show_json
 from kshare.dead_letters.dead_letter import DeadLetter
 from kshare.dead_letters.letter_run import RunOutcome
 from kshare.dead_letters.letter_states import default_group
-from kshare.dead_letters.other_readers import OtherReaders, other_readers, sentences
+from kshare.dead_letters.other_readers import OtherReaders, other_readers, sentences, subscriptions
 from kshare.dead_letters.redrive import PlannedRedrive, plan_redrive, redrive
 from kshare.dead_letters.redrive_records import RedriveProgress, RedriveRequest
 from kshare.wording import counted
@@ -53,7 +53,8 @@ async def _planned(
     router: Router, topic: str, group: str, request: RedriveRequest
 ) -> tuple[list[PlannedRedrive], OtherReaders]:
     planned = [one async for one in plan_redrive(router, topic, group, request)]
-    return planned, await other_readers(router, planned)
+    written = [(one.written_to, one.letter.group) for one in planned if one.written_to is not None]
+    return planned, other_readers(await subscriptions(router) if written else {}, written)
 
 
 def _require_a_letter(cluster: Cluster, topic: str, found: Sequence[DeadLetter]) -> None:
@@ -84,7 +85,7 @@ def _show_plan(
 
 
 def _form(planned: PlannedRedrive, readers: OtherReaders) -> dict[str, Any]:
-    others = readers.get(planned.returns_to or "", ())
+    others = readers.get(planned.written_to or "", ())
     return letter_form(planned.letter) | {
         "to": planned.target,
         "problem": planned.reason,
