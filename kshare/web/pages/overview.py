@@ -7,6 +7,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from kshare.doctor.check_result import CheckLevel
+from kshare.doctor.group_settings import check_of
 from kshare.monitor.figures import Row, TableView
 from kshare.web.console import Console
 from kshare.web.paging import chosen, ordered, page_of
@@ -63,6 +64,8 @@ def routes(console: Console) -> list[Route]:
             sort=sort,
             is_descending=descending,
             findings=findings[:_MOST_FINDINGS],
+            group_of={check_of(str(row["group"])): row["group"] for row in rows},
+            is_trouble=any(one.level is not CheckLevel.UNKNOWN for one in findings),
             more_findings=len(findings) - _MOST_FINDINGS,
         )
 

@@ -29,3 +29,17 @@ def test_groups_that_track_dead_letters_are_counted_and_marked(start: StartConso
     assert f"{TRACKER}</a> <small>keeps track of dead letters</small>" in text
     assert text.count("<small>keeps track of dead letters</small>") == 1
     assert "Members and unsettled records are those of the others" in text
+
+
+def test_what_is_wrong_comes_before_the_groups(broker: Broker, start: StartConsole) -> None:
+    with sync.ShareConsumer(broker.bootstrap, group="packers", topics=["orders"]) as consumer:
+        next(iter(consumer)).accept()
+        consumer.commit()
+    console = start()
+    calm = eventually(lambda: console.request("/")[2], lambda text: "No problems. Checked at" in text)
+    assert calm.index("packers</a>") < calm.index("No problems")
+    broker.produce("orders", [b"y"])  # nobody reads it
+    troubled = eventually(lambda: console.request("/")[2], lambda text: "start its consumers" in text)
+    assert troubled.index("start its consumers") < troubled.index("packers</a></th>")
+    assert '<a href="/group?name=packers">group packers</a>: it has no members' in troubled
+    assert troubled.count("What the checks have found") == 1
