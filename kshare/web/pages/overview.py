@@ -18,6 +18,10 @@ COLUMNS = {
     "lag": ("Lag", "records that aren't settled yet"),
     "group": ("Group", "the share group"),
     "members": ("Members", "members of the group"),
+    "written_per_second": (
+        "Written/s",
+        "records written to what the group reads: it keeps up if it settles as many",
+    ),
     "deliveries_per_second": ("Delivered/s", "deliveries that ended, in whatever way"),
     "accepted_per_second": ("Accepted/s", "records accepted"),
     "released_per_second": ("Released/s", "records released, or whose locks expired"),

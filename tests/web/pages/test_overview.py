@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from kshare import sync
@@ -43,3 +45,18 @@ def test_what_is_wrong_comes_before_the_groups(broker: Broker, start: StartConso
     assert troubled.index("start its consumers") < troubled.index("packers</a></th>")
     assert '<a href="/group?name=packers">group packers</a>: it has no members' in troubled
     assert troubled.count("What the checks have found") == 1
+
+
+@pytest.mark.parametrize("path", ["/", "/group?name=packers"])
+def test_the_rate_at_which_records_are_written_is_shown(
+    broker: Broker, start: StartConsole, path: str
+) -> None:
+    console = start()
+
+    def written() -> float:
+        broker.produce("orders", [b"y"])
+        text = console.request(path)[2]
+        cells = re.findall(r'data-name="Written/s">([\d.]+)<|>written/s</dt><dd>([\d.]+)<', text)
+        return max((float(one or other) for one, other in cells), default=0.0)
+
+    assert eventually(written, lambda rate: rate > 0)
