@@ -87,6 +87,7 @@ def routes(console: Console) -> list[Route]:
             "group.jinja",
             group=group,
             row=next(row for row in _group_rows(console) if row["group"] == group.group),
+            topics=sorted({one.topic for one in group.partitions}),
             page=page,
             partitions=[
                 _partition_view(group, row, one, picture, scale, view)

@@ -33,6 +33,19 @@ def test_groups_that_track_dead_letters_are_counted_and_marked(start: StartConso
     assert "Members and unsettled records are those of the others" in text
 
 
+@pytest.mark.parametrize(("group", "is_tracking"), [(TRACKER, True), ("packers", False)])
+def test_the_page_of_a_group_that_tracks_dead_letters_says_so(
+    start: StartConsole, group: str, is_tracking: bool
+) -> None:
+    console = start()
+    path = f"/group?name={group}"
+    text = eventually(lambda: console.request(path)[2], lambda text: "orders[0]" in text)
+    said = (
+        'keeps track of the dead letters in <a href="/dead-letters/topic?topic=orders">orders</a>: it settles'
+    )
+    assert (said in text) == is_tracking
+
+
 def test_what_is_wrong_comes_before_the_groups(broker: Broker, start: StartConsole) -> None:
     with sync.ShareConsumer(broker.bootstrap, group="packers", topics=["orders"]) as consumer:
         next(iter(consumer)).accept()
