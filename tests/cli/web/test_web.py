@@ -15,8 +15,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from kshare.web.config import WebConfig
 from tests.cli.running import DEADLINE, Kshare, assert_refused
 
+DOCS = Path(__file__).parents[3] / "docs" / "web.md"
 WEB = [sys.executable, "-m", "kshare", "web"]
 
 
@@ -111,3 +113,9 @@ def test_wrong_usage_is_refused(run: Kshare, tmp_path: Path, free_tcp_port: int)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         listen = f"127.0.0.1:{taken.getsockname()[1]}"
         assert_refused(run("web", *server, "--listen", listen), 1, f"can't listen on {listen}")
+
+
+def test_the_docs_say_where_the_demo_is() -> None:
+    usual = WebConfig({"bootstrap.servers": "localhost:9092"})
+    _, _, after = DOCS.read_text().partition("kshare web --demo\n")
+    assert f"open <http://{usual.host}:{usual.port}/>" in after.partition("## ")[0]
