@@ -28,7 +28,7 @@ from kshare.monitor.troubles import (
     standing_still,
 )
 from kshare.state.share_records import SharePartitionKey
-from kshare.web.bars import WORDS, BarScale, SvgBar, bar_of, scale_of
+from kshare.web.bars import WORDS, BarScale, SvgBar, bar_of, class_of, scale_of
 from kshare.web.console import Console
 from kshare.web.group_lookup import find_group
 from kshare.web.known_fleet import KnownRun
@@ -94,6 +94,7 @@ def routes(console: Console) -> list[Route]:
                 for row, one, picture in zip(page.rows, shown, pictures, strict=True)
             ],
             scale=scale,
+            states=[(class_of(standing), word) for standing, word in WORDS.items()],
             workers=processes if view.fleet else None,
             unheard=[one for one in processes if one.handlers is None],
             most_unheard=_UNHEARD_ON_PAGE,

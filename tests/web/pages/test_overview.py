@@ -30,7 +30,7 @@ def test_groups_that_track_dead_letters_are_counted_and_marked(start: StartConso
     assert "1 of the groups keeps track of dead letters." in text
     assert f"{TRACKER}</a> <small>keeps track of dead letters</small>" in text
     assert text.count("<small>keeps track of dead letters</small>") == 1
-    assert "Members and unsettled records are those of the others" in text
+    assert "Members and lag are those of the others" in text
 
 
 @pytest.mark.parametrize(("group", "is_tracking"), [(TRACKER, True), ("packers", False)])
