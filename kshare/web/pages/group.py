@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from kshare.admin.results import PartitionProgress
-from kshare.doctor.check_result import CheckResult
+from kshare.doctor.check_result import CheckLevel, CheckResult
 from kshare.doctor.group_settings import check_of
 from kshare.monitor.figures import Row, TableView
 from kshare.monitor.picture import Picture
@@ -35,7 +35,7 @@ from kshare.web.known_fleet import KnownRun
 from kshare.web.paging import chosen, ordered, page_of
 from kshare.web.watcher import View
 
-_PARTITIONS_ON_PAGE, _MEMBERS_ON_PAGE, _UNHEARD_ON_PAGE = 20, 50, 20
+_PARTITIONS_ON_PAGE, _MEMBERS_ON_PAGE, _UNHEARD_ON_PAGE, _FINDINGS_ON_PAGE = 20, 50, 20, 20
 _SORTS = ("place", "lag", "oldest_seconds", "window_use", "most_deliveries")
 
 
@@ -88,6 +88,7 @@ def routes(console: Console) -> list[Route]:
             group=group,
             row=next(row for row in _group_rows(console) if row["group"] == group.group),
             topics=sorted({one.topic for one in group.partitions}),
+            findings=_findings(view.findings or (), group.group),
             page=page,
             partitions=[
                 _partition_view(group, row, one, picture, scale, view)
@@ -158,6 +159,17 @@ def _stuck(group: GroupReading, row: Row, one: PartitionProgress, view: View) ->
         possible_holders(members) if is_pinned else "",
         [*map(_end_run, runs if is_pinned else ()), *_todo(view.findings or (), group.group, name_of(one))],
     )
+
+
+def _findings(findings: Iterable[CheckResult], group: str) -> list[CheckResult]:
+    """What is wrong with the group as a whole. What is wrong with a partition is said there."""
+    return [
+        one
+        for one in findings
+        if one.check == check_of(group)
+        and not one.place
+        and one.level in (CheckLevel.PROBLEM, CheckLevel.WARNING)
+    ][:_FINDINGS_ON_PAGE]
 
 
 def _end_run(held: KnownRun) -> str:

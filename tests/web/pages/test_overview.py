@@ -58,6 +58,7 @@ def test_what_is_wrong_comes_before_the_groups(broker: Broker, start: StartConso
     assert troubled.index("start its consumers") < troubled.index("packers</a></th>")
     assert '<a href="/group?name=packers">group packers</a>: it has no members' in troubled
     assert troubled.count("What the checks have found") == 1
+    assert "it has no members, and 1 record of orders waits" in console.request("/group?name=packers")[2]
 
 
 @pytest.mark.parametrize("path", ["/", "/group?name=packers"])
