@@ -68,6 +68,13 @@ def test_no_page_is_cut_off(console: RunningConsole, open_page: OpenPage) -> Non
         assert page.evaluate(_UNNAMED) == [], path
 
 
+def test_the_overview_fits_a_laptop(console: RunningConsole, open_page: OpenPage) -> None:
+    page = open_page(viewport={"width": 1280, "height": 800})
+    page.goto(console.url)
+    expect(page.get_by_text("full window").first).to_be_visible()
+    assert scrolled_tables(page) == []
+
+
 def test_groups_can_be_sorted(console: RunningConsole, open_page: OpenPage) -> None:
     page = open_page(viewport=PHONE)
     page.goto(f"{console.url}/?sort=group")
