@@ -56,6 +56,7 @@ def test_what_is_wrong_comes_before_the_groups(broker: Broker, start: StartConso
     broker.produce("orders", [b"y"])  # nobody reads it
     troubled = eventually(lambda: console.request("/")[2], lambda text: "start its consumers" in text)
     assert troubled.index("start its consumers") < troubled.index("packers</a></th>")
+    assert troubled.index('<a href="#groups">') < troubled.index("start its consumers")
     assert '<a href="/group?name=packers">group packers</a>: it has no members' in troubled
     assert troubled.count("What the checks have found") == 1
     assert "it has no members, and 1 record of orders waits" in console.request("/group?name=packers")[2]
