@@ -9,9 +9,9 @@ from kshare.wording import counted
 
 _SETTLED = "settled: before the start offset"
 _TEXTS = {
-    Standing.ACKNOWLEDGED: "accepted",
+    Standing.ACKNOWLEDGED: "acknowledged",
     Standing.ARCHIVED: "archived",
-    Standing.NOT_RELEASED: "not released: held, or not delivered yet",
+    Standing.NOT_RELEASED: "acquired or not delivered yet",
 }
 
 

@@ -16,11 +16,12 @@ _SIGNS = 400
 _LEAST = 40
 """Bars of fewer offsets don't fill the width: otherwise, a single record would look like many."""
 WORDS = {
-    Standing.ACKNOWLEDGED: "accepted",
+    Standing.ACKNOWLEDGED: "acknowledged",
     Standing.ARCHIVED: "archived",
-    Standing.NOT_RELEASED: "not released",
-    Standing.RELEASED: "released",
+    Standing.NOT_RELEASED: "acquired or not delivered yet",
+    Standing.RELEASED: "available again",
 }
+"""Record states, as Kafka calls them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ def bar_of(picture: Picture, scale: BarScale) -> SvgBar | None:
     end = picture.progress.window_end if picture.progress else None
     window = None if end is None else (end - picture.start) / bar.per_sign
     return SvgBar(
-        tuple((_style(standing), "".join(parts)) for standing, parts in sorted(paths.items())),
+        tuple((class_of(standing), "".join(parts)) for standing, parts in sorted(paths.items())),
         scale.signs,
         picture.start,
         picture.last,
@@ -78,5 +79,6 @@ def bar_of(picture: Picture, scale: BarScale) -> SvgBar | None:
     )
 
 
-def _style(standing: Standing) -> str:
+def class_of(standing: Standing) -> str:
+    """A class of the style sheet."""
     return standing.name.lower().replace("_", "-")

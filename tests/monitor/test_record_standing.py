@@ -25,11 +25,11 @@ def reading(start: int | None, state: SharePartitionState | None) -> PartitionRe
     [
         (4, "settled: before the start offset"),
         (5, "available after 2 deliveries"),
-        (6, "accepted"),
+        (6, "acknowledged"),
         (7, "archived"),
         (8, "available after 1 delivery"),
-        (9, "not released: held, or not delivered yet"),
-        (99, "not released: held, or not delivered yet"),
+        (9, "acquired or not delivered yet"),
+        (99, "acquired or not delivered yet"),
     ],
 )
 def test_stored_states(offset: int, standing: str) -> None:

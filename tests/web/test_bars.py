@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from kshare.admin.results import PartitionProgress
 from kshare.monitor.picture import Picture
 from kshare.state.share_records import SharePartitionKey, SharePartitionState, StateRange, StoredState
-from kshare.web.bars import SvgBar, scale_of
+from kshare.web.bars import WORDS, SvgBar, scale_of
 from kshare.web.bars import bar_of as scaled_bar_of
 
+GLOSSARY = Path(__file__).parents[2] / "docs" / "glossary.md"
 DONE, GONE, FREE = StoredState.ACKNOWLEDGED, StoredState.ARCHIVED, StoredState.AVAILABLE
 
 
@@ -47,6 +50,11 @@ def test_each_state_is_a_path() -> None:
         ("released", "M5 0h3v1h-3z"),
     )
     assert (bar.first, bar.last, bar.window) == (0, 9, None)
+
+
+def test_states_are_called_what_kafka_calls_them() -> None:
+    (states,) = re.findall(r"\| record state \| (.*?) \|", GLOSSARY.read_text())
+    assert {word.split()[0] for word in WORDS.values()} == set(re.findall(r"a\w+d|available", states.lower()))
 
 
 def test_one_record_is_not_drawn_as_many() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html import unescape
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -66,6 +68,22 @@ def test_what_was_typed_stays_in_the_form_of_offsets(
     assert f"<option selected>{typed['topic']}</option>" in text
     assert f"<option selected>{typed['to']}</option>" in text
     assert f'name="value" value="{typed["value"]}"' in text
+
+
+def test_the_audit_log_has_the_offsets_before_a_reset(start: StartConsole, tmp_path: Path) -> None:
+    audit = tmp_path / "audit.log"
+    console = showing_packers(start, allow_changes=True, audit_log=audit)
+
+    def reset_to(offset: str) -> None:
+        form = {"name": GROUP, "topic": "orders", "to": "offset", "value": offset, "confirm": "1"}
+        assert submit(console, OFFSETS, "/group/offsets", form)[0] == 303
+
+    reset_to("3")
+    reset_to("1")
+    begun, done = (json.loads(line) for line in audit.read_text().splitlines()[2:])
+    assert (begun["outcome"], done["outcome"]) == ("begun", "done")
+    assert begun["before"] == done["before"] == {"orders": {"0": 3}}
+    assert done["partitions"] == 1
 
 
 def test_choosing_again_keeps_what_was_chosen(console: RunningConsole) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import anyio
@@ -20,10 +20,12 @@ from kshare.dead_letters.drop import DropRequest, plan_drop
 from kshare.dead_letters.letter_states import LetterStates, readable_states
 from kshare.dead_letters.moves import Moves
 from kshare.dead_letters.original_records import Missing, OriginalRecords
+from kshare.dead_letters.other_readers import other_readers, sentences
 from kshare.dead_letters.overview import LetterCounts, letter_counts, overview
 from kshare.dead_letters.read import accepts_dead_letters, bounds, require_letters
 from kshare.dead_letters.redrive import plan_redrive
 from kshare.errors import NotAuthorized
+from kshare.monitor.topic_readers import topics_read
 from kshare.protocol.record import Record
 from kshare.web.console import Console, address_of, text_of, user_of
 from kshare.web.content import LIST_LIMIT, PAGE_LIMIT, content, visible
@@ -46,6 +48,8 @@ class _Plan:
     rows: list[LetterView] = field(default_factory=list)
     places: list[tuple[int, int]] = field(default_factory=list)
     """Of those that would be redriven or dropped."""
+    written: list[tuple[str, str | None]] = field(default_factory=list)
+    """Topics that records would be written to, and the groups of their dead letters."""
     is_complete: bool = False
 
 
@@ -111,6 +115,10 @@ def routes(console: Console) -> list[Route]:
             is_tracked=states is not None,
             is_ordinary=is_ordinary,
             has_open=any(row.is_open for row in rows),
+            readers=_readers(
+                console,
+                _written(choice, (one for one, row in zip(found, rows, strict=True) if row.is_open)),
+            ),
             is_live=False,
         )
 
@@ -142,6 +150,7 @@ def routes(console: Console) -> list[Route]:
             ],
             has_copy=found.has_copy,
             is_ordinary=is_ordinary,
+            readers=_readers(console, _written(choice, [found])),
             missing=original.reason if isinstance(original, Missing) else None,
             is_live=False,
         )
@@ -160,12 +169,14 @@ def routes(console: Console) -> list[Route]:
         async with console.router() as router:
             await _check(router, choice)
             with anyio.move_on_after(_PLANNING_S):
-                async for row, is_possible in _planned(router, action, choice):
+                async for row, is_possible, written in _planned(router, action, choice):
                     if len(planned.rows) >= MOST_CHOSEN:
                         break
                     planned.rows.append(row)
                     if is_possible:
                         planned.places.append((row.partition, row.offset))
+                    if written is not None:
+                        planned.written.append(written)
                 else:
                     planned.is_complete = True
         return console.render(
@@ -174,6 +185,7 @@ def routes(console: Console) -> list[Route]:
             action=action,
             choice=choice,
             plan=planned,
+            readers=_readers(console, planned.written),
             letters=" ".join(f"{partition}:{offset}" for partition, offset in planned.places),
             is_live=False,
         )
@@ -238,6 +250,18 @@ def _named_topics(console: Console) -> dict[str, list[str]]:
     return named
 
 
+def _readers(console: Console, written: Iterable[tuple[str, str | None]]) -> list[str]:
+    """Who else gets the records of a redrive; empty before the first reading."""
+    snapshot = console.watcher.view.snapshot
+    return [*sentences(other_readers(topics_read(snapshot), written))] if snapshot else []
+
+
+def _written(choice: LetterChoice, letters: Iterable[DeadLetter]) -> Iterator[tuple[str, str | None]]:
+    for one in letters:
+        if topic := choice.target or (one.origin.topic if one.origin else ""):
+            yield topic, one.group
+
+
 async def _states(router: Router, choice: LetterChoice) -> LetterStates | None:
     """None if we may not read which dead letters were redriven or dropped."""
     return await readable_states(router, choice.topic, choice.tracker, *await bounds(router, choice.topic))
@@ -249,17 +273,18 @@ def _start(states: LetterStates | None, partition: int) -> int:
 
 async def _planned(
     router: Router, action: str, choice: LetterChoice
-) -> AsyncIterator[tuple[LetterView, bool]]:
-    """Each letter, and whether it would be redriven or dropped."""
+) -> AsyncIterator[tuple[LetterView, bool, tuple[str, str | None] | None]]:
+    """Each letter, whether it would be redriven or dropped, and the topic and group of a record that is written."""
     if action == "drop":
         request = DropRequest(choice.selection, None)
         async for planned in plan_drop(router, choice.topic, choice.tracker, request):
-            yield letter_view(planned.letter, None, LIST_LIMIT), True
+            note = "a duplicate" if planned.is_duplicate else ""
+            yield letter_view(planned.letter, None, LIST_LIMIT, note), True, None
         return
     async for one in plan_redrive(router, choice.topic, choice.tracker, redrive_request(choice)):
         target = "nowhere: a duplicate, which is settled" if one.is_duplicate else one.target or ""
         row = letter_view(one.letter, None, LIST_LIMIT, target, one.reason or "")
-        yield row, one.reason is None
+        yield row, one.reason is None, (one.written_to, one.letter.group) if one.written_to else None
 
 
 async def _check(router: Router, choice: LetterChoice) -> None:

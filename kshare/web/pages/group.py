@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from starlette.requests import Request
@@ -11,8 +11,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from kshare.admin.results import PartitionProgress
-from kshare.doctor.check_result import CheckResult
-from kshare.doctor.group_settings import check_of
 from kshare.monitor.figures import Row, TableView
 from kshare.monitor.picture import Picture
 from kshare.monitor.snapshot import GroupReading, PartitionReading
@@ -28,14 +26,15 @@ from kshare.monitor.troubles import (
     standing_still,
 )
 from kshare.state.share_records import SharePartitionKey
-from kshare.web.bars import WORDS, BarScale, SvgBar, bar_of, scale_of
+from kshare.web.bars import WORDS, BarScale, SvgBar, bar_of, class_of, scale_of
 from kshare.web.console import Console
+from kshare.web.group_findings import findings_of, todo_of
 from kshare.web.group_lookup import find_group
 from kshare.web.known_fleet import KnownRun
 from kshare.web.paging import chosen, ordered, page_of
 from kshare.web.watcher import View
 
-_PARTITIONS_ON_PAGE, _MEMBERS_ON_PAGE, _UNHEARD_ON_PAGE = 20, 50, 20
+_PARTITIONS_ON_PAGE, _MEMBERS_ON_PAGE, _UNHEARD_ON_PAGE, _FINDINGS_ON_PAGE = 20, 50, 20, 20
 _SORTS = ("place", "lag", "oldest_seconds", "window_use", "most_deliveries")
 
 
@@ -82,17 +81,23 @@ def routes(console: Console) -> list[Route]:
         shown = [by_place[str(row["topic"]), int(row["partition"] or 0)] for row in page.rows]
         pictures = [_picture(one) for one in shown]
         scale = scale_of(one for one in pictures if one is not None)
+        places = {f"{one.topic}[{one.partition}]" for one in shown}
+        findings = findings_of(view.findings or (), group.group, places)
         return console.render(
             request,
             "group.jinja",
             group=group,
             row=next(row for row in _group_rows(console) if row["group"] == group.group),
+            topics=sorted({one.topic for one in group.partitions}),
+            findings=findings[:_FINDINGS_ON_PAGE],
+            more_findings=len(findings) - _FINDINGS_ON_PAGE,
             page=page,
             partitions=[
                 _partition_view(group, row, one, picture, scale, view)
                 for row, one, picture in zip(page.rows, shown, pictures, strict=True)
             ],
             scale=scale,
+            states=[(class_of(standing), word) for standing, word in WORDS.items()],
             workers=processes if view.fleet else None,
             unheard=[one for one in processes if one.handlers is None],
             most_unheard=_UNHEARD_ON_PAGE,
@@ -154,7 +159,7 @@ def _stuck(group: GroupReading, row: Row, one: PartitionProgress, view: View) ->
         first_record_history(one, time.time()),
         runs,
         possible_holders(members) if is_pinned else "",
-        [*map(_end_run, runs if is_pinned else ()), *_todo(view.findings or (), group.group, name_of(one))],
+        [*map(_end_run, runs if is_pinned else ()), *todo_of(view.findings or (), group.group, name_of(one))],
     )
 
 
@@ -162,10 +167,3 @@ def _end_run(held: KnownRun) -> str:
     identity, run = held.process.identity, held.run
     who = f"process {identity.pid} on {identity.host}" if identity else f"the process at {held.process.url}"
     return f"# {who} holds offset {run.offset}: let handler {held.handler.health.handler} finish, or end the process"
-
-
-def _todo(findings: Iterable[CheckResult], group: str, place: str) -> Sequence[str]:
-    for one in findings:
-        if (one.check, one.place) == (check_of(group), place):
-            return one.todo
-    return ()

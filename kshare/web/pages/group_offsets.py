@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from starlette.exceptions import HTTPException
@@ -81,23 +82,37 @@ def routes(console: Console) -> list[Route]:
         return page(request, group, rows, typed, plan=plan)
 
     async def make(request: Request, group: str, typed: Mapping[str, str]) -> int:
-        """Reset, and return of how many partitions."""
+        """Reset, and return of how many partitions. The audit log gets the old offsets first, to go back to them."""
         point = _reset_point(typed)
-        async with (
-            console.change(
-                request, "reset offsets", group, topic=typed["topic"] or "all", to=str(point)
-            ) as audited,
-            console.router() as router,
-        ):
-            done = await offsets.reset_offsets(router, group, point, _topics(typed), is_dry_run=False)
-            audited["partitions"] = len(done)
+        async with console.router() as router:
+            plan = await offsets.reset_offsets(router, group, point, _topics(typed), is_dry_run=True)
+            async with console.change(
+                request,
+                "reset offsets",
+                group,
+                topic=typed["topic"] or "all",
+                to=str(point),
+                before=_before(plan),
+                partitions=len(plan),
+            ):
+                await offsets.alter_offsets(
+                    router, group, {(one.topic, one.partition): one.after for one in plan}
+                )
         console.watcher.hurry()
-        return len(done)
+        return len(plan)
 
     return [
         Route("/group/offsets", show),
         Route("/group/offsets", reset, methods=["POST"]),
     ]
+
+
+def _before(plan: Sequence[OffsetReset]) -> dict[str, dict[int, int | None]]:
+    """The offsets before, by topic and partition; None where the group had not begun."""
+    found: dict[str, dict[int, int | None]] = defaultdict(dict)
+    for one in plan:
+        found[one.topic][one.partition] = one.before
+    return found
 
 
 def _topics(typed: Mapping[str, str]) -> dict[str, None] | None:

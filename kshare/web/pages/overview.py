@@ -7,6 +7,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from kshare.doctor.check_result import CheckLevel
+from kshare.doctor.group_settings import check_of
 from kshare.monitor.figures import Row, TableView
 from kshare.web.console import Console
 from kshare.web.paging import chosen, ordered, page_of
@@ -17,6 +18,10 @@ COLUMNS = {
     "lag": ("Lag", "records that aren't settled yet"),
     "group": ("Group", "the share group"),
     "members": ("Members", "members of the group"),
+    "written_per_second": (
+        "Written/s",
+        "records written to what the group reads: it keeps up if it settles as many",
+    ),
     "deliveries_per_second": ("Delivered/s", "deliveries that ended, in whatever way"),
     "accepted_per_second": ("Accepted/s", "records accepted"),
     "released_per_second": ("Released/s", "records released, or whose locks expired"),
@@ -63,6 +68,8 @@ def routes(console: Console) -> list[Route]:
             sort=sort,
             is_descending=descending,
             findings=findings[:_MOST_FINDINGS],
+            group_of={check_of(str(row["group"])): row["group"] for row in rows},
+            is_trouble=any(one.level is not CheckLevel.UNKNOWN for one in findings),
             more_findings=len(findings) - _MOST_FINDINGS,
         )
 

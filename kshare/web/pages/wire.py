@@ -99,6 +99,11 @@ def routes(console: Console, kept: KeptInputs, work: SlowWork) -> list[Route]:
             one = await work.run(shown)
         except ConfigError as problem:
             return start(request, str(problem), message.data.hex(" "), hints)
+        doubt = one.found.doubt or _doubt(one.part, is_told=hints != HintTexts())
+
+        def reading(guess: InputGuess) -> str:
+            return query({**address, **_parameters_of(guess)})
+
         is_shared = message.given <= MOST_IN_LINK and not message.is_masked
         return console.render(
             request,
@@ -111,9 +116,10 @@ def routes(console: Console, kept: KeptInputs, work: SlowWork) -> list[Route]:
             address=address,
             hints=hints,
             kinds=_KINDS,
-            doubt=one.found.doubt or ("" if hints != HintTexts() else _doubt(one.part)),
+            doubt=doubt,
+            versions=[] if doubt else [(guess, reading(guess)) for guess in _other_versions(one.part)],
             guesses=[
-                (guess, query({**address, **_parameters_of(guess)}), guess.title in one.part.alternatives)
+                (guess, reading(guess), guess.title in one.part.alternatives)
                 for guess in _others(one.part.guesses)
             ],
             link="/wire" + query({"bytes": packed(message.data), **hints.parameters}) if is_shared else None,
@@ -167,10 +173,10 @@ def routes(console: Console, kept: KeptInputs, work: SlowWork) -> list[Route]:
     ]
 
 
-def _doubt(part: NamedPart) -> str:
-    """Why the best guess may be wrong; empty if there is no reason to think so."""
+def _doubt(part: NamedPart, *, is_told: bool) -> str:
+    """Why the best guess may be wrong; empty if there is no reason to think so. `is_told`: with hints of the user's."""
     best = part.guesses[0]
-    if not best.is_whole:
+    if not best.is_whole and not is_told:
         return (
             f"This reading is uncertain: the bytes can't be read to their end as {best.title}. They may be cut off, or "
             "be something else"
@@ -183,6 +189,12 @@ def _doubt(part: NamedPart) -> str:
         f"This reading is uncertain: {counted(len(others), 'other message')} {fit} these bytes about as well, such as "
         f"{others[0]}"
     )
+
+
+def _other_versions(part: NamedPart) -> list[InputGuess]:
+    """Other versions of the message that fit as well: many differ in nothing that these bytes contain."""
+    best, *others = part.guesses
+    return [one for one in others if one.message == best.message and one.title in part.alternatives]
 
 
 def _others(guesses: Sequence[InputGuess]) -> list[InputGuess]:

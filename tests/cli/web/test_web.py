@@ -16,9 +16,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from kshare.cli.web.run import SHORTEST_PASSWORD
+from kshare.web.config import WebConfig
 from tests.cli.running import DEADLINE, Kshare, assert_refused
 from tests.helpers.documents import ROOT
 
+DOCS = Path(__file__).parents[3] / "docs" / "web.md"
 WEB = [sys.executable, "-m", "kshare", "web"]
 
 
@@ -128,3 +130,9 @@ def test_passwords_have_a_least_length_which_the_guide_says(
     assert run("web", "--make-user", "anna").out.startswith("anna:read:")
     guide = (ROOT / "docs/web.md").read_text(encoding="utf-8")
     assert f"a password of at least {SHORTEST_PASSWORD} characters" in guide
+
+
+def test_the_docs_say_where_the_demo_is() -> None:
+    usual = WebConfig({"bootstrap.servers": "localhost:9092"})
+    _, _, after = DOCS.read_text().partition("kshare web --demo\n")
+    assert f"open <http://{usual.host}:{usual.port}/>" in after.partition("## ")[0]

@@ -59,7 +59,7 @@ def test_a_full_window_is_named_with_its_holder(
     bar = page.get_by_role("img", name=re.compile("Offsets 0 to"))
     assert bar.locator("path.acknowledged").count() == 1
     assert bar.locator("path.not-released").count() == 1
-    expect(page.locator(".counts")).to_contain_text(re.compile(r"\d+ accepted"))
+    expect(page.locator(".counts")).to_contain_text(re.compile(r"\d+ acknowledged"))
     expect(page.locator("#partitions > .about")).to_contain_text("the full width stands for 300 offsets")
     trouble.get_by_role("link", name="0", exact=True).click()
     standing = page.get_by_role("row", name=re.compile(group))

@@ -153,8 +153,8 @@ def test_a_record_says_where_it_stands_for_each_group(
             page.goto(records_page(console, topic, group=group))
             return page.locator(".standing").all_inner_texts()
 
-        found = eventually(states, lambda texts: sum("accepted" in text for text in texts) == 2)
-        assert found[0] == "not released: held, or not delivered yet"
+        found = eventually(states, lambda texts: sum("acknowledged" in text for text in texts) == 2)
+        assert found[0] == "acquired or not delivered yet"
         assert found[2] == "archived"
         expect(page.get_by_role("columnheader", name=f"State in {group}")).to_be_visible()
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
+from kshare import sync
 from kshare.testing import Broker
 from tests.helpers.consoles import RunningConsole, eventually, running_console
 
@@ -111,3 +113,32 @@ def test_records_of_other_topics_are_not_dropped(
             address = f"/dead-letters/{path}topic={topic}"
             assert ('value="drop-chosen"' in console.request(address)[2]) == offers_drop, address
             assert ("kshare dlq drop" in read_only.request(address)[2]) == offers_drop, address
+
+
+def test_before_a_redrive_other_groups_that_read_the_topic_are_named(
+    broker: Broker, console: RunningConsole, read_only: RunningConsole
+) -> None:
+    bury(broker, b"x", group="packers")
+    broker.produce("orders", [b"x"])
+    for group in ("packers", "invoices"):
+        broker.set_group_config(group, {"share.auto.offset.reset": "earliest"})
+        with sync.ShareConsumer(broker.bootstrap, group=group, topics=["orders"]) as consumer:
+            next(iter(consumer))
+    said = (
+        "After a redrive, all groups that read orders get these records, also consumer groups; "
+        "other share groups: invoices."
+    )
+    for running, path in (
+        (console, f"/dead-letters/plan?topic={GRAVE}&do=redrive-all"),
+        (console, f"/dead-letters/letter?topic={GRAVE}&partition=0&offset=0"),
+        (read_only, f"/dead-letters/topic?topic={GRAVE}"),
+    ):
+        eventually(partial(running.request, path), lambda answer: said in answer[2])
+    assert "invoices" not in console.request(f"/dead-letters/plan?topic={GRAVE}&do=drop-all")[2]
+
+
+def test_the_dry_run_of_a_drop_marks_duplicates(broker: Broker, console: RunningConsole) -> None:
+    bury(broker, b"x")
+    bury(broker, b"x", moved_from="0:0")
+    text = console.request(f"/dead-letters/plan?topic={GRAVE}&do=drop-all")[2]
+    assert text.count("<small>a duplicate</small>") == 1

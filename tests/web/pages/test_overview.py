@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from kshare import sync
@@ -28,7 +30,7 @@ def test_groups_that_track_dead_letters_are_counted_and_marked(start: StartConso
     assert "1 of the groups keeps track of dead letters." in text
     assert f"{TRACKER}</a> <small>keeps track of dead letters</small>" in text
     assert text.count("<small>keeps track of dead letters</small>") == 1
-    assert "Members and unsettled records are those of the others" in text
+    assert "Members and lag are those of the others" in text
 
 
 def test_a_dead_letter_topic_that_does_not_exist_is_marked(start: StartConsole, broker: Broker) -> None:
@@ -39,3 +41,47 @@ def test_a_dead_letter_topic_that_does_not_exist_is_marked(start: StartConsole, 
     text = eventually(lambda: console.request("/")[2], lambda text: f"{TRACKER}</a>" in text)
     assert mark in text
     assert mark in console.request("/group?name=packers")[2]
+
+
+@pytest.mark.parametrize(("group", "is_tracking"), [(TRACKER, True), ("packers", False)])
+def test_the_page_of_a_group_that_tracks_dead_letters_says_so(
+    start: StartConsole, group: str, is_tracking: bool
+) -> None:
+    console = start()
+    path = f"/group?name={group}"
+    text = eventually(lambda: console.request(path)[2], lambda text: "orders[0]" in text)
+    said = (
+        'keeps track of the dead letters in <a href="/dead-letters/topic?topic=orders">orders</a>: it settles'
+    )
+    assert (said in text) == is_tracking
+
+
+def test_what_is_wrong_comes_before_the_groups(broker: Broker, start: StartConsole) -> None:
+    with sync.ShareConsumer(broker.bootstrap, group="packers", topics=["orders"]) as consumer:
+        next(iter(consumer)).accept()
+        consumer.commit()
+    console = start()
+    calm = eventually(lambda: console.request("/")[2], lambda text: "No problems. Checked at" in text)
+    assert calm.index("packers</a>") < calm.index("No problems")
+    broker.produce("orders", [b"y"])  # nobody reads it
+    troubled = eventually(lambda: console.request("/")[2], lambda text: "start its consumers" in text)
+    assert troubled.index("start its consumers") < troubled.index("packers</a></th>")
+    assert troubled.index('<a href="#groups">') < troubled.index("start its consumers")
+    assert '<a href="/group?name=packers">group packers</a>: it has no members' in troubled
+    assert troubled.count("What the checks have found") == 1
+    assert "it has no members, and 1 record of orders waits" in console.request("/group?name=packers")[2]
+
+
+@pytest.mark.parametrize("path", ["/", "/group?name=packers"])
+def test_the_rate_at_which_records_are_written_is_shown(
+    broker: Broker, start: StartConsole, path: str
+) -> None:
+    console = start()
+
+    def written() -> float:
+        broker.produce("orders", [b"y"])
+        text = console.request(path)[2]
+        cells = re.findall(r'data-name="Written/s">([\d.]+)<|>written/s</dt><dd>([\d.]+)<', text)
+        return max((float(one or other) for one, other in cells), default=0.0)
+
+    assert eventually(written, lambda rate: rate > 0)

@@ -87,7 +87,7 @@ def test_hints_decide_and_are_in_the_address(console: RunningConsole, page: Page
 
 def test_other_guesses_are_links(console: RunningConsole, page: Page) -> None:
     paste(page, console, frames.fetch_response().hex())
-    page.get_by_role("link", name="ShareFetchResponse v1").click()
+    page.locator(".guesses").get_by_role("link", name="ShareFetchResponse v1").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("ShareFetchResponse v1")
     assert page.get_by_label("API").input_value() == "ShareFetch"
     paste(page, console, frames.fetch_response()[:95].hex())
@@ -144,7 +144,7 @@ def test_other_bytes_are_doubted(console: RunningConsole, page: Page) -> None:
         (
             frames.fetch_response()[:12],
             "other messages fit these bytes about as well, such as",
-            "fits almost as well",
+            "fits about as well",
         ),
     ],
 )
@@ -157,6 +157,19 @@ def test_uncertain_readings_are_said_to_be(
     readings = page.locator(".guesses li").all_inner_texts()
     assert all(others in one for one in readings) or others == readings[0].split()[0], readings
     assert len({"breaks off" in one for one in readings}) == 1, "only complete readings, if there are any"
+
+
+def test_a_hint_does_not_hide_that_others_fit(console: RunningConsole, page: Page) -> None:
+    paste(page, console, frames.fetch_response()[:12].hex(), Kind="response")
+    expect(page.locator(".note.warning")).to_contain_text("other messages fit these bytes about as well")
+
+
+def test_other_versions_that_fit_are_links(console: RunningConsole, page: Page) -> None:
+    paste(page, console, frames.fetch_response().hex())
+    said = page.locator(".note", has_text="Other versions fit these bytes about as well")
+    said.get_by_role("link", name="ShareFetchResponse v1").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("ShareFetchResponse v1")
+    assert said.count() == 0  # the address says now which version it is
 
 
 def test_passwords_are_masked_and_in_no_address(console: RunningConsole, page: Page) -> None:
