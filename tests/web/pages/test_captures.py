@@ -191,6 +191,7 @@ def test_pages_are_accessible(
     page = open_page(viewport=viewport, color_scheme=colours)
 
     def check() -> None:
+        page.wait_for_load_state()  # before it, the style sheet may be missing
         assert_accessible(page)
         assert_fits(page)
 
@@ -204,6 +205,7 @@ def test_pages_are_accessible(
 
 def test_the_keyboard_alone_is_enough(console: RunningConsole, page: Page) -> None:
     load(page, console, REAL)
+    page.wait_for_url("**/wire/capture?*")  # a page that is being left can't be loaded again
     page.reload()
     focused = tab_through(page)
     assert all(one.has_outline for one in focused)
