@@ -39,7 +39,16 @@ class Standing(IntEnum):
 
     @property
     def text(self) -> str:
-        return self.name.lower().replace("_", " ")
+        """The record state, as Kafka calls it."""
+        return _TEXTS[self]
+
+
+_TEXTS = {
+    Standing.ACKNOWLEDGED: "acknowledged",
+    Standing.ARCHIVED: "archived",
+    Standing.NOT_RELEASED: "acquired or not delivered yet",
+    Standing.RELEASED: "available again",
+}
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -8,11 +8,6 @@ from kshare.state.share_records import UNINITIALIZED_START_OFFSET
 from kshare.wording import counted
 
 _SETTLED = "settled: before the start offset"
-_TEXTS = {
-    Standing.ACKNOWLEDGED: "acknowledged",
-    Standing.ARCHIVED: "archived",
-    Standing.NOT_RELEASED: "acquired or not delivered yet",
-}
 
 
 def record_standing(reading: PartitionReading, offset: int) -> str:
@@ -28,4 +23,4 @@ def record_standing(reading: PartitionReading, offset: int) -> str:
     sign = sign_of(next(state.covering(offset, offset)))
     if sign.standing is Standing.RELEASED:
         return f"available after {counted(sign.deliveries, 'delivery').replace('deliverys', 'deliveries')}"
-    return _TEXTS[sign.standing]
+    return sign.standing.text

@@ -15,13 +15,6 @@ from kshare.monitor.picture import Picture, Standing
 _SIGNS = 400
 _LEAST = 40
 """Bars of fewer offsets don't fill the width: otherwise, a single record would look like many."""
-WORDS = {
-    Standing.ACKNOWLEDGED: "acknowledged",
-    Standing.ARCHIVED: "archived",
-    Standing.NOT_RELEASED: "acquired or not delivered yet",
-    Standing.RELEASED: "available again",
-}
-"""Record states, as Kafka calls them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from kshare.admin.results import PartitionProgress
-from kshare.monitor.picture import Picture
+from kshare.monitor.picture import Picture, Standing
 from kshare.state.share_records import SharePartitionKey, SharePartitionState, StateRange, StoredState
-from kshare.web.bars import WORDS, SvgBar, scale_of
+from kshare.web.bars import SvgBar, scale_of
 from kshare.web.bars import bar_of as scaled_bar_of
 
 GLOSSARY = Path(__file__).parents[2] / "docs" / "glossary.md"
@@ -54,7 +54,9 @@ def test_each_state_is_a_path() -> None:
 
 def test_states_are_called_what_kafka_calls_them() -> None:
     (states,) = re.findall(r"\| record state \| (.*?) \|", GLOSSARY.read_text())
-    assert {word.split()[0] for word in WORDS.values()} == set(re.findall(r"a\w+d|available", states.lower()))
+    assert {standing.text.split()[0] for standing in Standing} == set(
+        re.findall(r"a\w+d|available", states.lower())
+    )
 
 
 def test_one_record_is_not_drawn_as_many() -> None:

@@ -175,7 +175,7 @@ class _Sheet:
                 is_detailed=self._wanted.is_detailed,
                 stall=self._notes.stalls.get(one.where),
             )
-        yield LEGEND if pictures else (("no state is stored", ""),)
+        yield from LEGEND if pictures else ((("no state is stored", ""),),)
         if self._notes.limits is not None:
             yield from view.note(self._notes.limits, None if self._screen.is_plain else self._screen.width)
 

@@ -26,15 +26,16 @@ _SIGNS = {
 _STYLES = {_ACKNOWLEDGED: "green", _ARCHIVED: "red", _UNTOUCHED: FAINT}
 _REDELIVERED = "bold yellow"
 _NARROWEST = 10
-LEGEND: PictureLine = (
-    (_ACKNOWLEDGED, _STYLES[_ACKNOWLEDGED]),
-    (" acknowledged  ", ""),
-    (_ARCHIVED, _STYLES[_ARCHIVED]),
-    (" archived  ", ""),
-    (_UNTOUCHED, _STYLES[_UNTOUCHED]),
-    (" not released  ", ""),
-    ("1-9", _REDELIVERED),
-    (" released (delivery count)", ""),
+LEGEND: tuple[PictureLine, ...] = (
+    (
+        (_ACKNOWLEDGED, _STYLES[_ACKNOWLEDGED]),
+        (f" {Standing.ACKNOWLEDGED.text}  ", ""),
+        (_ARCHIVED, _STYLES[_ARCHIVED]),
+        (f" {Standing.ARCHIVED.text}  ", ""),
+        (_UNTOUCHED, _STYLES[_UNTOUCHED]),
+        (f" {Standing.NOT_RELEASED.text}", ""),
+    ),
+    (("1-9", _REDELIVERED), (f" {Standing.RELEASED.text} (delivery count)", "")),
 )
 
 

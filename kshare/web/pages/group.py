@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from kshare.admin.results import PartitionProgress
 from kshare.monitor.figures import Row, TableView
-from kshare.monitor.picture import Picture
+from kshare.monitor.picture import Picture, Standing
 from kshare.monitor.snapshot import GroupReading, PartitionReading
 from kshare.monitor.stalls import assigned_members
 from kshare.monitor.troubles import (
@@ -26,7 +26,7 @@ from kshare.monitor.troubles import (
     standing_still,
 )
 from kshare.state.share_records import SharePartitionKey
-from kshare.web.bars import WORDS, BarScale, SvgBar, bar_of, class_of, scale_of
+from kshare.web.bars import BarScale, SvgBar, bar_of, class_of, scale_of
 from kshare.web.console import Console
 from kshare.web.group_findings import findings_of, todo_of
 from kshare.web.group_lookup import find_group
@@ -97,7 +97,7 @@ def routes(console: Console) -> list[Route]:
                 for row, one, picture in zip(page.rows, shown, pictures, strict=True)
             ],
             scale=scale,
-            states=[(class_of(standing), word) for standing, word in WORDS.items()],
+            states=[(class_of(standing), standing.text) for standing in Standing],
             workers=processes if view.fleet else None,
             unheard=[one for one in processes if one.handlers is None],
             most_unheard=_UNHEARD_ON_PAGE,
@@ -133,7 +133,7 @@ def _partition_view(
     return _PartitionView(
         row,
         bar_of(picture, scale) if picture else None,
-        [(WORDS[standing], count) for standing, count in picture.counts().items()] if picture else [],
+        [(standing.text, count) for standing, count in picture.counts().items()] if picture else [],
         _stuck(group, row, progress, view),
         removed(progress) if progress.removed else "",
     )

@@ -62,7 +62,7 @@ def test_share_partition_is_shown_as_drawing_and_as_json(broker: Broker, run: Ks
         one["last"] - one["first"] + 1 for one in form["ranges"] if one["state"] == "available"
     )
     done = run("state", GROUP)
-    head, bar, *_, legend = done.out.splitlines()
+    head, bar, *_, legend, _ = done.out.splitlines()
     assert head == f"{GROUP}  orders[0]  start {form['start_offset']}  end 8  lag {form['lag']}"
     assert bar.split()[0] == str(form["start_offset"])
     assert bar.split()[2] == "7"
@@ -183,7 +183,7 @@ def test_one_character_per_offset() -> None:
     assert drawn(MIXED, 10, 20) == [
         "shippers  orders[3]  start 10  end 20  lag 7",
         "    10 ##x.22+... 19",
-        "    2 acknowledged  1 archived  4 not released  3 released",
+        "    2 acknowledged  1 archived  4 acquired or not delivered yet  3 available again",
     ]
 
 
