@@ -6,6 +6,7 @@ no more are delivered.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -140,7 +141,8 @@ async def _prepare_group(router: Router, group: str) -> int:
     if limit is not None and limit.source == "group" and int(limit.value or _KAFKAS_LIMIT) < _LEAST_LIMIT:
         raise ConfigError(
             f"group {group} has {_LIMIT}={limit.value}: runs also deliver dead letters that aren't chosen, and these "
-            f"would soon be archived. Raise it: kshare groups config set {group} {_LIMIT}={_LEAST_LIMIT}"
+            "would soon be archived. Raise it: "
+            f"kshare groups config set {shlex.quote(group)} {_LIMIT}={_LEAST_LIMIT}"
         )
     highest = limit.highest if limit is not None and limit.source != "group" else None
     if settings[RESET].value == "latest":
@@ -148,7 +150,7 @@ async def _prepare_group(router: Router, group: str) -> int:
             raise ConfigError(
                 f"group {group} exists, and starts at the latest record ({RESET}=latest), so it may not get older dead "
                 "letters. Its settings aren't changed: name a new group, or let it start at the first record: "
-                f"kshare groups config set {group} {RESET}=earliest"
+                f"kshare groups config set {shlex.quote(group)} {RESET}=earliest"
             )
         changes = {RESET: "earliest", **({_LIMIT: highest} if highest else {})}
         await configs.alter(router, ConfigResource.GROUP, group, changes, is_trial=False)

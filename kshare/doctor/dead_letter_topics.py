@@ -5,6 +5,7 @@ Groups without one are only noted, all on one line: a group needs none if its me
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from kshare.admin import configs
@@ -67,7 +68,9 @@ async def _without(info: ClusterInfo, groups: Sequence[str]) -> CheckResult:
 
 
 def _create_command(server: str, topic: str) -> str:
-    return f"kshare topics create {topic} --config {GROUP_ENABLE}=true --bootstrap-server {server}"
+    return (
+        f"kshare topics create {shlex.quote(topic)} --config {GROUP_ENABLE}=true --bootstrap-server {server}"
+    )
 
 
 async def judge_dead_letter_topic(

@@ -76,6 +76,9 @@ async def examine(
                     yield _not_checked(name, error)
                 else:  # several checks may need the same permission, or the same broker
                     yield unknown(name, f"not checked, for the same reason as {first}")
+        for unanswered in router.unanswered:
+            if unanswered not in said_by:  # another broker answered, so that all was checked
+                yield problem("responses", unanswered)
 
 
 def _not_checked(name: str, error: KshareError) -> CheckResult:

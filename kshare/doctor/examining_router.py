@@ -7,7 +7,7 @@ together wait for twice the first limit, and a second for each one more.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
 import anyio
@@ -24,7 +24,7 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 _FIRST_LIMIT_S, _LEAST_LIMIT_S = 15.0, 1.0
 
 
-class _NotAskedAgain(KshareError):
+class NotAskedAgain(KshareError):
     """Another request has met the same. Not retried, unlike the errors that say it first."""
 
 
@@ -35,6 +35,11 @@ class ExaminingRouter(Router):
         self._unreachable: Mapping[int, str] = {}
         self._unanswered: dict[tuple[str, int], str] = {}
         """What was said of the request that this node left unanswered."""
+
+    @property
+    def unanswered(self) -> Iterable[str]:
+        """What to say of requests that were left unanswered, also if another broker has answered them."""
+        return self._unanswered.values()
 
     def note_brokers(self, reachable: Collection[int], unreachable: Mapping[int, str]) -> None:
         self._reachable, self._unreachable = reachable, unreachable
@@ -78,7 +83,7 @@ class ExaminingRouter(Router):
         """The broker to ask: `node`, if it is given. None means any."""
         if node is not None:
             if reason := self._unanswered.get((api, node)) or self._unreachable.get(node):
-                raise _NotAskedAgain(reason)
+                raise NotAskedAgain(reason)
             return node
         reasons = [reason for (name, _), reason in self._unanswered.items() if name == api]
         if not reasons:
@@ -86,4 +91,4 @@ class ExaminingRouter(Router):
         for other in self._reachable:
             if (api, other) not in self._unanswered:
                 return other
-        raise _NotAskedAgain(reasons[0])
+        raise NotAskedAgain(reasons[0])

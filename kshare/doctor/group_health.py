@@ -14,6 +14,7 @@ records rejected                                        | ok, but said: members 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
@@ -139,7 +140,7 @@ def _stalled(info: ClusterInfo, group: GroupReading, one: PartitionProgress, qui
 
 
 def _look(info: ClusterInfo, group: GroupReading) -> tuple[str, ...]:
-    return (f"kshare groups describe {group.group} --members --bootstrap-server {info.server}",)
+    return (f"kshare groups describe {shlex.quote(group.group)} --members --bootstrap-server {info.server}",)
 
 
 def _more_room(info: ClusterInfo, group: str, one: PartitionProgress, settings: _Settings) -> tuple[str, ...]:
@@ -205,7 +206,7 @@ def _delivery_limit_reached(
         check_of(group.group),
         f"{name_of(one)}: {' and '.join(reasons)}, and no dead-letter topic is set: archived records are lost",
         "# with Kafka 4.4: set a dead-letter topic that has errors.deadletterqueue.group.enable=true",
-        f"kshare groups config set {group.group} {_DEAD_LETTERS}=dlq.{group.group}",
+        f"kshare groups config set {shlex.quote(group.group)} {_DEAD_LETTERS}={shlex.quote(f'dlq.{group.group}')}",
     )
 
 

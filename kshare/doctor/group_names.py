@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 from kshare.admin import groups
 from kshare.doctor.check_result import CheckResult, warning
 from kshare.doctor.cluster_info import ClusterInfo
+from kshare.doctor.examining_router import NotAskedAgain
 from kshare.doctor.group_settings import check_of, visible_groups
-from kshare.errors import BrokerError, KshareError
+from kshare.errors import BrokerError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.wording import did_you_mean
 
@@ -21,7 +22,7 @@ async def group_names(info: ClusterInfo) -> AsyncIterator[CheckResult]:
             nearest = await _nearest(info, name)
         except BrokerError:  # another check reports it
             continue
-        except KshareError:  # brokers don't respond, which another check reports, too
+        except NotAskedAgain:  # likewise
             return
         if nearest:
             info.misspelt.add(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import AsyncIterator
 
 from kshare.doctor.check_result import CheckResult, ok, problem, unknown
@@ -33,7 +34,7 @@ async def rights(info: ClusterInfo) -> AsyncIterator[CheckResult]:
     for topic in info.topics:
         found = await topic_with_operations(info, topic)
         if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            command = f"kshare topics create {topic} --bootstrap-server {info.server}"
+            command = f"kshare topics create {shlex.quote(topic)} --bootstrap-server {info.server}"
             known = [one.name or "" for one in (await info.router.metadata(None)).topics]
             yield problem(_CHECK, f"topic {topic} doesn't exist{did_you_mean(topic, known)}", command)
         else:

@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import anyio
+
 from kshare.admin.expected_starts import reset_of, with_expected_start
 from kshare.admin.groups import describe_share_group, describe_share_groups
 from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets
@@ -26,6 +28,8 @@ from kshare.monitor.oldest import OldestRecords
 from kshare.monitor.settings import SettingsReader
 from kshare.monitor.stall_watch import StallWatch
 from kshare.state.share_records import SharePartitionKey, SharePartitionState
+
+_OPENED_AGAIN_S = 5.0
 
 GroupMembers: TypeAlias = tuple[Member, ...]
 
@@ -53,7 +57,8 @@ class StoredTopic:
         self._settings = SettingsReader(router)
         self._oldest = OldestRecords(router)
         self._stalls = StallWatch()
-        self._log_partitions: Iterable[int] = ()
+        self._log_partitions: set[int] = set()
+        self._opened_at = 0.0
 
     @property
     def states(self) -> dict[SharePartitionKey, SharePartitionState]:
@@ -61,11 +66,22 @@ class StoredTopic:
 
     async def open(self) -> None:
         """Find the topics, and the partitions to read."""
-        self.names = {one.topic_id: one.name or "" for one in (await self._router.metadata(None)).topics}
+        self._opened_at = anyio.current_time()
+        found = {one.topic_id: one.name or "" for one in (await self._router.metadata(None)).topics}
+        self.names.clear()
+        self.names.update(found)
         rows = await self._share_partitions(self._group) if self._group is not None else None
         count = await self._log.partition_count()
         if count:
-            self._log_partitions = range(count) if rows is None else {home_of(where, count) for where in rows}
+            # Those of a group that was deleted are still read: they tell that its state is gone.
+            self._log_partitions |= (
+                {*range(count)} if rows is None else {home_of(where, count) for where in rows}
+            )
+
+    async def open_again(self) -> None:
+        """Find topics and groups that were created since. Not at each call, because it lists all topics."""
+        if anyio.current_time() - self._opened_at >= _OPENED_AGAIN_S:
+            await self.open()
 
     def entries(self) -> AsyncIterator[StateEntry]:
         """Entries stored since the last call."""

@@ -7,6 +7,7 @@ All commands use the same sentences. Times are counted from what brokers have st
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 from kshare.admin.expected_starts import RESET
@@ -150,8 +151,8 @@ def unknown_lags(found: Iterable[PartitionProgress]) -> str | None:
 
 def what_to_do(group: str) -> str:
     return (
-        f"Have it settled, or end the process that holds it (kshare groups describe {group} --members); "
-        f"kshare doctor --group {group} has more"
+        f"Have it settled, or end the process that holds it (kshare groups describe {shlex.quote(group)} --members); "
+        f"kshare doctor --group {shlex.quote(group)} has more"
     )
 
 

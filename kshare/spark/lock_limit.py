@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -56,4 +57,4 @@ def _remedy(group: str, limit: LockLimit) -> str:
         return f"For more, raise the brokers' {_MOST} (now {limit.most:,}) and then the group's {LOCKS}, {others}"
     value = limit.most or "..."
     bound = f" (the brokers' {_MOST} allows up to {limit.most:,})" if limit.most else ""
-    return f"For more, run `kshare groups config set {group} {LOCKS}={value}`{bound}, {others}"
+    return f"For more, run `kshare groups config set {shlex.quote(group)} {LOCKS}={value}`{bound}, {others}"

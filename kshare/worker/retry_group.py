@@ -9,6 +9,7 @@ one.
 from __future__ import annotations
 
 import logging
+import shlex
 
 from kshare.admin.configs import ConfigResource, alter, group_config
 from kshare.admin.routing import Router
@@ -40,8 +41,8 @@ async def prepare_retry_group(router: Router, group: str) -> None:
         if _START in changes and not await _starts_at_the_beginning(router, name):
             raise ConfigError(
                 f"group {name}, which reads the retry topics of group {group}, must have {_START}=earliest, and we "
-                f"aren't authorized to set it: run `kshare groups config set {name} {_START}=earliest`, or grant "
-                f"AlterConfigs on group {name}"
+                f"aren't authorized to set it: run `kshare groups config set {shlex.quote(name)} {_START}=earliest`, "
+                f"or grant AlterConfigs on group {name}"
             ) from error
         log.warning("group %s has other settings than group %s: %s", name, group, error)
 

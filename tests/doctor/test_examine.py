@@ -28,6 +28,7 @@ from kshare.protocol.messages import (
     DescribeGroupsRequest,
     DescribeQuorumRequest,
     FindCoordinatorRequest,
+    ListGroupsRequest,
     MetadataRequest,
     ShareGroupDescribeRequest,
 )
@@ -170,6 +171,7 @@ def silent(broker: Broker, api: type[Request[Any]], node: int | None = None) -> 
     [
         (DescribeConfigsRequest, "internal topics"),
         (DescribeQuorumRequest, "clock"),
+        (ListGroupsRequest, "groups"),
         (FindCoordinatorRequest, "rights"),
         (ShareGroupDescribeRequest, "settings"),
     ],
@@ -203,6 +205,21 @@ async def test_another_broker_is_asked_instead_of_one_that_does_not_respond() ->
                 (found,) = [one async for one in clocks(info)]
                 assert found.level is CheckLevel.OK
         assert len(asked) <= 1
+
+
+@pytest.mark.usefixtures("short_limit")
+@pytest.mark.anyio
+async def test_a_broker_that_does_not_respond_is_a_problem_also_if_another_does() -> None:
+    with Broker(nodes=2) as broker:
+        asked = silent(broker, DescribeQuorumRequest, 1)
+        silent_broker, other = broker.bootstrap.split(",")
+        for bootstrap in (silent_broker, other):  # which one is asked first depends on it
+            found = [one async for one in examine(NetSettings.parse(bootstrap))]
+            assert [one.level for one in found if one.check == "clock"] == [CheckLevel.OK]
+            said = [one.text for one in found if one.level is CheckLevel.PROBLEM]
+            assert len(said) == len(asked)
+            assert all(f"{silent_broker} didn't answer DescribeQuorumRequest within" in one for one in said)
+            asked.clear()
 
 
 @pytest.mark.usefixtures("short_limit")

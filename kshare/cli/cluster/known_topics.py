@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 
 import anyio
@@ -55,7 +56,7 @@ async def topic_exists(router: Router, name: str) -> bool:
 
 
 def _complaint(name: str, known: list[str], suggest_creation: bool) -> str:
-    create = f"kshare topics create {name}"
+    create = f"kshare topics create {shlex.quote(name)}"
     suggestion = did_you_mean(name, known, 1)
     if not suggest_creation:
         return f"there is no topic {name}{suggestion}"

@@ -5,6 +5,8 @@ If the cluster doesn't answer, or permissions are missing, it gives no explanati
 
 from __future__ import annotations
 
+import shlex
+
 import anyio
 
 from kshare.admin import configs, offsets
@@ -43,6 +45,7 @@ async def explain_no_records(config: ConsumerConfig) -> str | None:
 
 
 async def _why(router: Router, group: str, topics: list[str], *, can_reset: bool) -> str:
+    quoted = shlex.quote(group)
     group_offsets = await offsets.share_group_offsets(router, group, dict.fromkeys(topics))
     rows = (await ProgressReader(router).read({group: group_offsets}))[group]
     lost = [removed(row) for row in rows if row.removed]
@@ -50,7 +53,7 @@ async def _why(router: Router, group: str, topics: list[str], *, can_reset: bool
     if full:
         return (
             f"nothing yet: {'; '.join(full + lost)}. A member holds that record: see "
-            f"kshare groups describe {group} --members, and kshare doctor --group {group} for what to do"
+            f"kshare groups describe {quoted} --members, and kshare doctor --group {quoted} for what to do"
         )
     if lost and not any(_lag(row) for row in rows):
         return f"nothing yet: {'; '.join(lost)}; nothing else is left to consume"
@@ -62,16 +65,16 @@ async def _why(router: Router, group: str, topics: list[str], *, can_reset: bool
         held = "it" if lag == 1 else f"some of them, about {limit} a partition at most"
         return (
             f"nothing yet, though {counted(lag, 'record')} {'is' if lag == 1 else 'are'} not settled: other members "
-            f"may hold {held} (kshare groups describe {group} --members), or locks of stopped members haven't expired"
+            f"may hold {held} (kshare groups describe {quoted} --members), or locks of stopped members haven't expired"
             f"{''.join(f'; {text}' for text in lost)}"
         )
     reset = {one.name: one.value for one in await configs.group_config(router, group)}.get(_RESET)
     begins = (
         f"It started with {_RESET}={reset}" if reset not in (None, "latest") else "A new group starts there"
     )
-    names = " ".join(f"--topic {topic}" for topic in topics)
+    names = " ".join(f"--topic {shlex.quote(topic)}" for topic in topics)
     how = (
-        f"stop this command and run kshare groups reset-offsets {group} {names} --to-earliest --execute"
+        f"stop this command and run kshare groups reset-offsets {quoted} {names} --to-earliest --execute"
         if can_reset
         else f"use a new group, after kshare groups config set NEW {_RESET}=earliest"
     )

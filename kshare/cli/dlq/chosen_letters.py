@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import typer
 
 from kshare.cli.terminal.times import written_time
 from kshare.dead_letters.selection import Selection
+
+_NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 def selection(
@@ -30,10 +33,9 @@ def selection(
 
 def _place(written: str) -> tuple[int, int]:
     partition, _, offset = written.partition(":")
-    try:
-        return int(partition), int(offset)
-    except ValueError:
-        raise typer.BadParameter(f"--letter {written}: write PARTITION:OFFSET, as in 0:17") from None
+    if not (_NUMBER.fullmatch(partition) and _NUMBER.fullmatch(offset)):
+        raise typer.BadParameter(f"--letter {written}: write PARTITION:OFFSET, as in 0:17")
+    return int(partition), int(offset)
 
 
 def _milliseconds(option: str, written: str | None) -> int | None:

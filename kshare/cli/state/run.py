@@ -89,6 +89,7 @@ async def _show(router: Router, options: StateOptions) -> None:
             if not options.is_live:
                 return
             await anyio.sleep(_PAUSE_S)
+            await topic.open_again()
 
 
 class _Sheet:

@@ -492,6 +492,8 @@ def test_records_of_an_ordinary_topic_are_not_letters(broker: Broker, run: Kshar
     [
         (["show"], "TOPIC"),
         (["show", GRAVE, "--letter", "17"], "write PARTITION:OFFSET"),
+        (["show", GRAVE, "--letter", "-1:0"], "write PARTITION:OFFSET"),
+        (["show", GRAVE, "--letter", f"0:{10**20}"], "write PARTITION:OFFSET"),
         (["redrive", GRAVE, "--since", "soon"], "write it as 2026-01-31T12:00:00"),
         (["redrive", GRAVE, "--rate", "0"], "--rate"),
         (["redrive", GRAVE, "--to", ""], "'--to': must not be empty"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections.abc import Callable
 from typing import Any
@@ -514,6 +515,16 @@ def test_groups_without_a_dead_letter_topic(broker: Broker, run: Kshare) -> None
         assert run(*command.split()[1:]).code == 0
     (note,) = notes()
     assert note["text"].startswith("no dead-letter topic is set for packers: ")
+
+
+def test_commands_can_be_copied_whatever_a_group_is_called(broker: Broker, run: Kshare) -> None:
+    group = "pick; echo $(id) 'now'"
+    found = json.loads(run("doctor", "--group", group, "--json").out)
+    commands = [one for finding in found for one in finding["todo"] if finding["check"] == "dead letters"]
+    assert [shlex.split(one)[:5] for one in commands] == [
+        ["kshare", "topics", "create", f"dlq.{group}", "--config"],
+        ["kshare", "groups", "config", "set", group],
+    ]
 
 
 def test_brokers_that_write_no_dead_letters(broker: Broker, run: Kshare) -> None:

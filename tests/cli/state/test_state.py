@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -142,6 +143,19 @@ def test_follow_in_a_pipe_and_on_a_terminal(broker: Broker) -> None:
         reader.close()
         broker.produce("orders", [b"9"])
         assert reader.end() == (141, b"")
+
+
+@pytest.mark.lengthy
+def test_follow_shows_a_topic_and_a_group_that_are_created_later() -> None:
+    with Broker() as fresh, Piped("state", "packers", "--follow", "--json", "-b", fresh.bootstrap) as reader:
+        time.sleep(3)  # the first reading finds neither
+        fresh.create_topic("returns")
+        fresh.set_group_config("packers", {"share.auto.offset.reset": "earliest"})
+        fresh.produce("returns", [b"0", b"1"])
+        with sync.ShareConsumer(fresh.bootstrap, group="packers", topics=["returns"]) as consumer:
+            next(iter(consumer)).accept()
+        found = json.loads(reader.line())
+        assert (found["topic"], found["end_offset"]) == ("returns", 2)
 
 
 @pytest.mark.parametrize("columns", [80, 200])

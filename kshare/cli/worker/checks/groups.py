@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from kshare.cli.worker.checks.app_facts import AppFacts, GroupFacts, members_of
@@ -59,7 +60,7 @@ def _rights(facts: AppFacts, group: str, found: GroupFacts) -> Iterator[CheckRes
         yield problem(
             f"group {group}",
             "it reads retry topics, so it must start at the earliest offset, and the worker may not set that",
-            f"kshare groups config set {group} {_RESET}=earliest --bootstrap-server {_server(facts)}",
+            f"kshare groups config set {shlex.quote(group)} {_RESET}=earliest --bootstrap-server {_server(facts)}",
         )
 
 
@@ -73,7 +74,7 @@ def _start(facts: AppFacts, group: str, found: GroupFacts) -> Iterator[CheckResu
         f"group {group}",
         f"it has read nothing of {', '.join(found.unread)} yet, and {_RESET} is latest: it starts at "
         "the end, and never gets the records that are there",
-        f"kshare groups config set {group} {_RESET}=earliest --bootstrap-server {_server(facts)}",
+        f"kshare groups config set {shlex.quote(group)} {_RESET}=earliest --bootstrap-server {_server(facts)}",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from kshare.cli.worker.checks.app_facts import AppFacts, dead_topics, retry_topics, source_topics
@@ -35,7 +36,7 @@ def _source(facts: AppFacts, topic: str) -> Iterator[CheckResult]:
     elif not found.partitions:
         near = did_you_mean(topic, facts.known_topics)
         server = format_address(facts.settings.bootstrap[0])
-        create = f"kshare topics create {topic} --bootstrap-server {server}"
+        create = f"kshare topics create {shlex.quote(topic)} --bootstrap-server {server}"
         yield problem(f"topic {topic}", f"it doesn't exist{near}", create)
     else:
         yield ok(f"topic {topic}", f"{counted(found.partitions, 'partition')}, and it may be read")
