@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,9 +12,10 @@ import pytest
 from kshare import ConsumerOptions, sync
 from kshare.cli.state.view import lines
 from kshare.monitor.picture import Picture
+from kshare.protocol.messages import DescribeShareGroupOffsetsRequest
 from kshare.state.share_records import SharePartitionKey, SharePartitionState, StateRange, StoredState
 from kshare.testing import Broker
-from tests.cli.running import Kshare, Piped, assert_refused, kshare, without_colours
+from tests.cli.running import DEADLINE, Kshare, Piped, assert_refused, kshare, without_colours
 from tests.cli.terminals import Terminal, on_terminal
 
 GROUP = "shippers"
@@ -147,15 +148,18 @@ def test_follow_in_a_pipe_and_on_a_terminal(broker: Broker) -> None:
 
 @pytest.mark.lengthy
 def test_follow_shows_a_topic_and_a_group_that_are_created_later() -> None:
-    with Broker() as fresh, Piped("state", "packers", "--follow", "--json", "-b", fresh.bootstrap) as reader:
-        time.sleep(3)  # the first reading finds neither
-        fresh.create_topic("returns")
-        fresh.set_group_config("packers", {"share.auto.offset.reset": "earliest"})
-        fresh.produce("returns", [b"0", b"1"])
-        with sync.ShareConsumer(fresh.bootstrap, group="packers", topics=["returns"]) as consumer:
-            next(iter(consumer)).accept()
-        found = json.loads(reader.line())
-        assert (found["topic"], found["end_offset"]) == ("returns", 2)
+    has_looked = threading.Event()
+    with Broker() as fresh:
+        fresh.faults.add(DescribeShareGroupOffsetsRequest, change=lambda _: has_looked.set())
+        with Piped("state", "packers", "--follow", "--json", "-b", fresh.bootstrap) as reader:
+            assert has_looked.wait(DEADLINE)  # the first reading finds neither
+            fresh.create_topic("returns")
+            fresh.set_group_config("packers", {"share.auto.offset.reset": "earliest"})
+            fresh.produce("returns", [b"0", b"1"])
+            with sync.ShareConsumer(fresh.bootstrap, group="packers", topics=["returns"]) as consumer:
+                next(iter(consumer)).accept()
+            found = json.loads(reader.line())
+            assert (found["topic"], found["end_offset"]) == ("returns", 2)
 
 
 @pytest.mark.parametrize("columns", [80, 200])
