@@ -23,8 +23,12 @@ class Moves:
         if letter.moved_from is not None:
             self._copies[letter_identity(letter), letter.moved_from] = letter.partition, letter.offset
 
-    def last_place(self, letter: DeadLetter) -> _Place | None:
-        """Where its last copy is; None if no copy was read."""
+    def moved_to(self, letter: DeadLetter) -> str | None:
+        """The place of its last copy; None if no copy was read."""
+        place = self._last_place(letter)
+        return None if place is None else _text(place)
+
+    def _last_place(self, letter: DeadLetter) -> _Place | None:
         contents, first = letter_identity(letter), (letter.partition, letter.offset)
         last = first
         while (copy := self._copies.get((contents, _text(last)))) is not None and copy > last:
@@ -33,7 +37,7 @@ class Moves:
 
     def told(self, letter: DeadLetter, states: LetterStates) -> str | None:
         """What became of a letter that is settled, for users; None if no copy was read."""
-        place = self.last_place(letter)
+        place = self._last_place(letter)
         if place is None:
             return None
         if states.is_settled(place):

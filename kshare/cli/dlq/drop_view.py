@@ -64,18 +64,13 @@ def _show_plan(screen: Screen, planned: list[PlannedDrop], given_up: str, is_jso
         screen.line((f"nothing to drop{given_up}", ""))
     else:
         duplicates = sum(one.is_duplicate for one in planned)
+        heads, rows = HEADS, [letter_row(one.letter) for one in planned]
         if duplicates:
-            rows = [
-                (
-                    *letter_row(one.letter)[:-1],
-                    "yes" if one.is_duplicate else None,
-                    letter_row(one.letter)[-1],
-                )
-                for one in planned
-            ]
-            show(screen, [*HEADS[:-1], "DUPLICATE", HEADS[-1]], rows, ["TIMES"])
-        else:
-            show(screen, HEADS, [letter_row(one.letter) for one in planned], ["TIMES"])
+            *others, reason = HEADS
+            heads = [*others, "DUPLICATE", reason]
+            marks = ["yes" if one.is_duplicate else None for one in planned]
+            rows = [(*row[:-1], mark, row[-1]) for row, mark in zip(rows, marks, strict=True)]
+        show(screen, heads, rows, ["TIMES"])
         count = len(planned) - duplicates
         also = f", and {counted(duplicates, 'duplicate')} settled" if duplicates else ""
         screen.line((f"{counted(count, 'dead letter')} would be dropped{also}; nothing was changed", ""))

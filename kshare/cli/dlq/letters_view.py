@@ -115,11 +115,10 @@ class _Mark:
             return cls()
         if not states.has_settled(letter):
             return cls(is_settled=False, is_given_up=states.has_given_up(letter))
-        place = moves.last_place(letter)
         return cls(
             True,
             None if states.may_have_given_up(letter) else False,
-            None if place is None else f"{place[0]}:{place[1]}",
+            moves.moved_to(letter),
             moves.told(letter, states),
         )
 

@@ -257,8 +257,9 @@ def _readers(console: Console, written: Iterable[tuple[str, str | None]]) -> lis
 
 
 def _written(choice: LetterChoice, letters: Iterable[DeadLetter]) -> Iterator[tuple[str, str | None]]:
+    request = redrive_request(choice)
     for one in letters:
-        if topic := choice.target or (one.origin.topic if one.origin else ""):
+        if isinstance(topic := request.destination(one), str):
             yield topic, one.group
 
 
