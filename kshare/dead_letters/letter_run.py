@@ -99,8 +99,10 @@ class LetterRun(ABC, Generic[ProgressT]):
         self._duplicates = Duplicates()
         self.problem: str | None = None
         """Why dead letters weren't moved, or may not be settled."""
-        self._unmoved: list[KshareError] = []
-        """Why dead letters that should have been moved couldn't be written."""
+        self._unmoved = 0
+        """How many should have been moved, and couldn't be written."""
+        self._why_unmoved: KshareError | None = None
+        """Of the one that needs the most bytes, if some are too large."""
         self._missing = set(selection.places)
         """Of the dead letters that were chosen one by one, those that haven't been dealt with."""
 
@@ -219,11 +221,11 @@ class LetterRun(ABC, Generic[ProgressT]):
 
     def _leave_in_place(self, record: ShareRecord, letter: DeadLetter, error: KshareError) -> None:
         """It wasn't moved, and will be released at the end."""
-        self._unmoved.append(error)
-        count = len(self._unmoved)
+        self._unmoved += 1
+        self._why_unmoved = max(self._why_unmoved or error, error, key=needed_bytes)
         self.problem = (
-            f"{counted(count, 'dead letter')} couldn't be written to topic {record.topic} again, which would keep "
-            f"{'it' if count == 1 else 'them'} from being archived: {max(self._unmoved, key=needed_bytes)}"
+            f"{counted(self._unmoved, 'dead letter')} couldn't be written to topic {record.topic} again, which would "
+            f"keep {'it' if self._unmoved == 1 else 'them'} from being archived: {self._why_unmoved}"
         )
         self.progress.last_chances += record.delivery_count >= self._mover.most_deliveries
         self._on_outcome(LetterOutcome(letter, Fate.FAILED, reason=f"it couldn't be moved: {error}"))
