@@ -39,6 +39,8 @@ _CHECKS: dict[str, Check] = {
     "retention": retention,
 }
 
+_NOTHING_CHECKED = "check that they are right, and that the brokers run; nothing else was checked"
+
 
 async def examine(
     settings: NetSettings, groups: tuple[str, ...] = (), topics: tuple[str, ...] = ()
@@ -52,7 +54,7 @@ async def examine(
         yield finding
     if CheckLevel.OK not in levels:
         if CheckLevel.PROBLEM not in levels:  # of several addresses, each is only worth a warning
-            yield problem("bootstrap", "none of these addresses can be reached: nothing else was checked")
+            yield problem("bootstrap", f"none of these addresses can be reached: {_NOTHING_CHECKED}")
         return
     async with Pool(settings) as pool:
         router = ExaminingRouter(pool)

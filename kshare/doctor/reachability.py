@@ -29,7 +29,11 @@ async def bootstrap(settings: NetSettings) -> AsyncIterator[CheckResult]:
             if len(settings.bootstrap) == 1 or not isinstance(error, ConnectionLost):
                 yield problem(_BOOTSTRAP, str(error))
             else:
-                yield warning(_BOOTSTRAP, f"{error}; clients that try it first lose time: leave {shown} out")
+                yield warning(
+                    _BOOTSTRAP,
+                    f"{error}; clients that try it first lose time: start the broker at {shown}, or take it out of "
+                    "bootstrap.servers if it is gone for good",
+                )
         else:
             yield ok(_BOOTSTRAP, f"{shown} answers")
 

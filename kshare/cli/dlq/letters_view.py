@@ -39,7 +39,7 @@ def show_topics(cluster: Cluster, group: str | None, is_json: bool) -> None:
         show(screen, heads, rows, ["PARTITIONS", "LETTERS", "SETTLED"])
     else:
         screen.line(("no dead-letter topics are marked as such", ""))
-        hint = "before Kafka 4.4, topics can't be marked: kshare dlq show TOPIC shows the dead letters of one"
+        hint = "kshare dlq show TOPIC shows those of one that isn't; before Kafka 4.4, topics can't be marked"
         screen.line((hint, "dim"))
     screen.done()
 

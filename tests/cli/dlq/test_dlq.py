@@ -68,7 +68,7 @@ def test_letters_that_are_redriven_one_by_one_are_not_given_up(broker: Broker, r
 def test_no_dead_letter_topics(kshare_broker: Broker, run: Kshare) -> None:
     assert run("dlq", "list", "-b", kshare_broker.bootstrap).out == (
         "no dead-letter topics are marked as such\n"
-        "before Kafka 4.4, topics can't be marked: kshare dlq show TOPIC shows the dead letters of one\n"
+        "kshare dlq show TOPIC shows those of one that isn't; before Kafka 4.4, topics can't be marked\n"
     )
 
 
