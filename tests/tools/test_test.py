@@ -68,8 +68,8 @@ def program() -> ModuleType:
         (["--long"], "brokers", ["--long"], 600),
         (["tests/state", "-x"], "brokers", ["tests/state", "-x"], 60),
         (["--ceiling", "3"], "brokers", ["--cache-clear", "-n", "4", "--no-loadscope-reorder"], 3),
-        (["--quick"], "packages", ["--quick", "-n", "auto"], 5),
-        (["--quick", "tests/state"], "packages", ["--quick", "tests/state"], 5),
+        (["--quick"], "packages", ["--quick", "-n", "auto"], 12),
+        (["--quick", "tests/state"], "packages", ["--quick", "tests/state"], 12),
         (["--quick", "--ceiling", "3"], "packages", ["--quick", "-n", "auto"], 3),
     ],
 )
