@@ -35,8 +35,9 @@ def idempotent(
     the function's own: it is recognized by its module and name, or by `name`.
 
     A call first claims its key for `in_progress_timeout` seconds, which must be longer than the function ever takes.
-    Its result is kept for `keep` seconds. If the function raises or is cancelled, nothing is stored. If another call
-    with the key is in progress, the call waits up to `wait` seconds for it, and then raises InProgress.
+    Its result is kept for `keep` seconds. If the function raises, is cancelled, or releases or rejects its delivery in
+    a worker, nothing is stored. If another call with the key is in progress, the call waits up to `wait` seconds for
+    it, and then raises InProgress.
     """
 
     def decorate(function: FunctionT) -> FunctionT:
@@ -77,9 +78,12 @@ def _around_async(function: Callable[..., Any], guard: Guard) -> Callable[..., A
         if answer.state is ClaimState.DONE:
             return guard.stored_result(answer)
         try:
-            with inside_call(guard.function):
+            with inside_call(guard.function) as call:
                 result = await function(*arguments, **named)
-            await guard.finish(ticket, result)
+            if call.has_result:
+                await guard.finish(ticket, result)
+            else:
+                await guard.give_up(ticket)
         except GeneratorExit:  # the coroutine is thrown away, so nothing can be awaited; the claim expires
             raise
         except BaseException as error:
@@ -98,9 +102,12 @@ def _around_plain(function: Callable[..., Any], guard: Guard) -> Callable[..., A
         if answer.state is ClaimState.DONE:
             return guard.stored_result(answer)
         try:
-            with inside_call(guard.function):
+            with inside_call(guard.function) as call:
                 result = function(*arguments, **named)
-            from_plain_function(guard.finish, ticket, result)
+            if call.has_result:
+                from_plain_function(guard.finish, ticket, result)
+            else:
+                from_plain_function(guard.give_up, ticket)
         except BaseException as error:
             from_plain_function(guard.abandon, ticket, error)
             raise

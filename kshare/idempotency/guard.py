@@ -162,17 +162,27 @@ class Guard:
 
     async def abandon(self, ticket: Ticket, error: BaseException) -> None:
         """Remove the claim, so that a redelivery runs the function. If that fails, the claim expires."""
+        why = await self._remove_claim(ticket)
+        if why:
+            error.add_note(
+                f"The claim of {self.function} couldn't be removed ({why}). It expires "
+                f"{self._in_progress_timeout:g} s after it was made."
+            )
+
+    async def give_up(self, ticket: Ticket) -> None:
+        """The function has returned without a result: remove the claim. If that fails, the claim expires; until then,
+        a redelivery waits for it."""
+        await self._remove_claim(ticket)
+
+    async def _remove_claim(self, ticket: Ticket) -> str:
+        """Returns why that failed, if it did."""
         try:
             with anyio.move_on_after(STORE_DEADLINE_S, shield=True):
                 await self._store.abandon(ticket.key, ticket.owner)
-                return
-            why = f"no answer within {STORE_DEADLINE_S:g} s"
+                return ""
+            return f"no answer within {STORE_DEADLINE_S:g} s"
         except Exception as failure:
-            why = f"{type(failure).__name__}: {failure}"
-        error.add_note(
-            f"The claim of {self.function} couldn't be removed ({why}). It expires "
-            f"{self._in_progress_timeout:g} s after it was made."
-        )
+            return f"{type(failure).__name__}: {failure}"
 
 
 def _is_number(value: object) -> bool:

@@ -14,7 +14,7 @@ from anyio import from_thread
 from kshare.errors import KshareError
 from kshare.worker.delivery import Deliveries, Delivery, set_caller
 from kshare.worker.handlers import HandlerCall
-from kshare.worker.process_calls import call_in_process
+from kshare.worker.process_calls import ProcessCalls
 from kshare.worker.thread_places import ThreadPlaces
 from kshare.worker.user_functions import call_plain, require_ended
 from kshare.worker.watching import Watch
@@ -42,8 +42,12 @@ class Caller:
         self._call = call
         self._watch = watch or Watch()
         self._middleware: Sequence[Callable[[Any, GoOn], Awaitable[None]]] = middleware
-        self._processes = anyio.CapacityLimiter(concurrency)
+        self._processes = ProcessCalls(concurrency)
         self._threads = ThreadPlaces(concurrency, on_no_thread)
+
+    async def close(self) -> None:
+        """End the processes, when nothing runs any more."""
+        await self._processes.close()
 
     @property
     def is_plain(self) -> bool:
@@ -73,8 +77,11 @@ class Caller:
                 delivery.payload = self._payload(delivery)
             await self._run(call.arguments(delivery.payload, delivery), [delivery])
 
-        with self._watch.run((delivery,)):
-            await self._through_middleware(delivery, handler)
+        try:
+            with self._watch.run((delivery,)):
+                await self._through_middleware(delivery, handler)
+        finally:
+            delivery.is_over = True
 
     async def batch(self, deliveries: list[Delivery]) -> None:
         """Call a batch handler, with deliveries whose payload was set by `decode`."""
@@ -83,8 +90,12 @@ class Caller:
         async def handler() -> None:
             await self._run(self._call.arguments([one.payload for one in whole], whole), whole)
 
-        with self._watch.run(tuple(whole), is_batch=True):
-            await self._through_middleware(whole, handler)
+        try:
+            with self._watch.run(tuple(whole), is_batch=True):
+                await self._through_middleware(whole, handler)
+        finally:
+            for delivery in deliveries:
+                delivery.is_over = True
 
     async def _through_middleware(
         self, subject: Delivery | Deliveries, handler: Callable[[], Coroutine[Any, Any, None]]
@@ -108,7 +119,7 @@ class Caller:
         if call.runs_in == "loop":
             self.check_result(await call.function(*arguments))
         elif call.runs_in == "process":
-            await call_in_process(call.function, arguments, self._processes)
+            await self._processes.call(call.function, arguments)
         else:
             await self._run_in_thread(partial(call_plain, call.function), arguments, deliveries)
 
@@ -117,18 +128,17 @@ class Caller:
     ) -> None:
         for delivery in deliveries:
             set_caller(delivery, _call_in_loop)
-        afterwards: Callable[[Callable[[], None]], None] | None = None
         try:
             # A thread can't be interrupted. If this is cancelled, its result doesn't count, and nothing waits for it.
             await self._threads.run(function, arguments, deliveries)
         except anyio.get_cancelled_exc_class():
-            afterwards = _caller_in_this_thread()  # the other thread goes on
             for delivery in deliveries:
                 delivery.is_cancelled = True
             raise
         finally:
+            # Middleware may still decide. Threads that the handler has started, and its own if it was cancelled, go on.
             for delivery in deliveries:
-                set_caller(delivery, afterwards)
+                set_caller(delivery, _caller_in_this_thread(delivery))
 
 
 async def _around(
@@ -174,13 +184,14 @@ def _call_in_loop(act: Callable[[], None]) -> None:
         raise problems[0]
 
 
-def _caller_in_this_thread() -> Callable[[Callable[[], None]], None]:
-    """For deliveries whose handler still runs in another thread, though it was cancelled."""
+def _caller_in_this_thread(delivery: Delivery) -> Callable[[Callable[[], None]], None]:
+    """For a delivery whose handler ran in another thread, and may still be running there if it was cancelled."""
     thread = threading.get_ident()
 
     def call(act: Callable[[], None]) -> None:
         if threading.get_ident() != thread:
-            raise KshareError("the record can't be settled any more: its handler was cancelled")
+            what = "was cancelled" if delivery.is_cancelled else "has ended"
+            raise KshareError(f"the record can't be settled any more: its handler {what}")
         act()
 
     return call

@@ -6,7 +6,7 @@ record, and one that raises fails it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from enum import StrEnum
 from typing import Any
 
@@ -14,9 +14,10 @@ import anyio
 
 from kshare.client.record import ShareRecord
 from kshare.errors import ConfigError, KshareError
+from kshare.idempotency.calls import give_up_results
 from kshare.producer.records import Headers
 from kshare.worker.headers import Header, RetryContext, own_headers
-from kshare.worker.results import Result, checked_result
+from kshare.worker.results import BatchResults, Result, checked_result
 
 
 class Decision(StrEnum):
@@ -36,6 +37,7 @@ class Delivery:
         "_call_in_loop",
         "attempt",
         "attempts_allowed",
+        "batch_results",
         "context",
         "decision",
         "delay",
@@ -43,6 +45,7 @@ class Delivery:
         "instead",
         "instead_at",
         "is_cancelled",
+        "is_over",
         "is_repeated",
         "is_waiting",
         "moved_to",
@@ -94,8 +97,12 @@ class Delivery:
         self.is_cancelled = False
         """Whether the result isn't wanted any more: the lock was lost, or the worker is shutting down. A plain function
         can't be interrupted; a long one should check this."""
+        self.is_over = False
+        """Whether its handler has ended: tasks and threads that it has left behind can't decide anything any more."""
         self.results: list[Result] | None = None
         """What the handler has published, until it is written."""
+        self.batch_results: BatchResults | None = None
+        """What a batch handler has published for the whole batch."""
         self.trace: object = None
         """What a tracer has attached to it."""
         self._call_in_loop: Callable[[Callable[[], None]], None] | None = None
@@ -171,20 +178,27 @@ class Delivery:
 
         With a delay in seconds, this worker holds the record as long, or moves it to a retry topic. That isn't counted
         as an attempt.
+
+        In a function with `@idempotent`, the call doesn't count as done: the next attempt runs it again.
         """
         if delay is None:
             self._settle(lambda: self._decide(Decision.RELEASED))
-            return
-        if isinstance(delay, bool) or not isinstance(delay, int | float) or not 0 <= delay <= 86_400:
+        elif isinstance(delay, bool) or not isinstance(delay, int | float) or not 0 <= delay <= 86_400:
             raise ConfigError(f"delay must be between 0 and 86,400 seconds, not {delay!r}")
-        self._settle(lambda: self._delay(delay))
+        else:
+            self._settle(lambda: self._delay(delay))
+        give_up_results()
 
     def reject(self, reason: str = "rejected by its handler") -> None:
         """Reject the record when the handler has ended: it can never be processed. It becomes a dead letter, if the
-        handler has a topic for them."""
+        handler has a topic for them.
+
+        In a function with `@idempotent`, the call doesn't count as done.
+        """
         if not isinstance(reason, str):
             raise ConfigError(f"reason must be a string, not {type(reason).__name__}")
         self._settle(lambda: self._reject(reason))
+        give_up_results()
 
     def publish(
         self,
@@ -216,9 +230,14 @@ class Delivery:
         self.reason = reason
 
     def _accept(self) -> None:
-        if self.decision is None and self.moved_to is None and not self.results:
+        if self.decision is None and self.moved_to is None and not self.has_unwritten:
             self.record.accept()
         self._decide(Decision.ACCEPTED)
+
+    @property
+    def has_unwritten(self) -> bool:
+        """Whether there are results that have to be confirmed before the record is accepted."""
+        return bool(self.results) or (self.batch_results is not None and self.batch_results.are_unwritten)
 
     def _keep(self, result: Result) -> None:
         if self.decision is not None:
@@ -229,10 +248,15 @@ class Delivery:
 
     def take_results(self) -> list[Result]:
         """What is to be written. Until that is done, the record isn't accepted, whatever the handler has decided."""
-        results, self.results = self.results or [], None
-        if results and self.decision is Decision.ACCEPTED:
+        if self.decision is Decision.ACCEPTED and self.has_unwritten:
             self.decision = None
+        results, self.results = self.results or [], None
         return results
+
+    def accept_after_handler(self) -> None:
+        """Accept the record, now that its handler has ended and its results are written."""
+        self.decision = None
+        self._accept()
 
     def _renew(self) -> None:
         if self.moved_to is None:
@@ -249,6 +273,9 @@ class Delivery:
         def settle() -> None:
             if self._call_in_loop is not call:
                 raise KshareError(f"{self!r} can't be settled any more: its handler was cancelled")
+            if self.is_over:
+                what = "was cancelled" if self.is_cancelled else "has ended"
+                raise KshareError(f"{self!r} can't be settled any more: its handler {what}")
             act()
 
         if call is None:
@@ -262,6 +289,13 @@ class Delivery:
 
 class Deliveries(list[Delivery]):
     """The deliveries of a batch. Each may be decided separately; these decide all that are undecided."""
+
+    def __init__(self, deliveries: Iterable[Delivery] = ()) -> None:
+        super().__init__(deliveries)
+        self._whole = tuple(self)  # handlers may change the list
+        self._results = next((one.batch_results for one in self if one.batch_results), None) or BatchResults()
+        for one in self:
+            one.batch_results = self._results
 
     def accept_all(self) -> None:
         """Accept them now."""
@@ -286,11 +320,20 @@ class Deliveries(list[Delivery]):
         headers: Headers = (),
         partition: int | None = None,
     ) -> None:
-        """Write a result of the whole batch when the handler has returned, before any of its records is accepted."""
-        undecided = self._undecided()
-        if not undecided:
+        """Write a result of the whole batch when the handler has returned. Only when all in-sync replicas have it, any
+        record of the batch is accepted. If writing fails, the handler has failed.
+
+        Nothing is written if all records are released or rejected. Publish before you accept any of them.
+        """
+        if not self._undecided():
             raise KshareError("all records of the batch are decided already: publish results before that")
-        undecided[0].publish(topic, value, key, headers, partition)
+        result = checked_result(topic, value, key, headers, partition)
+        self._whole[0]._settle(lambda: self._keep(result))
+
+    def _keep(self, result: Result) -> None:
+        if any(one.decision is Decision.ACCEPTED and not one.has_unwritten for one in self._whole):
+            raise KshareError("records of the batch are accepted already: publish results before that")
+        self._results.add(result)
 
     def _undecided(self) -> list[Delivery]:
         return [one for one in self if one.decision is None]

@@ -25,7 +25,7 @@ from kshare.worker.observer import RecordOutcome
 from kshare.worker.options import HandlerOptions
 from kshare.worker.outbound import Publisher
 from kshare.worker.payloads import PayloadError
-from kshare.worker.results import Result
+from kshare.worker.results import BatchResults, Result
 from kshare.worker.retry import LONGEST_DELAY_S, Exponential
 from kshare.worker.routes import OnError
 from kshare.worker.settling import Settling, is_open, without_result
@@ -116,24 +116,37 @@ class Outcomes:
     # --- after the handler
 
     async def write_results(self, deliveries: Sequence[Delivery]) -> None:
-        """Write what the handler has published. Raises KshareError if that fails: then the handler has failed.
+        """Write what the handler has published, for those of the deliveries that are to be accepted, and for the whole
+        batch if any is. Raises KshareError if that fails: then the handler has failed.
 
         Results and acknowledgements could be one transaction here, once brokers have that.
         """
         results: list[Result] = []
+        batch: BatchResults | None = None
         for delivery in deliveries:
             if delivery.decision in (None, Decision.ACCEPTED):
                 taken = delivery.take_results()
                 if is_open(delivery):  # otherwise accepting it will fail
                     results += taken
-        if results:
-            await self._publisher.write(results)
+                    batch = delivery.batch_results
+        if batch is None:
+            if results:
+                await self._publisher.write(results)
+            return
+        whole = [*batch.to_write(), *results]
+        if whole:
+            try:
+                await self._publisher.write(whole)
+            except KshareError as problem:
+                batch.on_failed(problem)
+                raise
+            batch.on_written()
 
     async def on_returned(self, delivery: Delivery) -> None:
         try:
             match delivery.decision:
                 case None:
-                    delivery.accept()
+                    delivery.accept_after_handler()
                 case Decision.DELAYED:
                     await self._settling.delay(delivery, delivery.delay, counts=False)
                 case Decision.REJECTED:
@@ -187,10 +200,10 @@ class Outcomes:
 
     async def _finish_accepted(self, delivery: Delivery) -> None:
         """The handler has raised after it had accepted the record."""
-        if delivery.results:
+        if delivery.has_unwritten or is_open(delivery):  # it waits for results, its own or those of its batch
             try:
                 await self.write_results([delivery])
-                delivery.accept()
+                delivery.accept_after_handler()
             except AcknowledgeError as problem:
                 self._settling.on_lost(delivery, problem)
                 return
@@ -228,6 +241,7 @@ class Outcomes:
         )
         fields = {"group": delivery.group, "handler": self._name, **log_fields(delivery)}
         log.debug("handler %s failed for %r", self._name, delivery, exc_info=error, extra=fields)
+        delivery.is_over = False  # these functions may still decide: nothing else runs meanwhile
         for report in self._on_error:
             try:
                 report(delivery, error)
@@ -237,6 +251,7 @@ class Outcomes:
                 what = f"{type(problem).__qualname__}: {message_of(problem)}"
                 self._summary.event(logging.ERROR, "on_error failed", what)
                 log.debug("on_error failed", exc_info=True)
+        delivery.is_over = True
         return isinstance(error, PayloadError) or self._on_failure(delivery, error)
 
     async def on_cancelled(self, delivery: Delivery) -> None:

@@ -137,6 +137,11 @@ class Pipeline:
             on_ready=on_ready,
         )
 
+    async def close(self) -> None:
+        """Call it at the end."""
+        await self.caller.close()
+        self.summary.close()
+
     def deliver(self, record: ShareRecord, context: RetryContext | None = None) -> Delivery:
         return Delivery(record, self._route.group, self._route.options.retry.attempts, context)
 

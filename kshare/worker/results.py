@@ -17,6 +17,35 @@ class Result(NamedTuple):
     """None: the key chooses it."""
 
 
+class BatchResults:
+    """What a batch handler publishes for its whole batch. All of it is confirmed before any record is accepted."""
+
+    __slots__ = ("_problem", "_results")
+
+    def __init__(self) -> None:
+        self._results: list[Result] = []
+        self._problem: KshareError | None = None
+
+    @property
+    def are_unwritten(self) -> bool:
+        return bool(self._results)
+
+    def add(self, result: Result) -> None:
+        self._results.append(result)
+
+    def to_write(self) -> list[Result]:
+        """Raises KshareError if they couldn't be written before: then no other record is accepted without them."""
+        if self._problem is not None:
+            raise self._problem
+        return self._results
+
+    def on_written(self) -> None:
+        self._results = []
+
+    def on_failed(self, problem: KshareError) -> None:
+        self._problem = problem
+
+
 def checked_result(
     topic: str, value: bytes | None, key: bytes | None, headers: Headers, partition: int | None
 ) -> Result:
@@ -29,7 +58,7 @@ def checked_result(
     once = idempotent_call()
     if once is not None:
         raise KshareError(
-            f"{once} is called once for each key, so what it publishes might never be written: "
+            f"{once.function} is called once for each key, so what it publishes might never be written: "
             "let it return the result, and publish that in the handler which calls it"
         )
     return Result(topic, record, partition)

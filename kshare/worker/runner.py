@@ -121,7 +121,7 @@ class HandlerRunner:
                     await self._drain()
                     tasks.cancel_scope.cancel()
         finally:
-            self._pipeline.summary.close()
+            await self._pipeline.close()
 
     def _start(self, tasks: TaskGroup) -> None:
         name = self.route.name

@@ -14,13 +14,6 @@ from typing import Any
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
-_received = 0
-
-
-def signals_received() -> int:
-    """How many of them were handled by `on_stop_signals` in this process so far."""
-    return _received
-
 
 @contextmanager
 def on_stop_signals(act: Callable[[signal.Signals], None]) -> Iterator[None]:
@@ -34,8 +27,6 @@ def on_stop_signals(act: Callable[[signal.Signals], None]) -> Iterator[None]:
     before: dict[signal.Signals, Any] = {}
 
     def handle(number: int, frame: FrameType | None) -> None:
-        global _received
-        _received += 1
         act(signal.Signals(number))
         earlier = before[signal.Signals(number)]
         if callable(earlier) and earlier is not signal.default_int_handler:

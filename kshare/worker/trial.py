@@ -192,6 +192,12 @@ class _TrialRun:
         return delivery
 
     async def run_once(self, deliveries: list[Delivery]) -> None:
+        try:
+            await self._run_once(deliveries)
+        finally:
+            await self._pipeline.close()
+
+    async def _run_once(self, deliveries: list[Delivery]) -> None:
         slot = Slot()
         with anyio.move_on_after(self._options.time_limit) as scope:
             slot.scope = scope
@@ -203,7 +209,6 @@ class _TrialRun:
         if scope.cancelled_caught:
             self._is_timed_out = True
             await self._pipeline.processing.cancelled(slot)
-        self._pipeline.summary.close()
 
     def held(self) -> dict[ShareRecord, tuple[float, Delivery]]:
         """Record → the delay of its next attempt, and that attempt."""

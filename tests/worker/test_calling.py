@@ -161,7 +161,7 @@ async def test_errors_in_threads_are_raised() -> None:
     one = delivery()
     with anyio.fail_after(DEADLINE_S), pytest.raises(ValueError, match="no"):
         await caller(ship).one(one)
-    one.accept()
+    one.accept_after_handler()
     assert lease_of(one.record.batch).states[0] == ACCEPT
 
 
@@ -192,7 +192,7 @@ async def test_thread_of_a_cancelled_handler_settles_nothing() -> None:
             await anyio.sleep(0.001)
     assert found == [True, "the record can't be settled any more: its handler was cancelled"]
     assert lease_of(one.record.batch).states[0] == HELD
-    one.accept()  # the worker still can
+    one.accept_after_handler()  # the worker still can
     assert lease_of(one.record.batch).states[0] == ACCEPT
 
 
@@ -208,4 +208,5 @@ async def test_plain_functions_run_in_a_process() -> None:
         await made.one(delivery(b"1"))
         with pytest.raises(ValueError) as caught:
             await made.one(delivery(b"0"))
+        await made.close()
     assert str(caught.value) != str(os.getpid())

@@ -9,15 +9,15 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
 import pytest
-from anyio import to_process
 
 from kshare.testing import Broker
-from kshare.worker.process_calls import call_in_process
-from kshare.worker.signals import on_stop_signals
+from kshare.worker.process_calls import ProcessCalls
 from kshare.worker.user_functions import HandlerExit
 
 pytestmark = pytest.mark.lengthy
@@ -51,7 +51,8 @@ if __name__ == "__main__":
     shop.worker.run(backend=sys.argv[1])
 elif HANGS and not Path("starting").exists():
     Path("starting").touch()
-    time.sleep(3600)  # until a signal ends this process
+    while not Path("may_end").exists():
+        time.sleep(0.01)
 """
 
 
@@ -100,6 +101,16 @@ def test_what_has_begun_is_finished_after_a_signal_to_all_processes(
     assert kshare_broker.records("dead") == []
 
 
+@asynccontextmanager
+async def calls(most: int = 1) -> AsyncIterator[ProcessCalls]:
+    made = ProcessCalls(most)
+    try:
+        with anyio.fail_after(DEADLINE_S):
+            yield made
+    finally:
+        await made.close()
+
+
 def raises(number: int) -> None:
     raise [SystemExit, KeyboardInterrupt, GeneratorExit][number]
 
@@ -109,12 +120,11 @@ def nothing() -> None: ...
 
 @pytest.mark.anyio
 async def test_whatever_a_function_raises_is_its_failure_and_its_process_goes_on() -> None:
-    limiter = anyio.CapacityLimiter(1)
-    with anyio.fail_after(DEADLINE_S):
+    async with calls() as processes:
         for number, name in enumerate(["SystemExit", "KeyboardInterrupt", "GeneratorExit"]):
             with pytest.raises(HandlerExit, match=f"the handler raised {name}"):
-                await call_in_process(raises, (number,), limiter)
-        await call_in_process(nothing, (), limiter)
+                await processes.call(raises, (number,))
+        await processes.call(nothing, ())
 
 
 def dies() -> None:
@@ -125,39 +135,149 @@ def dies() -> None:
 async def test_a_function_that_cannot_be_imported_does_not_disturb_the_next_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """anyio would answer it with the result of this one."""
     monkeypatch.syspath_prepend(tmp_path)
     module = tmp_path / "only_here.py"
     module.write_text("def ship(): ...")
     ship = importlib.import_module("only_here").ship
     module.unlink()
-    limiter = anyio.CapacityLimiter(1)
-    with anyio.fail_after(DEADLINE_S):
+    async with calls() as processes:
         with pytest.raises(ModuleNotFoundError, match="only_here"):
-            await call_in_process(ship, (), limiter)
-        await call_in_process(nothing, (), limiter)
+            await processes.call(ship, ())
+        await processes.call(nothing, ())
 
 
 @pytest.mark.anyio
-async def test_a_process_that_dies_without_a_signal_to_this_one_is_a_failure() -> None:
-    with anyio.fail_after(DEADLINE_S), pytest.raises(anyio.BrokenWorkerProcess):
-        await call_in_process(dies, (), anyio.CapacityLimiter(1))
+async def test_a_process_that_dies_is_a_failure_of_its_call_only() -> None:
+    async with calls() as processes:
+        with pytest.raises(anyio.BrokenWorkerProcess, match="has died"):
+            await processes.call(dies, ())
+        await processes.call(nothing, ())
+
+
+def append(file: str, text: str) -> None:
+    with Path(file).open("a") as opened:
+        opened.write(text)
+
+
+def forks(file: str, number: int, how: str) -> None:
+    """The other process ends at once; this function only when it has written its number."""
+    child = os.fork()
+    if child == 0:
+        if how == "exit":
+            sys.exit()
+        if how == "raise":
+            raise ValueError("of the other process")
+        return
+    os.waitpid(child, 0)
+    append(file, f"{number} ")
 
 
 @pytest.mark.anyio
-@pytest.mark.usefixtures("default_signals")
-async def test_a_process_that_a_signal_has_put_out_of_step_is_not_used_again(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("how", ["exit", "raise", "return"])
+async def test_a_process_that_a_function_has_forked_does_not_answer_for_it(tmp_path: Path, how: str) -> None:
+    file = tmp_path / "ended"
+    async with calls() as processes:
+        for number in range(5):
+            await processes.call(forks, (str(file), number, how))
+            assert file.read_text().split()[-1] == str(number), "it has returned before its function has"
+
+
+def prints(number: int) -> None:
+    sys.stdout.write(f"printed {number}\n")
+    subprocess.run(["echo", f"by another program {number}"], check=True)
+    assert sys.stdin.read() == "", "what the worker reads isn't for functions"
+
+
+@pytest.mark.anyio
+async def test_what_a_function_prints_is_shown_and_disturbs_nothing(
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    called: list[object] = []
+    async with calls() as processes:
+        for number in range(3):
+            await processes.call(prints, (number,))
+    expected = [f"printed {number}\nby another program {number}\n" for number in range(3)]
+    assert capfd.readouterr().out == "".join(expected)
 
-    async def run_sync(function: object, *arguments: object, **options: object) -> None:
-        called.append(function)
-        if len(called) == 1:
-            with on_stop_signals(lambda which: None):
-                signal.raise_signal(signal.SIGINT)
-            raise KeyboardInterrupt
 
-    monkeypatch.setattr(to_process, "run_sync", run_sync)
-    await call_in_process(nothing, (), anyio.CapacityLimiter(1))
-    assert called == [exec, os._exit, exec]
+def pid_to(file: str) -> None:
+    Path(file).write_text(str(os.getpid()))
+    time.sleep(DEADLINE_S)
+
+
+@pytest.mark.anyio
+async def test_a_cancelled_call_ends_its_process(tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    async with calls() as processes:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(processes.call, pid_to, (str(file),))
+            while not (file.exists() and file.read_text()):
+                await anyio.sleep(0.01)
+            tasks.cancel_scope.cancel()
+        while is_running(int(file.read_text())):
+            await anyio.sleep(0.01)
+        await processes.call(nothing, ())
+
+
+def is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def pid_at_once(file: str) -> None:
+    append(file, f"{os.getpid()} ")
+
+
+@pytest.mark.anyio
+async def test_processes_are_kept_until_they_are_closed_or_idle_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "pids"
+    async with calls() as processes:
+        for idle_s in (300.0, 300.0, 0.0):
+            monkeypatch.setattr("kshare.worker.process_calls._IDLE_S", idle_s)
+            await processes.call(pid_at_once, (str(file),))
+        first, second, third = map(int, file.read_text().split())
+        assert first == second != third
+        assert not is_running(first)
+        assert is_running(third)
+    assert not is_running(third)
+
+
+MAIN_PROGRAM = """
+import sys
+from kshare.testing import run_worker
+from kshare.worker import Retry, Worker
+
+class NeverAgain(Exception):
+    def __init__(self, order, why):
+        super().__init__(f"{order}: {why}")
+
+worker = Worker(group="g", retry=Retry(attempts=5, delay=3600, never=(NeverAgain,)), dead_letters="dead")
+
+@worker.handler("orders", runs_in="process")
+def ship(value: bytes) -> None:
+    raise NeverAgain(value.decode(), "unknown")
+
+if __name__ == "__main__":
+    with run_worker(worker, backend=sys.argv[1]) as running:
+        running.produce("orders", b"7")
+        running.wait_until(lambda: bool(running.records("dead")))
+        print(dict(running.records("dead")[0].headers)["__dlq.errors.exception"].decode())
+"""
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_exceptions_of_the_main_program_are_recognized(tmp_path: Path, backend: str) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(MAIN_PROGRAM)
+    ended = subprocess.run(
+        [sys.executable, str(program), backend],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    assert ended.stdout.split() == ["NeverAgain"], ended.stderr

@@ -11,6 +11,8 @@ from typing import Any
 import anyio
 import pytest
 
+from kshare.client.made_records import settlement_of
+from kshare.errors import KshareError
 from kshare.testing import run_worker
 from kshare.worker import Delivery, Retry, TrialOutcome, Worker
 
@@ -160,3 +162,49 @@ def test_done_is_counted_while_a_later_record_is_awaited() -> None:
         running.wait_until_settled()
         [counts] = running.counts.values()
         assert counts.done == 2001
+
+
+@pytest.mark.parametrize("runs_in", ["loop", "thread"])
+async def test_what_a_handler_has_left_behind_decides_nothing(runs_in: str) -> None:
+    """Its record is held for the next attempt, or was handed back."""
+    worker = Worker(group="g")
+    given: list[Delivery] = []
+
+    def fail(delivery: Delivery) -> None:
+        given.append(delivery)
+        raise ValueError
+
+    async def fail_in_loop(delivery: Delivery) -> None:
+        fail(delivery)
+
+    worker.handler("orders")(fail_in_loop if runs_in == "loop" else fail)
+    trial = await worker.test("1")
+    assert trial.outcome is TrialOutcome.HELD
+    [delivery] = given
+    with pytest.raises(KshareError, match="can't be settled any more: its handler has ended"):
+        delivery.accept()
+    with pytest.raises(KshareError, match="can't be settled any more: its handler has ended"):
+        await anyio.to_thread.run_sync(delivery.accept)
+    assert settlement_of(delivery.record) is None
+
+
+async def test_on_error_and_middleware_may_decide_when_the_handler_has_failed() -> None:
+    worker = Worker(group="g")
+
+    @worker.on_error
+    def report(delivery: Delivery, error: BaseException) -> None:
+        delivery.reject("reported")
+
+    @worker.middleware
+    async def judge(delivery: Delivery, go_on: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await go_on()
+        except KeyError:
+            delivery.reject("judged")
+
+    @worker.handler("orders")
+    def ship(value: bytes) -> None:
+        raise KeyError if value == b"key" else ValueError
+
+    for value in ("key", "other"):
+        assert (await worker.test(value)).outcome is TrialOutcome.REJECTED

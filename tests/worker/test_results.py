@@ -141,6 +141,105 @@ async def test_results_of_a_batch_are_written_before_any_of_it_is_accepted(broke
     assert values(broker).count(b"last") >= 1
 
 
+@pytest.mark.parametrize("first", ["reject", "release", "delay"])
+async def test_results_of_a_batch_are_written_whatever_becomes_of_its_first_record(
+    broker: Broker, first: str
+) -> None:
+    worker = Worker(broker.bootstrap, group="g", retry=Retry(delay=60.0))
+
+    @worker.batch_handler("orders", batch_size=4, batch_wait=1.0)
+    async def total(deliveries: Deliveries) -> None:
+        if deliveries[0].redelivered:
+            return
+        deliveries.publish("prices", b"total")
+        match first:
+            case "reject":
+                deliveries[0].reject()
+            case "release":
+                deliveries[0].release()
+            case "delay":
+                deliveries[0].release(delay=60.0)
+
+    broker.produce("orders", [b"%d" % number for number in range(4)])
+    async with running(worker):
+        await until(lambda: worker.runners[0].counts.done >= 3)
+    assert values(broker) == [b"total"]
+
+
+@pytest.mark.parametrize("end", ["return", "raise"])
+@pytest.mark.parametrize("accepts", ["all", "each", "last"])
+async def test_no_record_of_a_batch_is_accepted_before_its_results_are_written(
+    broker: Broker, end: str, accepts: str
+) -> None:
+    """The first time, they can't be written: then none was accepted, and the handler gets all of them again."""
+    worker = Worker(broker.bootstrap, group="g", retry=Retry(attempts=3, delay=0.01), breaker=None)
+    seen: list[bytes] = []
+
+    @worker.batch_handler("orders", batch_size=4, batch_wait=1.0)
+    async def total(deliveries: Deliveries) -> None:
+        is_first = not seen
+        seen.extend(one.value or b"" for one in deliveries)
+        deliveries.publish("prices", b"total", partition=7 if is_first else None)
+        match accepts:
+            case "all":
+                deliveries.accept_all()
+            case "each":
+                for one in deliveries:
+                    one.accept()
+            case "last":
+                deliveries[-1].accept()
+        if end == "raise":
+            raise ValueError
+
+    orders = [b"%d" % number for number in range(4)]
+    broker.produce("orders", orders)
+    async with running(worker):
+        await until(lambda: worker.runners[0].counts.done + worker.runners[0].counts.dead == 4)
+    assert sorted(seen[:4]) == orders
+    assert {*orders} <= {*seen[4:]}, "accepted without their result"
+    assert values(broker)
+
+
+async def test_a_batch_cannot_publish_when_records_of_it_are_accepted(broker: Broker) -> None:
+    worker = Worker(group="g")
+
+    @worker.batch_handler("orders")
+    async def total(deliveries: Deliveries) -> None:
+        deliveries[0].accept()
+        deliveries.publish("prices", b"total")
+
+    first, second = await worker.test_batch([b"1", b"2"])
+    assert (first.outcome, second.outcome, second.results) == ("accepted", "held", [])
+    assert "records of the batch are accepted already: publish results before that" in str(second.error)
+
+
+async def test_a_part_of_a_batch_publishes_for_the_whole() -> None:
+    worker = Worker(group="g")
+
+    @worker.batch_handler("orders")
+    async def total(deliveries: Deliveries) -> None:
+        deliveries.publish("prices", b"total")
+        good = Deliveries(deliveries[1:])
+        good.publish("prices", b"good")
+        good.accept_all()
+
+    trials = await worker.test_batch([b"1", b"2"])
+    assert [one.outcome for one in trials] == ["accepted", "accepted"]
+    assert [one.value for one in trials[0].results] == [b"total", b"good"]
+
+
+async def test_a_batch_that_is_given_up_as_a_whole_publishes_nothing() -> None:
+    worker = Worker(group="g")
+
+    @worker.batch_handler("orders")
+    async def total(deliveries: Deliveries) -> None:
+        deliveries.publish("prices", b"total")
+        deliveries.reject_all()
+
+    trials = await worker.test_batch([b"1", b"2"])
+    assert [(one.outcome, one.results) for one in trials] == [("rejected", [])] * 2
+
+
 def test_plain_functions_publish_from_their_thread() -> None:
     worker = Worker(group="g")
 
@@ -234,3 +333,75 @@ async def test_idempotent_calls_cannot_publish_but_their_results_can_be_publishe
         trial = await worker.test(SampleRecord(topic="payments", value=b"7"))
         assert [one.value for one in trial.results] == [b"receipt for 7"]
     assert len(runs) == 3
+
+
+SETTLE = {
+    "release": lambda delivery: delivery.release(),
+    "delay": lambda delivery: delivery.release(delay=0.01),
+    "reject": lambda delivery: delivery.reject("not now"),
+}
+
+
+@pytest.mark.parametrize("how", SETTLE)
+@pytest.mark.parametrize("is_async", [True, False])
+@pytest.mark.parametrize("is_inner", [True, False])
+async def test_settling_by_hand_is_not_the_result_of_an_idempotent_call(
+    how: str, is_async: bool, is_inner: bool
+) -> None:
+    """Otherwise the next attempt would return the stored None, and the record would be accepted: never processed."""
+    worker = Worker(group="g", dead_letters="dead")
+    runs: list[int] = []
+    store = MemoryStore()
+
+    def decide(delivery: Delivery) -> None:
+        runs.append(1)
+        if len(runs) == 1:
+            SETTLE[how](delivery)
+
+    if is_async:
+
+        @idempotent(store, name="inner")
+        async def inner(delivery: Delivery) -> None:
+            decide(delivery)
+
+        @worker.handler("orders")
+        @idempotent(store, name="outer")
+        async def ship(delivery: Delivery) -> None:
+            if is_inner:
+                await inner(delivery)
+            else:
+                decide(delivery)
+    else:
+
+        @idempotent(store, name="inner")
+        def inner_plain(delivery: Delivery) -> None:
+            decide(delivery)
+
+        @worker.handler("orders")
+        @idempotent(store, name="outer")
+        def ship_plainly(delivery: Delivery) -> None:
+            if is_inner:
+                inner_plain(delivery)
+            else:
+                decide(delivery)
+
+    first = await worker.test(b"")
+    assert first.outcome == {"release": "released", "delay": "held", "reject": "dead letter"}[how]
+    for _ in range(2):
+        assert (await worker.test(b"")).outcome == "accepted"
+    assert len(runs) == 2, "the second attempt runs, the third returns the result of that"
+
+
+async def test_accepting_by_hand_counts_as_done() -> None:
+    worker = Worker(group="g")
+    runs: list[int] = []
+
+    @worker.handler("orders")
+    @idempotent(MemoryStore())
+    async def ship(delivery: Delivery) -> None:
+        runs.append(1)
+        delivery.accept()
+
+    for _ in range(2):
+        assert (await worker.test(b"")).outcome == "accepted"
+    assert len(runs) == 1
