@@ -1,17 +1,15 @@
 """The records that aren't confirmed yet: batches by partition, which to send next, and what becomes of them.
 
 Pure: time is passed in. Each partition has at most one batch under way, always its oldest. A batch gets its sequence
-number when it is first sent, and keeps it while it is sent again, so that the broker recognizes a duplicate. The number
-for the next batch is known only when that one is confirmed or given up:
+number when it is first sent, and keeps it while it is sent again, so that the broker recognizes a duplicate. No other
+batch ever gets that number: it could be taken for a duplicate, and would be confirmed without being written. So after
+a batch that was sent and isn't confirmed, the next one gets number 0 of the next producer epoch. That also prevents
+that a batch that was given up is written after all, by a request that was late. In a transaction, everything is given
+up together, and the coordinator gives the next epoch.
 
-    outcome of the batch under way           | the next batch gets
-    -----------------------------------------+---------------------------------------------------
-    confirmed                                | the following sequence number
-    given up, and certainly not written      | the same sequence number
-    given up, and it may have been written   | sequence number 0 of the next producer epoch: with
-                                             | an old number, it could be taken for a duplicate
-
-The next epoch also prevents that a batch that was given up is written after all, by a request that was late.
+Whether a batch may have been written doesn't follow from the last error alone. It may have been as soon as one attempt
+had no response, or one that brokers also give after they have appended a batch (see `verdicts`); no later response
+proves the contrary.
 """
 
 from __future__ import annotations
@@ -71,7 +69,7 @@ class PendingBatch:
     """The batch as it is sent, from the first attempt on."""
     is_under_way: bool = False
     may_be_written: bool = False
-    """A request with it was sent, and it isn't known what the broker did."""
+    """After some attempt, it wasn't certain that the broker hadn't appended it."""
     attempts: int = 0
     not_before: float = float("-inf")
     problem: str = ""
@@ -104,10 +102,6 @@ class _Partition:
             self.identity, self.epoch, self.sequence = identity, identity.epoch, 0
         return self.epoch, self.sequence
 
-    def begin_epoch(self) -> None:
-        self.epoch += 1
-        self.sequence = 0
-
 
 class Backlog:
     """All batches of a producer."""
@@ -116,7 +110,7 @@ class Backlog:
         self.size = 0
         """The approximate size of all records, in bytes."""
         self.identity: ProducerIdentity | None = None
-        """Nothing is sent without one."""
+        """No batch gets a number without one. None if its epochs are used up, too: then another one is needed."""
         self.last_number = -1
         """The number of the newest batch."""
         self.failed: PendingSend | None = None
@@ -193,15 +187,22 @@ class Backlog:
         self._flushed_through = max(self._flushed_through, number)
 
     def ready(self, now: float) -> list[PendingBatch]:
-        """The batches to send now."""
-        return [batch for batch in self._heads() if self._ready_at(batch) <= now]
+        """The batches to send now. Without an identity, only those that have their number."""
+        is_numbering = self.identity is not None
+        return [
+            batch
+            for batch in self._heads()
+            if (is_numbering or batch.payload is not None) and self._ready_at(batch) <= now
+        ]
 
     def wake_at(self) -> float:
         """When there will be something to send or to give up, if nothing happens until then."""
-        return min(
-            (min(self._ready_at(batch), self.expires_at(batch)) for batch in self._heads()),
-            default=float("inf"),
-        )
+        return min((self._next_at(batch) for batch in self._heads()), default=float("inf"))
+
+    def _next_at(self, batch: PendingBatch) -> float:
+        is_stuck = self.identity is None and batch.payload is None
+        at = self.expires_at(batch)
+        return at if is_stuck else min(self._ready_at(batch), at)
 
     def _heads(self) -> Iterator[PendingBatch]:
         for queue in self._waiting.values():
@@ -222,10 +223,10 @@ class Backlog:
 
     def take(self, batch: PendingBatch) -> bytes:
         """The bytes to send. `settle` or `postpone` has to be called when the outcome is known."""
-        assert self.identity is not None, "nothing is sent without an identity"
         batch.is_under_way = True
         batch.attempts += 1
         if batch.payload is None:
+            assert self.identity is not None, "it isn't ready without one"
             queue = self._waiting[batch.topic, batch.partition]
             epoch, sequence = queue.number_for(self.identity)
             builder = BatchBuilder(
@@ -261,23 +262,33 @@ class Backlog:
         """An attempt has failed."""
         if verdict in (BatchVerdict.RETRY_OPEN, BatchVerdict.REFUSED_OPEN):
             batch.may_be_written = True
-        is_untouched = not batch.may_be_written and not self._settings.is_transactional
+        is_untouched = not batch.may_be_written
+        is_numbered_here = not self._settings.is_transactional
         if verdict in (BatchVerdict.RETRY, BatchVerdict.RETRY_OPEN):
             self.postpone(batch, now, str(error))
-        elif verdict is BatchVerdict.RENUMBER and is_untouched and self._may_renumber(batch):
-            self._waiting[batch.topic, batch.partition].begin_epoch()
+        elif verdict is BatchVerdict.DUPLICATE and batch.may_be_written:
+            self.confirm(batch, -1, -1)
+        elif verdict in (BatchVerdict.RENUMBER, BatchVerdict.DUPLICATE) and is_untouched and is_numbered_here:
+            self._begin_epoch(self._waiting[batch.topic, batch.partition])
             batch.payload = None
             self.postpone(batch, now, str(error))
-        elif verdict is BatchVerdict.SPLIT and not batch.may_be_written and len(batch.records) > 1:
+        elif verdict is BatchVerdict.SPLIT and is_untouched and len(batch.records) > 1:
             self._split(batch)
         else:
             self.give_up(batch, error)
 
-    def _may_renumber(self, batch: PendingBatch) -> bool:
-        return self._waiting[batch.topic, batch.partition].epoch < _LAST_EPOCH
+    def _begin_epoch(self, queue: _Partition) -> None:
+        """The number of its oldest batch was used, and isn't used again."""
+        if self._settings.is_transactional:
+            return  # the coordinator gives the next epoch
+        queue.epoch += 1
+        queue.sequence = 0
+        if queue.epoch > _LAST_EPOCH and queue.identity == self.identity:
+            self.identity = None
 
     def _split(self, batch: PendingBatch) -> None:
         queue = self._waiting[batch.topic, batch.partition]
+        self._begin_epoch(queue)
         queue.batches.popleft()
         half = len(batch.records) // 2
         if batch.block is not None:
@@ -330,12 +341,8 @@ class Backlog:
 
     def _give_up(self, batch: PendingBatch, error: KshareError) -> None:
         queue = self._remove(batch)
-        if (
-            batch.may_be_written and not self._settings.is_transactional
-        ):  # the coordinator gives those an epoch
-            queue.begin_epoch()
-            if queue.epoch > _LAST_EPOCH:
-                self.identity = None
+        if batch.payload is not None:
+            self._begin_epoch(queue)
         make_error = _error_factory(batch, error)
         for send in batch.sends:
             send.fail(make_error)

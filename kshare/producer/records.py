@@ -91,6 +91,8 @@ class Produced(NamedTuple):
     topic: str
     partition: int
     offset: int
+    """-1 if the broker only said that it had the record already, after an earlier response was lost. Current releases
+    say the offset, too."""
     timestamp: int
     """Milliseconds since 1970: the record's own, or the broker's if the topic is configured so."""
 

@@ -18,6 +18,7 @@ from kshare.admin.routing import Router
 from kshare.errors import (
     BrokerError,
     ConnectionLost,
+    EncodeError,
     KshareError,
     ProducerFenced,
     RequestTimedOut,
@@ -41,6 +42,7 @@ _REQUEST_BYTES = 8 * 1024 * 1024
 _EXPLICIT_TRANSACTIONS = 11
 """The last version of Produce that expects AddPartitionsToTxn before."""
 _SHORTEST_WAIT_S = 0.001
+_IDENTIFYING_PAUSE_S = 1.0
 
 
 class BatchSender:
@@ -65,9 +67,23 @@ class BatchSender:
         self._wake = anyio.Event()
         self._progress = anyio.Event()
         self._refreshing: set[str] = set()
+        self._is_identifying = False
 
     async def identify(self) -> None:
         self.backlog.identity = await self.link.identify()
+
+    async def _identify_again(self) -> None:
+        """The epochs of the producer id are used up. Meanwhile batches wait, until they expire."""
+        try:
+            await self.identify()
+        except KshareError as error:
+            is_transient = isinstance(error, ConnectionLost | RequestTimedOut)
+            if not is_transient and not (isinstance(error, BrokerError) and error.is_retriable):
+                self.stop(error)
+            await anyio.sleep(_IDENTIFYING_PAUSE_S)
+        finally:
+            self._is_identifying = False
+            self._wake.set()
 
     def wake(self) -> None:
         """There may be something to send."""
@@ -102,8 +118,9 @@ class BatchSender:
             now = anyio.current_time()
             if self.backlog.expire(now):
                 self._advance()
-            if self.backlog.identity is None:
-                self.stop(KshareError("the epochs of this producer id are used up: open a new producer"))
+            if self.backlog.identity is None and not self._is_identifying:
+                self._is_identifying = True
+                tasks.start_soon(self._identify_again)
             for node, batches in self._requests(self.backlog.ready(now), now):
                 self._begin(node, batches, now)
             with anyio.CancelScope(deadline=self.backlog.wake_at()):
@@ -178,6 +195,8 @@ class BatchSender:
         except (ConnectionLost, RequestTimedOut, UnreadableAnswer) as error:
             self._forget_leaders(batches)
             self._settle(batches, verdict, error)
+        except EncodeError as error:  # before anything was sent
+            self._settle(batches, BatchVerdict.REFUSED, error)
         except KshareError as error:
             is_open = verdict is BatchVerdict.RETRY_OPEN
             self._settle(batches, BatchVerdict.REFUSED_OPEN if is_open else BatchVerdict.REFUSED, error)
@@ -221,7 +240,10 @@ class BatchSender:
         if not self.backlog.has(batch):
             return  # given up meanwhile
         verdict = verdict_on(row.error_code, is_transactional=self.link.name is not None)
-        if verdict is BatchVerdict.WRITTEN:
+        if verdict is BatchVerdict.WRITTEN and row.base_offset < 0:
+            problem = KshareError("the broker's response has neither an error nor an offset")
+            self._settle([batch], BatchVerdict.RETRY_OPEN, problem)
+        elif verdict is BatchVerdict.WRITTEN:
             self.backlog.confirm(batch, row.base_offset, row.log_append_time_ms)
         elif verdict is BatchVerdict.FENCED:
             error = self.link.fenced(row.error_code)

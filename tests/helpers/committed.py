@@ -23,7 +23,13 @@ async def committed(bootstrap: str, topic: str) -> list[bytes | None]:
 
 async def records_in(bootstrap: str, topic: str) -> list[Record]:
     """The records of all partitions, one partition after another."""
-    found: list[Record] = []
+    return [
+        record for records in (await records_by_partition(bootstrap, topic)).values() for record in records
+    ]
+
+
+async def records_by_partition(bootstrap: str, topic: str) -> dict[int, list[Record]]:
+    found: dict[int, list[Record]] = {}
     async with Pool(NetSettings.parse(bootstrap)) as pool:
         router = Router(pool, LIMIT_S)
         row = (await router.metadata([topic])).topics[0]
@@ -37,11 +43,12 @@ async def records_in(bootstrap: str, topic: str) -> list[Record]:
                 ]:
                     await anyio.sleep(0.05)
             where, at = (row.topic_id, number), 0
+            found[number] = []
             while True:
                 fetched = await reader.fetch(where, at)
                 for batch, is_for_users in fetched.batches():
                     at = batch.last_offset + 1
-                    found += list(batch) if is_for_users else []
+                    found[number] += list(batch) if is_for_users else []
                 if at >= fetched.end:
                     break
     return found

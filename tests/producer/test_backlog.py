@@ -91,15 +91,21 @@ def test_retried_batch_is_the_same_and_comes_after_a_pause() -> None:
     assert (again, stamp(resent), resent.record_count) == (batch, stamp(sent), 1)
 
 
-@pytest.mark.parametrize(
-    ("verdict", "following"), [(BatchVerdict.REFUSED, (7, 0, 0)), (BatchVerdict.REFUSED_OPEN, (7, 1, 0))]
-)
-def test_number_after_a_batch_was_given_up(verdict: BatchVerdict, following: tuple[int, int, int]) -> None:
+@pytest.mark.parametrize("verdict", [BatchVerdict.REFUSED, BatchVerdict.REFUSED_OPEN])
+def test_number_of_a_batch_that_was_given_up_is_not_used_again(verdict: BatchVerdict) -> None:
     made = backlog(batch_bytes=60)
     add(made, b"a" * 30, b"b" * 30)
     batch, _ = take(made)
     made.settle(batch, verdict, REFUSED, 10.0)
-    assert stamp(take(made)[1]) == following
+    assert stamp(take(made)[1]) == (7, 1, 0)
+
+
+def test_number_that_was_never_sent_is_used() -> None:
+    made = backlog()
+    add(made, b"a")
+    assert made.expire(60.0)
+    add(made, b"b", now=60.0)
+    assert stamp(take(made, 70.0)[1]) == (7, 0, 0)
 
 
 def test_refusal_is_raised_as_it_is_and_again_for_each_record() -> None:
@@ -176,11 +182,11 @@ def test_large_batch_is_split_in_order_until_one_record_is_too_large() -> None:
     add(made, b"d", now=9.0)
     made.settle(take(made)[0], BatchVerdict.SPLIT, REFUSED, 10.0)
     first, sent = take(made)
-    assert ([record.value for record in sent], stamp(sent)) == ([b"a", b"b"], (7, 0, 0))
+    assert ([record.value for record in sent], stamp(sent)) == ([b"a", b"b"], (7, 1, 0))
     made.confirm(first, 0, -1)
     made.settle(take(made)[0], BatchVerdict.SPLIT, REFUSED, 10.0)
     last, sent = take(made)
-    assert ([record.value for record in sent], stamp(sent)) == ([b"c"], (7, 0, 2))
+    assert ([record.value for record in sent], stamp(sent)) == ([b"c"], (7, 2, 0))
     made.settle(last, BatchVerdict.SPLIT, REFUSED, 10.0)
     with pytest.raises(BrokerError):
         sends[2].result()
@@ -213,11 +219,11 @@ def test_split_block_is_done_when_all_of_it_is_written() -> None:
     pending = block(made, b"a", b"b", b"c")
     made.settle(take(made)[0], BatchVerdict.SPLIT, REFUSED, 10.0)
     first, sent = take(made)
-    assert ([record.value for record in sent], stamp(sent)) == ([b"a"], (7, 0, 0))
+    assert ([record.value for record in sent], stamp(sent)) == ([b"a"], (7, 1, 0))
     made.confirm(first, 20, -1)
     assert not pending.is_done
     second, sent = take(made)
-    assert ([record.value for record in sent], stamp(sent)) == ([b"b", b"c"], (7, 0, 1))
+    assert ([record.value for record in sent], stamp(sent)) == ([b"b", b"c"], (7, 1, 1))
     made.confirm(second, 21, -1)
     assert pending.result() == Produced("t", 0, 20, 5)
     assert made.size == 0
@@ -256,6 +262,24 @@ def test_used_up_epochs_need_another_producer_id() -> None:
     add(made, b"a")
     made.settle(take(made)[0], BatchVerdict.REFUSED_OPEN, REFUSED, 10.0)
     assert made.identity is None
+    add(made, b"b")
+    assert made.ready(20.0) == []
+    assert made.wake_at() == 60.0
+    made.identity = ProducerIdentity(8, 0)
+    assert stamp(take(made, 20.0)[1]) == (8, 0, 0)
+
+
+def test_duplicate_is_written_only_if_it_may_have_been_sent_before() -> None:
+    made = backlog()
+    (send,) = add(made, b"a")
+    batch, _ = take(made)
+    made.settle(batch, BatchVerdict.DUPLICATE, REFUSED, 10.0)  # another batch has this number
+    assert not send.is_done
+    batch, sent = take(made, 20.0)
+    assert stamp(sent) == (7, 1, 0)
+    made.settle(batch, BatchVerdict.RETRY_OPEN, LOST, 20.0)
+    made.settle(take(made, 30.0)[0], BatchVerdict.DUPLICATE, REFUSED, 30.0)
+    assert send.result().offset == -1
 
 
 def test_unseen_failures_are_told_once() -> None:
