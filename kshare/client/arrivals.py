@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kshare.engine.events import Damaged
-from kshare.engine.reporter import Reporter
+from kshare.engine.lease_book import LeaseBook
 from kshare.protocol.messages.share_fetch_response import PartitionData
 from kshare.protocol.records import Batch
 from kshare.state.coverage import Coverage, RangeContents
@@ -25,10 +25,12 @@ _NAMED = 5
 class FetchedPartition:
     """The records of one partition in one fetch response."""
 
-    def __init__(self, leases: Sequence[Lease], data: PartitionData, reporter: Reporter) -> None:
+    def __init__(self, leases: Sequence[Lease], data: PartitionData, book: LeaseBook) -> None:
         """`leases`: everything that the response acquired."""
         self.coverage = Coverage(data.records, [(lease.first, lease.last) for lease in leases])
-        self.reporter = reporter
+        self.book = book
+        self.kept: set[int] = set()
+        """First offsets of the leases that stay locked because nothing of them can be handed out."""
 
 
 class PendingBatch(NamedTuple):
@@ -41,8 +43,10 @@ class PendingBatch(NamedTuple):
     def verify(self) -> list[Batch]:
         """Verify the records, and return the record batches that contain them.
 
-        Doubtful offsets are released: the next fetch may return them intact. If they stay damaged, they are archived at
-        the group's delivery limit.
+        Doubtful offsets are released: the next fetch may return them intact. If all of the lease is
+        damaged, it stays locked for a growing time before; what stays damaged is archived at the group's delivery
+        limit. Offsets that compaction may have removed are released at once: most have no record, and a pause would
+        hold up the partition.
         """
         lease = self.lease
         contents = self.fetched.coverage.of(lease.first, lease.last, lease.delivery_count)
@@ -56,17 +60,27 @@ class PendingBatch(NamedTuple):
         return contents.batches
 
     def _release(self, contents: RangeContents) -> None:
-        released = sum(_decide(self.lease, first, last, RELEASE) for first, last in contents.unverified)
+        book, lease, reason = self.fetched.book, self.lease, str(contents.reason)
+        if contents.is_damaged and not contents.batches:
+            if lease.first in self.fetched.kept:
+                return
+            self.fetched.kept.add(lease.first)
+            pause_s = book.keep_unseen(lease, contents.unverified)
+            released, reason = lease.undecided, f"{reason} (released in {pause_s:.1f} s)"
+        elif contents.is_damaged:
+            released = book.release_unseen(lease, contents.unverified)
+        else:
+            released = sum(_decide(lease, first, last, RELEASE) for first, last in contents.unverified)
         if not released:
             return
         spans = [f"{first} to {last}" for first, last in contents.unverified[:_NAMED]]
         ellipsis = ", ..." if len(contents.unverified) > _NAMED else ""
         description = f"offsets {', '.join(spans)}{ellipsis} can't be verified: {contents.reason}"
         level = logging.ERROR if contents.is_damaged else logging.WARNING
-        reporter, topic, partition = self.fetched.reporter, self.topic, self.lease.partition[1]
+        reporter, topic, partition = book.reporter, self.topic, lease.partition[1]
         offsets = contents.unverified[0][0], contents.unverified[-1][1]
         reporter.log.records(
-            level, "can't be verified; released", topic, partition, released, *offsets, str(contents.reason)
+            level, "can't be verified; released", topic, partition, released, *offsets, reason
         )
         reporter.report(Damaged(topic, partition, released, description))
 

@@ -341,6 +341,11 @@ class AsyncConsumer(Generic[RecordT_co]):
     def _undecided(self) -> int:
         return self._opened().book.counter.undecided
 
+    def _release_unseen(self, record: ShareRecord) -> bool:
+        """In the event loop."""
+        book, lease = self._opened().book, lease_of(record.batch)
+        return book.release_unseen(lease, [(record.offset, record.offset)]) > 0
+
     async def _restart_sessions(self) -> None:
         self._held()
         await self._member.restart_sessions()
@@ -482,6 +487,9 @@ class ConsumerSource(NamedTuple):
     """The number of records that are held, and not settled."""
     unheard_s: Callable[[], float]
     """Seconds since a broker last responded to a heartbeat, or to another short request."""
+    release_unseen: Callable[[ShareRecord], bool]
+    """Release a record that was handed out but that nobody has worked on. Its partition is paused, for longer each
+    time: see `UnseenReleases`. Returns False if it was decided before, or if its lock was lost."""
     restart_sessions: Callable[[], Coroutine[Any, Any, None]]
     """Give all records that aren't settled back to the brokers: see `GroupMember`."""
 
@@ -496,6 +504,7 @@ def source_of(consumer: AsyncConsumer[Any]) -> ConsumerSource:
         consumer._inbox,
         consumer._undecided,
         consumer._unheard_s,
+        consumer._release_unseen,
         consumer._restart_sessions,
     )
 

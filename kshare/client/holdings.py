@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Container, Sequence
+from enum import Enum
 
 from kshare.client.arrivals import FetchedPartition, PendingBatch
 from kshare.client.config import DEFAULT_MAX_BYTES
@@ -19,11 +20,19 @@ from kshare.engine.reporter import Reporter
 from kshare.engine.signals import Signal
 from kshare.net.clock import suspended_s
 from kshare.protocol.messages.share_fetch_response import PartitionData
-from kshare.state.lease import ACCEPT, RELEASE, Lease, TopicIdPartition
+from kshare.state.lease import ACCEPT, Lease, TopicIdPartition
 from kshare.state.lease_timers import RENEW_LOCK_AFTER, LeaseTimers
 from kshare.state.processing_rate import ProcessingRate
 from kshare.state.session import AckRange
 from kshare.state.unconfirmed_accepts import UnconfirmedAccepts
+
+
+class Intake(Enum):
+    """What the user wants to be fetched."""
+
+    ON = "fetch"
+    PAUSED = "fetch nothing; what was acquired is still handed out"
+    STOPPED = "fetch nothing, and hand nothing out that arrives: it is released. Final"
 
 
 class Holdings:
@@ -64,7 +73,7 @@ class Holdings:
         self._reporter = self.book.reporter
         self._topics: Container[str] | None = None
         self._max_bytes = max_bytes
-        self.is_paused = False
+        self._intake = Intake.ON
         self._is_stalled = False
         """The user didn't ask for more before locks expired. More records would only use up deliveries, and be released
         without having been handed out."""
@@ -85,12 +94,17 @@ class Holdings:
 
     @property
     def wants_more(self) -> bool:
-        if self.is_paused:
+        if self._intake is not Intake.ON:
             return False
         if self._is_stalled or self._outlasts_locks:
             return self.is_user_waiting
-        wants = self.processing_rate.wants(self._counter.undecided, is_waiting=self.is_user_waiting)
+        wants = self.processing_rate.wants(self._undecided, is_waiting=self.is_user_waiting)
         return wants and self.bytes_left > 0
+
+    @property
+    def _undecided(self) -> int:
+        """Without records that stay locked but that nobody can get."""
+        return self._counter.undecided - self.book.kept.held
 
     @property
     def _outlasts_locks(self) -> bool:
@@ -106,9 +120,7 @@ class Holdings:
         return max(0, self._max_bytes - self._lease_timers.bytes_held(self._max_bytes))
 
     def capacity(self, brokers: int) -> int:
-        return self.processing_rate.capacity(
-            self._counter.undecided, brokers, is_waiting=self.is_user_waiting
-        )
+        return self.processing_rate.capacity(self._undecided, brokers, is_waiting=self.is_user_waiting)
 
     def capacity_in_bytes(self, brokers: int) -> int:
         return max(1, self.bytes_left // brokers)
@@ -129,16 +141,20 @@ class Holdings:
 
     def on_acquired(self, topic: str, leases: Sequence[Lease], data: PartitionData, lock_s: float) -> None:
         self._lock_s = lock_s or self._lock_s
-        fetched = FetchedPartition(leases, data, self._reporter)
+        fetched = FetchedPartition(leases, data, self.book)
         for lease in leases:
             pending = PendingBatch(topic, lease, fetched)
             if self.memory and pending.verify():
                 self._accept_again(lease)
-            if self._topics is not None and topic not in self._topics:
-                lease.decide_held(RELEASE)
+            if not self._hands_out(topic):
+                self.book.release_unseen(lease)
             if lease.undecided:
                 self._waiting.append(pending)
                 self.batch_available.send()
+
+    def _hands_out(self, topic: str) -> bool:
+        is_wanted = self._topics is None or topic in self._topics
+        return is_wanted and self._intake is not Intake.STOPPED
 
     def _accept_again(self, lease: Lease) -> None:
         skipped_before = self.skipped
@@ -154,7 +170,9 @@ class Holdings:
             )
 
     def on_renewing(self, lease: Lease) -> None:
-        if self._release_unattended(lease):
+        released = self._release_unattended(lease)
+        if released:
+            self.book.note_unseen(lease, released)
             self._is_stalled = True
 
     def on_released(self, lease: Lease) -> None:
@@ -201,6 +219,7 @@ class Holdings:
             batch = self._open(pending) if pending.lease.undecided else None
             if batch is not None and len(batch) and self._lease_timers.hand_out(lease_of(batch), now):
                 self.processing_rate.on_handed_out(len(batch), now)
+                self.book.unseen.on_seen(pending.lease.partition)
                 return batch
         return None
 
@@ -216,18 +235,27 @@ class Holdings:
     def keep_only(self, topics: Container[str]) -> None:
         """From now on, hand out only records of these topics. Others are released, including those still to arrive."""
         self._topics = topics
+        self._release_unwanted()
+
+    def _release_unwanted(self) -> None:
         for pending in list(self._waiting):
-            if pending.topic not in topics:
-                pending.lease.decide_held(RELEASE)
+            if not self._hands_out(pending.topic):
+                self.book.release_unseen(pending.lease)
                 self._waiting.remove(pending)
+
+    @property
+    def is_paused(self) -> bool:
+        return self._intake is Intake.PAUSED
 
     def pause(self) -> None:
         """Stop fetching. Everything that has been acquired is still handed out."""
-        self.is_paused = True
+        if self._intake is Intake.ON:
+            self._intake = Intake.PAUSED
 
     def resume(self) -> None:
-        self.is_paused = False
-        self.book.changed.send()
+        if self._intake is Intake.PAUSED:
+            self._intake = Intake.ON
+            self.book.changed.send()
 
     @property
     def has_waiting(self) -> bool:
@@ -235,9 +263,9 @@ class Holdings:
         return any(pending.lease.undecided for pending in self._waiting)
 
     def stop_acquiring(self) -> None:
-        """Stop fetching, and release everything that wasn't handed out yet."""
-        self.processing_rate.max_records = 0
-        self.keep_only(())
+        """Stop fetching for good, and release everything that wasn't handed out yet."""
+        self._intake = Intake.STOPPED
+        self._release_unwanted()
 
     def set_most(self, records: int) -> None:
         """Set the maximum number of held records. Those already held are kept."""

@@ -62,4 +62,4 @@ class HeldDemand:
 
     @property
     def lease_check_at(self) -> float:
-        return self._book.lease_timers.wake_at
+        return self._book.wake_at

@@ -27,6 +27,7 @@ __all__ = [
     "Event",
     "Fetched",
     "Finished",
+    "GivenBack",
     "LeaseLost",
     "LeaseRenewed",
     "LossReason",
@@ -141,6 +142,16 @@ class Damaged(NamedTuple):
     reason: str
 
 
+class GivenBack(NamedTuple):
+    """Records that nobody has seen were released, or their locks were lost."""
+
+    topic: str
+    partition: int
+    records: int
+    deliveries_left: int
+    """How often they can still be delivered. With 0, the broker archives them."""
+
+
 class LeaseRenewed(NamedTuple):
     """Acquisition locks were renewed."""
 
@@ -196,6 +207,7 @@ Event = (
     | Finished
     | Skipped
     | Damaged
+    | GivenBack
     | LeaseRenewed
     | LeaseLost
     | SessionEnded

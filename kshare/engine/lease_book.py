@@ -22,10 +22,14 @@ from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
 from kshare.state.acks import AckOutcome, PartitionAcks
 from kshare.state.coverage import wrong_ranges
+from kshare.state.kept_records import KeptRecords, KeptSpans
 from kshare.state.lease import ACCEPT, RELEASE, RENEW, Lease, TopicIdPartition, UndecidedCounter
 from kshare.state.lease_timers import LeaseTimers
 from kshare.state.session import MOVED, AckRange
+from kshare.state.unseen_releases import UnseenReleases
 
+_COUNTED: tuple[LossReason, ...] = ("session", "expired")
+"""Losses that count as a delivery: since Kafka 4.2, the end of a session does."""
 SessionLeases = dict[TopicIdPartition, PartitionAcks]
 """The leases of one session, by partition."""
 
@@ -50,6 +54,9 @@ class LeaseBook:
         self.changed = Signal()
         self.counter = UndecidedCounter(self.changed.send)
         self.commits = Commits(self.changed)
+        self.unseen = UnseenReleases()
+        """Sessions fetch nothing from the partitions that are paused by these."""
+        self.kept = KeptRecords()
         self._reports = LeaseReports(self.reporter, lease_timers, self.commits)
         self._sessions: list[SessionLeases] = []
         _books.add(self)
@@ -134,6 +141,38 @@ class LeaseBook:
             if error is None:
                 self.holder.on_confirmed(outcome.partition, outcome.ranges)
 
+    def release_unseen(self, lease: Lease, spans: Iterable[tuple[int, int]] | None = None) -> int:
+        """Release held records that nobody has seen: those of these offsets, or all. Returns how many these were.
+
+        Nothing more of their partition is acquired for a while: see `UnseenReleases`.
+        """
+        before = lease.undecided
+        if spans is None:
+            lease.decide_held(RELEASE)
+        else:
+            for first, last in spans:
+                lease.decide_held_within(first, last, RELEASE)
+        released = before - lease.undecided
+        if released:
+            self.note_unseen(lease, released)
+        return released
+
+    def keep_unseen(self, lease: Lease, spans: Sequence[tuple[int, int]]) -> float:
+        """Release these records, which can't be handed out, when their partition's pause is over. Returns in how long.
+
+        Released at once, they would be acquired by another member, and be archived within milliseconds.
+        """
+        now = self.clock.now()
+        price = self.unseen.on_released(lease.partition, lease.delivery_count, now)
+        self.kept.add(lease, spans, now + price.pause_s)
+        self.lease_timers.keep(lease)
+        return price.pause_s
+
+    def note_unseen(self, lease: Lease, records: int) -> None:
+        """Records of the lease are given back that nobody has seen: released just now, or lost."""
+        price = self.unseen.on_released(lease.partition, lease.delivery_count, self.clock.now())
+        self._reports.given_back(lease, records, price.left)
+
     def on_lock_lost(self, lease: Lease, lost: Iterable[tuple[int, int]]) -> None:
         """A loop would have accepted these, but their locks are lost. Loops don't raise, so report an outcome."""
         ranges = tuple(AckRange(first, last, bytes([ACCEPT])) for first, last in lost)
@@ -162,7 +201,22 @@ class LeaseBook:
             self._report_lost(lease, reason)
         self.lease_timers.remove(acks.leases)
         self.on_outcomes(acks.lose())
+        self.kept.forget_lost()
         self.changed.send()
+
+    @property
+    def wake_at(self) -> float:
+        """When `check_leases` has something to do."""
+        return min(self.lease_timers.wake_at, self.kept.wake_at)
+
+    def _release_kept(self, kept: KeptSpans) -> None:
+        before = kept.lease.undecided
+        for first, last in kept.spans:
+            kept.lease.decide_held_within(first, last, RELEASE)
+        released = before - kept.lease.undecided
+        if released:
+            left = self.unseen.left(kept.lease.delivery_count)
+            self._reports.given_back(kept.lease, released, left)
 
     def disown(self) -> None:
         """This process was forked from the one that acquired the records: only that one can settle them."""
@@ -172,20 +226,25 @@ class LeaseBook:
                     lease.disown("they were acquired by the process that this one was forked from")
 
     def _report_lost(self, lease: Lease, reason: LossReason) -> None:
+        is_unseen = self.lease_timers.handed_out_at(lease) is None
+        if is_unseen and reason in _COUNTED and lease.delivery_count > 1 and lease.undecided:
+            self.note_unseen(lease, lease.undecided)
         self.holder.on_lost(lease, reason)
         self._reports.lost(lease, reason)
 
     def check_leases(self) -> None:
         """For all brokers: renew leases in use, release those that have waited too long, count expired ones as lost."""
         now = self.now()
-        if now < self.lease_timers.wake_at:
+        if now < self.wake_at:
             return
+        for kept in self.kept.take_due(now):
+            self._release_kept(kept)
         due = self.lease_timers.due(now)
         for lease in due.renew:
             self.holder.on_renewing(lease)
             lease.decide_held(RENEW)
         for lease in due.release:
-            lease.decide_held(RELEASE)
+            self.release_unseen(lease)
             self.holder.on_released(lease)
         for lease in due.not_renewable:
             self._reports.not_renewable(lease)

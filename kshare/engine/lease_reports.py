@@ -6,13 +6,14 @@ import logging
 from collections.abc import Iterable
 
 from kshare.engine.commits import Commits
-from kshare.engine.events import Finished, LeaseLost, LeaseRenewed, LossReason, Settled
+from kshare.engine.events import Finished, GivenBack, LeaseLost, LeaseRenewed, LossReason, Settled
 from kshare.engine.reporter import Reporter
 from kshare.errors import AcknowledgeError, BrokerError, ConnectionLost, KshareError
 from kshare.protocol.error_codes import ErrorCode, error_name
 from kshare.state.acks import AckOutcome
 from kshare.state.lease import ACCEPT, HELD, LOST, RENEW, SENT, SETTLED, Lease, TopicIdPartition
 from kshare.state.lease_timers import LeaseTimers
+from kshare.state.unseen_releases import SAFE_LEFT
 
 _LOST_BECAUSE = {
     "expired": "lock expired; will be redelivered",
@@ -86,6 +87,21 @@ class LeaseReports:
         if lease.undecided and self._lease_timers.handed_out_at(lease) is not None:
             self._note_lost(lease, lease.undecided)
         self._reporter.report(LeaseLost(*self.topic_partition_of(lease.partition), records, reason))
+
+    def given_back(self, lease: Lease, records: int, left: int) -> None:
+        """Records that nobody has seen were released, or their locks were lost."""
+        topic, partition = self.topic_partition_of(lease.partition)
+        self._reporter.report(GivenBack(topic, partition, records, left))
+        if left >= SAFE_LEFT:
+            return
+        if left:
+            level, cause = logging.WARNING, "given back unseen, with one delivery left"
+        else:
+            level, cause = (
+                logging.ERROR,
+                "given back unseen at the delivery count limit; the broker archives them",
+            )
+        self._reporter.log.records(level, cause, topic, partition, records, lease.first, lease.last)
 
     def _note_lost(self, lease: Lease, records: int) -> None:
         topic, partition = self.topic_partition_of(lease.partition)

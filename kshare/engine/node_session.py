@@ -71,6 +71,8 @@ class NodeSession:
         """Sent when a pause after an error should end: other partitions are wanted, or the session is being closed."""
         self._closing = False
         self._is_restarting = False
+        self._assigned: frozenset[TopicIdPartition] = frozenset()
+        """Partitions to fetch from. The session leaves out those that are paused: see `UnseenReleases`."""
         self._pending: PendingRequest | None = None
         """The reply that `run` waits for. The request is `session.under_way`."""
         self._sent_at = 0.0
@@ -105,9 +107,9 @@ class NodeSession:
                 self._send(following)
 
     def want(self, partitions: Sequence[TopicIdPartition]) -> None:
-        before = self.session.wanted
-        self.session.want(partitions)
-        if self.session.wanted != before:
+        before, self._assigned = self._assigned, frozenset(partitions)
+        if self._assigned != before:
+            self._leave_out_paused()
             self._changed.send()
         self._book.changed.send()
 
@@ -192,17 +194,26 @@ class NodeSession:
 
     def _next(self) -> SentRequest | None:
         self._book.check_leases()
+        self._leave_out_paused()
         now = self._clock.now()
         if self._is_restarting and self.session.is_open:
             return self._planner.settle(now) or self._planner.end(now)
         return self._planner.next(self._demand, now)
+
+    def _leave_out_paused(self) -> None:
+        unseen, wanted = self._book.unseen, self._assigned
+        if len(unseen):
+            now = self._clock.now()
+            wanted = frozenset(one for one in wanted if not unseen.is_paused(one, now))
+        self.session.want(wanted)
 
     async def _wait(self, changed: anyio.Event) -> None:
         """Wait until there may be something to send."""
         now = self._clock.now()
         later = self._planner.next_check(self._demand, now)
         self._book.counter.notify_at(later.undecided)
-        with anyio.move_on_after(max(0.001, later.at - now)):
+        at = min(later.at, self._book.unseen.next_end(now))
+        with anyio.move_on_after(max(0.001, at - now)):
             await changed.wait()
 
     async def _pause(self) -> None:
@@ -255,7 +266,7 @@ class NodeSession:
             self._lose(f"{name} {answer.message or ''}", name)
             self._failures.check_rights(answer)
             # Brokers up to 4.3 respond so if a topic was recreated: check with metadata.
-            self._on_moved(list(self.session.wanted), [], [])
+            self._on_moved(list(self._assigned), [], [])
             return None
         self._process(sent, answer)
         if self._is_restarting and sent.request.share_session_epoch == FINAL_EPOCH:
@@ -301,7 +312,7 @@ class NodeSession:
         if not self._closing:
             self._failures.check_readable(error, self.session.wanted, now)
             # The partitions may have other leaders by now: ask for metadata.
-            self._on_moved(list(self.session.wanted), [], [])
+            self._on_moved(list(self._assigned), [], [])
 
     def _abort(self, cause: str, reason: str | None) -> None:
         """Called by the waiting task and by the connection: the first call loses the session."""

@@ -18,6 +18,7 @@ from kshare.engine.events import (
     Event,
     Fetched,
     Finished,
+    GivenBack,
     LeaseLost,
     LeaseRenewed,
     Poisoned,
@@ -94,6 +95,13 @@ DAMAGED = Metric(
     "Offsets released because their response couldn't be verified.",
     ("topic",),
 )
+GIVEN_BACK = Metric(
+    "unseen.records",
+    _COUNTER,
+    "{record}",
+    "Records given back without having been handed out, by how many deliveries are left to them.",
+    ("topic", "left"),
+)
 RENEWED = Metric("renewed.records", _COUNTER, "{record}", "Records whose lease was renewed.", ("topic",))
 LOST_RECORDS = Metric(
     "lost.records", _COUNTER, "{record}", "Records whose lease was lost.", ("topic", "reason")
@@ -117,6 +125,7 @@ METRICS = (
     PROCESSING_TIME,
     SKIPPED,
     DAMAGED,
+    GIVEN_BACK,
     RENEWED,
     LOST_RECORDS,
     SESSIONS,
@@ -147,6 +156,8 @@ def readings(event: Event) -> Iterator[Reading]:
             yield Reading(SKIPPED, records, {"topic": topic})
         case Damaged(topic, _, records, _):
             yield Reading(DAMAGED, records, {"topic": topic})
+        case GivenBack(topic, _, records, left):
+            yield Reading(GIVEN_BACK, records, {"topic": topic, "left": str(left) if left < 2 else "more"})
         case LeaseRenewed(topic, _, records):
             yield Reading(RENEWED, records, {"topic": topic})
         case LeaseLost(topic, _, records, reason):

@@ -9,6 +9,8 @@ response may be read much later: the event loop may be blocked, or the machine s
     inbox             | gets them                          |
     in the user's     | renewed, if broker and group allow | lost: reported to the user, left out of
     hands             | it, for up to `max_lease_s` in all   | acknowledgements
+    kept on purpose   | the same; if they can't be renewed,  | the same
+    (`kept_records`)  | they are released                    |
 
 Decides what to renew, to release and to count as lost at a given time. Never sends anything; times are passed in.
 """
@@ -35,6 +37,7 @@ class _LeaseTimer:
     next_check: float
     size: int
     handed_out_at: float | None = None
+    is_kept: bool = False
     attempts: int = 0
     """Renewals sent since the last one that was confirmed."""
 
@@ -98,6 +101,12 @@ class LeaseTimers:
         timer.handed_out_at = now
         return True
 
+    def keep(self, lease: Lease) -> None:
+        """Renew its lock although nobody gets its records, for as long as that is possible."""
+        timer = self._timers.get(id(lease))
+        if timer is not None:
+            timer.is_kept = True
+
     def handed_out_at(self, lease: Lease) -> float | None:
         """When the user got it; None while it waits in the inbox, and for unknown leases."""
         timer = self._timers.get(id(lease))
@@ -150,9 +159,10 @@ class LeaseTimers:
         timer.next_check = lease.deadline
         if not lease.undecided:
             return
-        if timer.handed_out_at is None:
+        is_renewable = self.can_renew and now - timer.since < self.max_lease_s
+        if timer.handed_out_at is None and not (timer.is_kept and is_renewable):
             due.release.append(lease)
-        elif not self.can_renew or now - timer.since >= self.max_lease_s:
+        elif not is_renewable:
             due.not_renewable.append(lease)
         else:
             due.renew.append(lease)

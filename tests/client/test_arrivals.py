@@ -18,14 +18,28 @@ from kshare.state.acks import PartitionAcks
 from kshare.state.lease import RELEASE
 from kshare.state.lease_timers import LeaseTimers
 from kshare.state.session import AckRange
+from kshare.state.unseen_releases import FIRST_S
 
 TOPIC = b"t" * 16
 RELEASED = b"\x02"
 
 
-def held() -> Holdings:
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def held(clock: Clock | None = None) -> Holdings:
     lease_timers = LeaseTimers(can_renew=True, max_lease_s=100.0)
-    return Holdings(max_records=100, lease_timers=lease_timers, clock=lambda: 0.0)
+    return Holdings(max_records=100, lease_timers=lease_timers, clock=clock or Clock())
+
+
+def after_the_pause(holdings: Holdings, clock: Clock) -> None:
+    """The time at which what was kept back is released."""
+    clock.now = holdings.book.wake_at
+    holdings.book.check_leases()
 
 
 def batch(first: int, records: int) -> bytearray:
@@ -51,7 +65,8 @@ def changed_under_way(data: bytearray) -> None:
 def test_invalid_records_are_released_and_do_not_affect_other_partitions(
     breaking: Callable[[bytearray], None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    holdings, broken, good = held(), PartitionAcks((TOPIC, 0)), PartitionAcks((TOPIC, 1))
+    clock = Clock()
+    holdings, broken, good = held(clock), PartitionAcks((TOPIC, 0)), PartitionAcks((TOPIC, 1))
     data = batch(5, 4)
     breaking(data)
     holdings.book.acquire(
@@ -68,6 +83,10 @@ def test_invalid_records_are_released_and_do_not_affect_other_partitions(
         found = holdings.next_batch()
     assert found is not None
     assert [record.value for record in found] == [b"0", b"1"]
+    assert broken.take(renewals=False) == []
+    assert holdings.next_batch() is None
+    after_the_pause(holdings, clock)
+    assert clock.now == FIRST_S
     assert broken.take(renewals=False) == [AckRange(5, 8, RELEASED)]
     assert not good.has_decided
     (said,) = caplog.messages
@@ -75,7 +94,8 @@ def test_invalid_records_are_released_and_do_not_affect_other_partitions(
 
 
 def test_invalid_batch_does_not_affect_the_rest_of_its_partition() -> None:
-    holdings, acks = held(), PartitionAcks((TOPIC, 0))
+    clock = Clock()
+    holdings, acks = held(clock), PartitionAcks((TOPIC, 0))
     broken = batch(0, 2)
     changed_under_way(broken)
     acquired = [AcquiredRecords(0, 1, 1), AcquiredRecords(2, 4, 1)]
@@ -85,6 +105,7 @@ def test_invalid_batch_does_not_affect_the_rest_of_its_partition() -> None:
     found = holdings.next_batch()
     assert found is not None
     assert [record.offset for record in found] == [2, 3, 4]
+    after_the_pause(holdings, clock)
     assert acks.take(renewals=False) == [AckRange(0, 1, RELEASED)]
 
 

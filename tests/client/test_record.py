@@ -12,7 +12,7 @@ import pytest
 from kshare.client import record as record_module
 from kshare.client.arrivals import FetchedPartition, PendingBatch
 from kshare.client.record import ShareBatch, ShareRecord, held_ranges, lease_of, settle_through
-from kshare.engine.reporter import Reporter
+from kshare.engine.lease_book import LeaseBook
 from kshare.errors import AcknowledgeError, CorruptBatchError
 from kshare.protocol import record_header
 from kshare.protocol.messages.share_fetch_response import PartitionData
@@ -21,6 +21,8 @@ from kshare.protocol.record_columns import RecordColumns
 from kshare.protocol.records import Batch, read_batches
 from kshare.state.acks import PartitionAcks
 from kshare.state.lease import ACCEPT, GAP, HELD, RELEASE, RENEW, Lease, UndecidedCounter
+from kshare.state.lease_timers import LeaseTimers
+from tests.fakes.plain_holder import PlainHolder
 from tests.helpers.batch_bytes import recheck
 from tests.helpers.uncompiled import is_compiled
 
@@ -41,7 +43,9 @@ def batches(*groups: list[int], control: int | None = None) -> list[Batch]:
 
 def share_batch(lease: Lease, found: list[Batch]) -> ShareBatch:
     data = PartitionData(lease.partition[1], records=b"".join(bytes(batch.view) for batch in found))
-    PendingBatch("orders", lease, FetchedPartition([lease], data, Reporter())).verify()
+    timers = LeaseTimers(can_renew=True, max_lease_s=100.0)
+    book = LeaseBook(PlainHolder(), lease_timers=timers, clock=lambda: 0.0)
+    PendingBatch("orders", lease, FetchedPartition([lease], data, book)).verify()
     return ShareBatch("orders", lease, found)
 
 
