@@ -18,7 +18,7 @@ from kshare.admin.read_replicas import LogPartition, ReadReplicas
 from kshare.admin.routing import ResponseError, Router, response_error
 from kshare.errors import BrokerError, ConnectionLost, CorruptBatchError, KshareError, RequestTimedOut
 from kshare.net.permissions import Right
-from kshare.protocol.compression import DECOMPRESSED_LIMIT
+from kshare.protocol.decompression_budget import DecompressionBudget
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import FetchRequest, FetchResponse, MetadataRequest, MetadataResponse
 from kshare.protocol.messages.fetch_request import FetchPartition, FetchTopic
@@ -45,7 +45,7 @@ class FetchedBatches(NamedTuple):
     end: int
     """The first offset that can't be read yet: the high watermark, or the last stable offset."""
 
-    def batches(self, decompressed_limit: int = DECOMPRESSED_LIMIT) -> Iterator[tuple[Batch, bool]]:
+    def batches(self, budget: DecompressionBudget | None = None) -> Iterator[tuple[Batch, bool]]:
         """Yield each whole batch, and whether it is for users.
 
         Raises CorruptBatchError if a batch begins before the end of the previous one: no checksum covers base offsets
@@ -53,7 +53,7 @@ class FetchedBatches(NamedTuple):
         """
         aborted = AbortedTransactions(self.aborted)
         end = -1
-        for batch in read_batches(self.records, decompressed_limit=decompressed_limit):
+        for batch in read_batches(self.records, budget=budget):
             if batch.base_offset <= end or batch.last_offset_delta < 0:
                 reason = f"it ends at offset {batch.last_offset}, and the previous one at {end}"
                 raise CorruptBatchError(batch.base_offset, 0, reason)
@@ -140,7 +140,13 @@ class LogReader:
         self._replicas.avoid_follower(where)
         return None
 
-    async def batches(self, where: LogPartition, first: int, end: int | None = None) -> AsyncIterator[Batch]:
+    async def batches(
+        self,
+        where: LogPartition,
+        first: int,
+        end: int | None = None,
+        budget: DecompressionBudget | None = None,
+    ) -> AsyncIterator[Batch]:
         """Yield the batches for users with offsets from `first` up to, not including, `end`; forever without `end`.
 
         The first and the last batch may contain records outside of that.
@@ -148,7 +154,7 @@ class LogReader:
         at = first
         while end is None or at < end:
             fetch = await self.fetch(where, at)
-            for batch, is_for_users in fetch.batches():
+            for batch, is_for_users in fetch.batches(budget):
                 if end is not None and batch.base_offset >= end:
                     return
                 at = batch.last_offset + 1

@@ -14,15 +14,17 @@ import anyio
 import anyio.lowlevel
 
 from kshare.admin.log_reading import LogReader
+from kshare.admin.reading_budget import KeptRecord, kept, reading_budget
 from kshare.admin.routing import Router
 from kshare.errors import BrokerError, CorruptBatchError
+from kshare.protocol.decompression_budget import BudgetSpentError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.record import Record
 from kshare.protocol.records import Batch
 from kshare.wording import span
 
-_DECOMPRESSED_LIMIT = 32 << 20
-"""For one batch: a page mustn't take the memory that a consumer may."""
+_MOST_KEPT = 32 << 20
+"""Bytes of found records. With more than these, a search pauses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class LogPosition(NamedTuple):
 
 class FoundRecord(NamedTuple):
     partition: int
-    record: Record
+    record: KeptRecord
 
 
 @dataclass(slots=True)
@@ -58,9 +60,11 @@ class RecordSearch:
     """Where to continue; None at the end."""
     problems: list[str] = field(default_factory=list)
     """What couldn't be read."""
+    kept_bytes: int = 0
 
     def is_over(self, limits: SearchLimits) -> bool:
-        return len(self.found) >= limits.found or self.records >= limits.records or self.bytes >= limits.bytes
+        is_full = len(self.found) >= limits.found or self.kept_bytes >= _MOST_KEPT
+        return is_full or self.records >= limits.records or self.bytes >= limits.bytes
 
 
 async def search_records(
@@ -93,6 +97,7 @@ class _Search:
         self._topic_id = topic_id
         self._is_wanted = is_wanted
         self._limits = limits
+        self._budget = reading_budget()
 
     async def run(self, spans: Mapping[int, tuple[int, int]]) -> None:
         for number, (first, end) in sorted(spans.items()):
@@ -109,6 +114,8 @@ class _Search:
                 self._report(
                     number, f"its log has no offset {first}: it was removed, or it isn't written yet"
                 )
+            except BudgetSpentError:
+                return
             except CorruptBatchError as error:
                 self._report(number, f"{error}; what is behind it in this partition can't be read")
             else:
@@ -117,14 +124,18 @@ class _Search:
         self.state.at = None
 
     async def _read_partition(self, number: int, first: int, end: int) -> None:
-        """Returns at the end, or when a limit is reached. Raises CorruptBatchError if the next batch can't be found."""
+        """Returns at the end, or when a limit is reached.
+
+        Raises CorruptBatchError if the next batch can't be found, BudgetSpentError if it would take too much.
+        """
         state, at = self.state, first
         while at < end:
             fetch = await self._reader.fetch((self._topic_id, number), at)
-            for batch, is_for_users in fetch.batches(_DECOMPRESSED_LIMIT):
+            for batch, is_for_users in fetch.batches(self._budget):
                 at = self._read_batch(number, batch, at, end) if is_for_users else batch.last_offset + 1
                 state.at = LogPosition(number, at)
                 state.bytes += batch.size
+                del batch  # its decompressed bytes, while others run
                 if at >= end or state.is_over(self._limits):
                     return
                 await anyio.lowlevel.checkpoint()
@@ -140,7 +151,9 @@ class _Search:
                 at = record.offset + 1
                 state.records += 1
                 if self._is_wanted(number, record):
-                    state.found.append(FoundRecord(number, record))
+                    found = kept(record)
+                    state.kept_bytes += found.kept_bytes
+                    state.found.append(FoundRecord(number, found))
         except CorruptBatchError as error:
             self._report(number, f"offsets {span(at, last)} can't be read: {error}")
         return batch.last_offset + 1

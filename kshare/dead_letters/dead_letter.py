@@ -7,8 +7,9 @@ add more. Keys and values aren't interpreted.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from kshare.admin.reading_budget import KeptRecord
 from kshare.protocol.record import Record
 from kshare.protocol.topic_names import is_topic_name
 
@@ -26,6 +27,8 @@ MEANINGS = {
 }
 _DIGITS = re.compile(r"[0-9]{1,19}")
 _MOST_PARTITION, _MOST_OFFSET = 2**31 - 1, 2**63 - 1
+_LONGEST_HEADER = 64 << 10
+_OVERHEAD = 500
 _UNKNOWN_MEANING = "added by the program that wrote the dead letter"
 
 Header = tuple[str, bytes | None]
@@ -56,6 +59,8 @@ class DeadLetter:
     """Headers of the original record."""
     origin: Origin | None
     """None if the headers are missing or invalid."""
+    identity: bytes = b""
+    """Of a letter that was cut: what `letter_identity` said of the whole."""
 
     @property
     def is_dead_letter(self) -> bool:
@@ -93,11 +98,28 @@ class DeadLetter:
         """Whether key or value was copied. A record that had neither looks the same as one that wasn't copied."""
         return self.key is not None or self.value is not None
 
+    @property
+    def kept_bytes(self) -> int:
+        parts = [self.key, self.value, *self.context.values(), *(value for _, value in self.own_headers)]
+        names = [*self.context, *(name for name, _ in self.own_headers)]
+        return sum(len(one or b"") for one in parts) + sum(map(len, names)) + _OVERHEAD
+
+    def cut(self, longest: int, identity: bytes) -> DeadLetter:
+        """To be shown: at most so many bytes of key and value, and of each header what anybody would read."""
+        return replace(
+            self,
+            key=None if self.key is None else self.key[:longest],
+            value=None if self.value is None else self.value[:longest],
+            context={name: _beginning(value) for name, value in self.context.items()},
+            identity=identity,
+            own_headers=tuple((name, _beginning(value)) for name, value in self.own_headers),
+        )
+
     def _text(self, name: str) -> str | None:
         return _text(self.context.get(name))
 
 
-def read(topic: str, partition: int, record: Record) -> DeadLetter:
+def read(topic: str, partition: int, record: Record | KeptRecord) -> DeadLetter:
     """Parse any record. If it isn't a dead letter, its context is empty."""
     context: dict[str, bytes | None] = {}
     own: list[Header] = []
@@ -140,6 +162,10 @@ def _origin(context: dict[str, bytes | None]) -> Origin | None:
     if topic is None or not is_topic_name(topic) or partition is None or offset is None:
         return None
     return Origin(topic, partition, offset) if partition <= _MOST_PARTITION else None
+
+
+def _beginning(value: bytes | None) -> bytes | None:
+    return None if value is None else value[:_LONGEST_HEADER]
 
 
 def _text(value: bytes | None) -> str | None:

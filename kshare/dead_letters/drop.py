@@ -21,6 +21,7 @@ from kshare.dead_letters.outcome import Fate, LetterOutcome, OnOutcome, ignore
 from kshare.dead_letters.read import open_letters
 from kshare.dead_letters.selection import Selection
 from kshare.dead_letters.settling import prepare, settle
+from kshare.dead_letters.unreadable import Unreadable
 from kshare.errors import AcknowledgeError, KshareError
 from kshare.wording import counted
 
@@ -56,12 +57,12 @@ class PlannedDrop:
 
 
 async def plan_drop(
-    router: Router, topic: str, group: str, request: DropRequest
+    router: Router, topic: str, group: str, request: DropRequest, unreadable: Unreadable
 ) -> AsyncIterator[PlannedDrop]:
     """What a drop by this group would do now. Changes nothing."""
     duplicates = Duplicates()
     count = 0
-    async for letter in open_letters(router, topic, group, request.selection):
+    async for letter in open_letters(router, topic, group, request.selection, unreadable):
         if duplicates.includes(letter):
             yield PlannedDrop(letter, is_duplicate=True)
         elif _is_droppable(letter, request.selection):

@@ -49,6 +49,12 @@ class Duplicates:
 
 def letter_identity(letter: DeadLetter) -> bytes:
     """The same for a dead letter and its copies: a digest, so that a run doesn't keep all their contents."""
+    if letter.identity:
+        return letter.identity
     context = [(name, value) for name, value in letter.context.items() if name not in MOVED_HEADERS]
-    contents = (letter.first_place, letter.key, letter.value, context, letter.own_headers)
-    return blake2b(repr(contents).encode(), digest_size=16).digest()
+    digest = blake2b(letter.first_place.encode(), digest_size=16)
+    for one in (letter.key, letter.value):
+        digest.update(b"-" if one is None else b"%d:" % len(one))
+        digest.update(one or b"")
+    digest.update(repr((context, letter.own_headers)).encode())
+    return digest.digest()

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kshare.admin.log_reading import LogReader
+from kshare.admin.log_reading import FetchedBatches, LogReader
+from kshare.admin.reading_budget import reading_budget
 from kshare.admin.routing import Router
 from kshare.dead_letters.dead_letter import DeadLetter, Origin
-from kshare.errors import BrokerError, NotAuthorized
+from kshare.errors import BrokerError, CorruptBatchError, NotAuthorized
 from kshare.producer.records import NewRecord, copied_record
+from kshare.protocol.decompression_budget import BudgetSpentError
 from kshare.protocol.error_codes import ErrorCode
 
+_MOST_NEAR = 10_000
 _GONE = {
     ErrorCode.OFFSET_OUT_OF_RANGE,
     ErrorCode.UNKNOWN_TOPIC_ID,
@@ -45,7 +48,10 @@ class OriginalRecords:
             return copy  # its writer copied everything
         try:
             found = await self._find(letter.origin) if letter.origin else None
-        except NotAuthorized as error:  # other dead letters may come from topics that the user may read
+        except (
+            NotAuthorized,
+            CorruptBatchError,
+        ) as error:  # other dead letters may come from topics that the user may read
             return Missing(f"its record {letter.origin} can't be read: {error}")
         if found is not None and _is_same(letter, found):
             return found
@@ -70,12 +76,7 @@ class OriginalRecords:
             if error.code in _GONE:
                 return {}
             raise
-        return {
-            Origin(origin.topic, origin.partition, record.offset): copied_record(record)
-            for batch, is_for_users in fetch.batches()
-            if is_for_users
-            for record in batch
-        }
+        return _copies(fetch, origin)
 
     async def _topic(self, name: str) -> tuple[bytes, int] | None:
         """The topic's id and its number of partitions; None if it doesn't exist."""
@@ -89,6 +90,24 @@ class OriginalRecords:
             else:
                 self._topics[name] = found.topic_id, len(found.partitions)
         return self._topics[name]
+
+
+def _copies(fetch: FetchedBatches, origin: Origin) -> dict[Origin, NewRecord]:
+    """This record and those after it, as far as memory allows. Raises CorruptBatchError if it can't be read."""
+    found: dict[Origin, NewRecord] = {}
+    budget = reading_budget()
+    try:
+        for batch, is_for_users in fetch.batches(budget):
+            for record in batch.records([(origin.offset, batch.last_offset)]) if is_for_users else ():
+                found[Origin(origin.topic, origin.partition, record.offset)] = copied_record(record)
+                if len(found) >= _MOST_NEAR:
+                    return found
+    except CorruptBatchError:
+        if origin not in found:
+            raise
+    except BudgetSpentError:
+        pass
+    return found
 
 
 def _is_same(letter: DeadLetter, found: NewRecord) -> bool:

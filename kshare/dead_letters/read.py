@@ -6,20 +6,26 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 
+import anyio.lowlevel
+
 from kshare.admin import configs, groups
 from kshare.admin.configs import ConfigResource
 from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets, partitions_of
 from kshare.admin.log_reading import LogReader
+from kshare.admin.reading_budget import counting_budget
 from kshare.admin.results import TopicPartition
 from kshare.admin.routing import Router
 from kshare.dead_letters.dead_letter import DeadLetter, read
 from kshare.dead_letters.letter_states import LetterStates, default_group, letter_states, readable_states
 from kshare.dead_letters.selection import Selection
-from kshare.errors import ConfigError, NotAuthorized
+from kshare.dead_letters.unreadable import Unreadable
+from kshare.errors import ConfigError, CorruptBatchError, NotAuthorized
 
 _SETTINGS = "errors.deadletterqueue."
 _NAME = f"{_SETTINGS}topic.name"
 ENABLED = f"{_SETTINGS}group.enable"
+_AT_A_TIME = 500
+"""Records between which other tasks run: a batch may have millions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,8 @@ class DeadLetterTopic:
     `letters` are all."""
     groups: tuple[str, ...]
     """Share groups whose config names this topic."""
+    problems: tuple[str, ...] = ()
+    """What couldn't be read, and isn't counted."""
 
 
 async def list_dead_letter_topics(router: Router, group: str | None = None) -> list[DeadLetterTopic]:
@@ -49,9 +57,11 @@ async def list_dead_letter_topics(router: Router, group: str | None = None) -> l
         if name in senders or await accepts_dead_letters(router, name):
             firsts, ends = await bounds(router, name)
             states = await readable_states(router, name, group or default_group(name), firsts, ends)
-            counts = await _count(router, name, states, firsts, ends)
+            unreadable = Unreadable()
+            counts = await _count(router, name, states, firsts, ends, unreadable)
+            groups_of = tuple(sorted(senders.get(name, ())))
             found.append(
-                DeadLetterTopic(name, len(topic.partitions), *counts, tuple(sorted(senders.get(name, ()))))
+                DeadLetterTopic(name, len(topic.partitions), *counts, groups_of, tuple(unreadable.texts))
             )
     return sorted(found, key=lambda one: one.topic)
 
@@ -62,11 +72,12 @@ async def _count(
     states: LetterStates | None,
     firsts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
+    unreadable: Unreadable,
 ) -> tuple[int | None, int | None]:
     """How many dead letters are not settled, and how many are. Other records in the topic don't count."""
     total = settled = 0
     try:
-        async for letter in letters(router, topic, firsts, ends):
+        async for letter in letters(router, topic, firsts, ends, unreadable):
             total += letter.is_dead_letter
             settled += letter.is_dead_letter and states is not None and states.has_settled(letter)
     except NotAuthorized:
@@ -103,28 +114,43 @@ async def bounds(router: Router, topic: str) -> tuple[dict[TopicPartition, int],
 
 
 async def letters(
-    router: Router, topic: str, firsts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    router: Router,
+    topic: str,
+    firsts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    unreadable: Unreadable,
 ) -> AsyncIterator[DeadLetter]:
-    """Yield all records, partition by partition."""
+    """Yield all records, partition by partition. What can't be read is left out, and noted."""
     topic_id = (await router.metadata([topic])).topics[0].topic_id
     reader = LogReader(router)
     for (_, number), end in sorted(ends.items()):
-        first = firsts[topic, number]
-        async for batch in reader.batches((topic_id, number), first, end):
-            for record in batch:
-                if first <= record.offset < end:
-                    yield read(topic, number, record)
+        first = at = firsts[topic, number]
+        try:
+            async for batch in reader.batches((topic_id, number), first, end, counting_budget()):
+                at = max(first, batch.base_offset)
+                last = min(batch.last_offset, end - 1)
+                try:
+                    for count, record in enumerate(batch.records([(at, last)])):
+                        if count % _AT_A_TIME == 0:
+                            await anyio.lowlevel.checkpoint()
+                        at = record.offset
+                        yield read(topic, number, record)
+                except CorruptBatchError as error:
+                    unreadable.add(topic, number, at, last, error)
+                at = last + 1
+        except CorruptBatchError as error:  # where the next batch begins isn't known
+            unreadable.add(topic, number, at, end - 1, error)
 
 
 async def open_letters(
-    router: Router, topic: str, group: str, selection: Selection
+    router: Router, topic: str, group: str, selection: Selection, unreadable: Unreadable
 ) -> AsyncIterator[DeadLetter]:
     """Yield the selected dead letters that this group hasn't settled. Raises ConfigError if one doesn't exist."""
     firsts, ends = await bounds(router, topic)
     require_letters(topic, selection, firsts, ends)
     states = await letter_states(router, topic, group, firsts, ends)
     starts = {where: max(first, states.starts.get(where[1], 0)) for where, first in firsts.items()}
-    async for letter in letters(router, topic, starts, ends):
+    async for letter in letters(router, topic, starts, ends, unreadable):
         is_open = not states.has_settled(letter) and not states.has_given_up(letter)
         if is_open and selection.wants(letter):
             yield letter
@@ -140,7 +166,7 @@ async def count_given_up(router: Router, topic: str, selection: Selection, state
     firsts = {where: min(found) for where, found in offsets_of.items()}
     ends = {where: max(found) + 1 for where, found in offsets_of.items()}
     count = 0
-    async for letter in letters(router, topic, firsts, ends):
+    async for letter in letters(router, topic, firsts, ends, Unreadable()):
         count += states.has_given_up(letter) and selection.wants(letter)
     return count
 

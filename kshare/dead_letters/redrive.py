@@ -15,6 +15,7 @@ from kshare.dead_letters.outcome import OnOutcome, ignore
 from kshare.dead_letters.read import open_letters
 from kshare.dead_letters.redrive_records import Redrive, RedriveProgress, RedriveRequest
 from kshare.dead_letters.settling import prepare, settle
+from kshare.dead_letters.unreadable import Unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +35,14 @@ class PlannedRedrive:
 
 
 async def plan_redrive(
-    router: Router, topic: str, group: str, request: RedriveRequest
+    router: Router, topic: str, group: str, request: RedriveRequest, unreadable: Unreadable
 ) -> AsyncIterator[PlannedRedrive]:
     """What a redrive by this group would do now. Changes nothing."""
     await _check_target(router, request)
     originals = OriginalRecords(router)
     duplicates = Duplicates()
     count = 0
-    async for letter in open_letters(router, topic, group, request.selection):
+    async for letter in open_letters(router, topic, group, request.selection, unreadable):
         if duplicates.includes(letter):
             yield PlannedRedrive(letter, None, None, is_duplicate=True)
             continue

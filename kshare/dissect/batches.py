@@ -13,13 +13,12 @@ import crc32c
 from construct import Construct
 
 from kshare.errors import DecodeError
-from kshare.protocol.compression import DECOMPRESSED_LIMIT, decompress
 
 from . import value_notes
 from .constructs import INTEGERS, Length, Named, SpanConstruct, expect_items
 from .record import BatchBase, read_record
 from .span_reader import BreakError, SpanReader, TooManySpansError, amount
-from .spans import ByteSpan, Dissection, DissectionLimit
+from .spans import ByteSpan, Dissection
 
 _PREFIX = 12  # base offset and length: the bytes before those that the length counts
 _MAGIC_AT = 16
@@ -27,8 +26,6 @@ _CHECKED_FROM = 21  # the attributes: the checksum covers everything from there
 _COMPRESSION = 7
 _APPEND_TIME = 8
 _CONTROL = 32
-_MOST_INFLATED = 1032
-"""How many bytes deflate makes of one at most."""
 
 
 def _named(name: str, type_name: str, about: str, explain: value_notes.Explain | None = None) -> Construct:
@@ -205,7 +202,7 @@ def _inflate(
 ) -> None:
     """Decompresses records into a separate buffer, and attaches its dissection to the span of the compressed bytes."""
     try:
-        plain = _unpacked(codec, packed.raw, reader.limit)
+        plain = reader.limit.unpacked.decompress(codec, packed.raw)
     except DecodeError as error:
         reader.add_problem(packed, error.reason)
         return
@@ -228,16 +225,3 @@ def _inflate(
         reader.add_problem(
             packed, f"in the decompressed records: {packed.inflated.error or inner.problems[0]}"
         )
-
-
-def _unpacked(codec: int, raw: memoryview, limit: DissectionLimit | None) -> memoryview:
-    if limit is None:
-        return decompress(codec, raw)
-    # What is broken or too large may have been decompressed almost to its end.
-    cost = _MOST_INFLATED * len(raw)
-    try:
-        plain = decompress(codec, raw, min(limit.unpacked, DECOMPRESSED_LIMIT))
-        cost = len(plain)
-    finally:
-        limit.unpacked = max(0, limit.unpacked - cost)
-    return plain

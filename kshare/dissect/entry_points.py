@@ -2,6 +2,7 @@
 
 Decides which header a frame has, and which message follows it. If a message name or API key that the caller passes
 doesn't exist, KeyError is raised. Each takes a limit, at which the rest of the bytes stays one span.
+Without one, it is `DissectionLimit.usual`.
 """
 
 from __future__ import annotations

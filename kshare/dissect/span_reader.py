@@ -43,7 +43,7 @@ class SpanReader:
         self.position = 0
         self.end = len(data)  # where reading must stop: reduced temporarily by sizes that are read
         self.shortage = ""  # why bytes are missing at the end, if known
-        self.limit = limit
+        self.limit = limit or DissectionLimit.usual()
         self.problems: list[DissectionProblem] = []
         self.open_spans = [ByteSpan(root_path, root_kind, 0, len(data), data)]
 
@@ -84,12 +84,10 @@ class SpanReader:
         self, path: str, kind: str, start: int, value: object = None, note: str = "", about: str = ""
     ) -> ByteSpan:
         """Records what was read since `start` as a leaf."""
-        if self.limit is not None:
-            self._count(start)
+        self._count(start)
         return self._add(path, kind, start, value, note, about)
 
     def _count(self, start: int) -> None:
-        assert self.limit is not None, "called only with a limit"
         if self.limit.spans <= 0:
             self.position = start
             raise TooManySpansError
@@ -103,8 +101,7 @@ class SpanReader:
 
     def open(self, path: str, kind: str, about: str = "") -> ByteSpan:
         """Begins a span that contains everything read until `close`."""
-        if self.limit is not None:
-            self._count(self.position)
+        self._count(self.position)
         span = ByteSpan(path, kind, self.position, 0, self.data, None, "", about)
         self.open_spans[-1].parts.append(span)
         self.open_spans.append(span)

@@ -11,6 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from kshare.protocol.decompression_budget import DecompressionBudget
+
+_MOST_SPANS = 500_000
+_MOST_UNPACKED = 64 * 1024 * 1024
+
 
 @dataclass(slots=True)
 class ByteSpan:
@@ -70,8 +75,12 @@ class DissectionLimit:
     """What may still be made of bytes that nobody vouches for. Dissections that are given the same limit share it."""
 
     spans: int
-    unpacked: int
-    """Bytes of decompressed records."""
+    unpacked: DecompressionBudget
+
+    @classmethod
+    def usual(cls) -> DissectionLimit:
+        """For one frame, or one batch of a segment: more than brokers send by default, and some hundred megabytes."""
+        return cls(_MOST_SPANS, DecompressionBudget(_MOST_UNPACKED))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import anyio
 
 from kshare.admin.log_offsets import LATEST, log_offsets
 from kshare.admin.log_reading import LogReader
+from kshare.admin.reading_budget import counting_budget
 from kshare.admin.routing import Router
 from kshare.errors import BrokerError, CorruptBatchError, KshareError
 from kshare.fleet.announcements import REMEMBERED_S, Announced, Announcements
@@ -77,7 +78,7 @@ class AnnouncementLog:
         while at < end:
             fetched = await self._reader.fetch((self._topic_id, 0), at)
             before = at
-            for batch, is_for_users in fetched.batches():
+            for batch, is_for_users in fetched.batches(counting_budget()):
                 at = max(at, batch.last_offset + 1)
                 if is_for_users:
                     self._take(batch)

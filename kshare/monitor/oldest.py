@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kshare.admin.log_reading import LogReader
+from kshare.admin.log_reading import FetchedBatches, LogReader
+from kshare.admin.reading_budget import reading_budget
 from kshare.admin.results import PartitionProgress
 from kshare.admin.routing import Router
-from kshare.errors import BrokerError
+from kshare.errors import BrokerError, CorruptBatchError, DecodeError
 from kshare.monitor.side_by_side import side_by_side
+from kshare.protocol.decompression_budget import DecompressionBudget
 
 _PEEK_BYTES = 16 * 1024
 _MOST_FETCHES = 500
@@ -38,29 +40,37 @@ class OldestRecords:
         }
         self._written = {place: time for place, time in self._written.items() if place in wanted}
         new = [place for place in wanted if place not in self._written]
-        await side_by_side(self._look, new[:_MOST_FETCHES])
+        budget = reading_budget()
+
+        async def look(place: _Place) -> None:
+            if budget.left > 0:  # the others are looked at in the next reading
+                await self._look(place, budget)
+
+        await side_by_side(look, new[:_MOST_FETCHES])
         return {
             (one.topic, one.partition, place[2]): time
             for place, one in wanted.items()
             if (time := self._written.get(place)) is not None
         }
 
-    async def _look(self, place: _Place) -> None:
+    async def _look(self, place: _Place, budget: DecompressionBudget) -> None:
+        """What can't be read leaves this time unknown, and nothing else. A batch that is broken isn't read again."""
         topic_id, partition, offset = place
         try:
             fetch = await self._reader.fetch((topic_id, partition), offset, _PEEK_BYTES)
-        except BrokerError:
+            self._written[place] = _first_time(fetch, offset, budget)
+        except CorruptBatchError:
+            self._written[place] = None
+        except (BrokerError, DecodeError):
             return
-        self._written[place] = next(
-            (
-                record.timestamp / 1000
-                for batch, is_for_users in fetch.batches()
-                if is_for_users
-                for record in batch
-                if record.offset >= offset
-            ),
-            None,
-        )
+
+
+def _first_time(fetch: FetchedBatches, offset: int, budget: DecompressionBudget) -> float | None:
+    for batch, is_for_users in fetch.batches(budget):
+        if is_for_users:
+            for record in batch.records([(offset, batch.last_offset)]):
+                return record.timestamp / 1000
+    return None
 
 
 def _first_of(one: PartitionProgress) -> int | None:

@@ -21,6 +21,9 @@ _SNAPPY_GROWTH = 22
 # A byte that lengthens a match adds 255 bytes; the few bytes more are made up for by the rest of the sequence.
 _LZ4_GROWTH = 255
 _ZSTD_MAX_BLOCK = 128 * 1024
+_GZIP_GROWTH = 1032
+_GZIP, _SNAPPY, _LZ4, _ZSTD = 1, 2, 3, 4
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
 
 _BoundOf = Callable[[memoryview, int], tuple[int, int]]
 """Takes the position after a frame's magic number; returns the frame's bound and its end."""
@@ -118,3 +121,20 @@ def _zstd_frame(view: memoryview, position: int) -> tuple[int, int]:
         stated = int.from_bytes(view[size_at : size_at + size_width], "little")
         bound = min(bound, stated + (256 if size_width == 2 else 0))
     return bound, position + (4 if descriptor & 0x04 else 0)
+
+
+def decompressed_bound(codec: int, view: memoryview) -> int:
+    """As much as a section can become; 0 if its framing is broken, so that nothing is decompressed."""
+    try:
+        if codec == _GZIP:
+            return len(view) * _GZIP_GROWTH
+        if codec == _SNAPPY:
+            is_xerial = view[: len(_XERIAL_MAGIC)] == _XERIAL_MAGIC
+            return len(view) * _SNAPPY_GROWTH if is_xerial else snappy_bound(view)
+        if codec == _LZ4:
+            return lz4_bound(view)
+        if codec == _ZSTD:
+            return zstd_bound(view)
+    except (ValueError, IndexError, struct.error):
+        return 0
+    return len(view)

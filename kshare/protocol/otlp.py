@@ -66,6 +66,8 @@ _NAME, _GAUGE, _SUM = 1, 5, 7
 _POINTS, _TEMPORALITY, _IS_MONOTONIC = 1, 2, 3
 _START, _TIME, _AS_DOUBLE, _AS_INT, _POINT_ATTRIBUTES = 2, 3, 4, 6, 7
 _KEY, _VALUE = 1, 2
+_MOST_FIELDS = 200_000
+"""In all messages of a push together. Kafka's clients send a few thousand."""
 _STRING_VALUE, _BOOL_VALUE, _INT_VALUE, _DOUBLE_VALUE = 1, 2, 3, 4
 
 
@@ -75,11 +77,12 @@ def encode_metrics(resources: Iterable[ResourceMetrics]) -> bytes:
 
 
 def decode_metrics(data: bytes | memoryview) -> list[ResourceMetrics]:
-    """Read the message MetricsData. Raises DecodeError if the bytes are no such message."""
+    """Read the message MetricsData. Raises DecodeError if the bytes are no such message, or have too many fields."""
+    fields = _Fields(_MOST_FIELDS)
     try:
         return [
-            _read_resource_metrics(_bytes(value))
-            for number, value in _fields(memoryview(data))
+            _read_resource_metrics(_bytes(value), fields)
+            for number, value in fields.of(memoryview(data))
             if number == _RESOURCE_METRICS
         ]
     except (ValueError, struct.error) as broken:
@@ -142,6 +145,20 @@ def _varint(value: int) -> bytes:
 # --- decoding
 
 
+class _Fields:
+    """The fields of messages, all of which share a limit: of two bytes each, values of a hundred are made."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def of(self, view: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+        for field in _fields(view):
+            self._left -= 1
+            if self._left < 0:
+                raise ValueError(f"more than {_MOST_FIELDS:,} fields")
+            yield field
+
+
 def _fields(view: memoryview) -> Iterator[tuple[int, int | memoryview]]:
     """The fields of a message: numbers for varints, bytes for everything else."""
     position = 0
@@ -189,31 +206,33 @@ def _text(value: int | memoryview) -> str:
     return bytes(_bytes(value)).decode()
 
 
-def _read_resource_metrics(view: memoryview) -> ResourceMetrics:
+def _read_resource_metrics(view: memoryview, fields: _Fields) -> ResourceMetrics:
     attributes: list[tuple[str, str]] = []
     metrics: list[OtlpMetric] = []
-    for number, value in _fields(view):
+    for number, value in fields.of(view):
         if number == _RESOURCE:
-            attributes += _read_attributes(_bytes(value), _RESOURCE_ATTRIBUTES)
+            attributes += _read_attributes(_bytes(value), _RESOURCE_ATTRIBUTES, fields)
         elif number == _SCOPE_METRICS:
             metrics += [
-                _read_metric(_bytes(each)) for field, each in _fields(_bytes(value)) if field == _METRICS
+                _read_metric(_bytes(each), fields)
+                for field, each in fields.of(_bytes(value))
+                if field == _METRICS
             ]
     return ResourceMetrics(tuple(attributes), tuple(metrics))
 
 
-def _read_metric(view: memoryview) -> OtlpMetric:
+def _read_metric(view: memoryview, fields: _Fields) -> OtlpMetric:
     name = ""
     points: list[OtlpPoint] = []
     temporality: Temporality | None = None
     is_monotonic = False
-    for number, value in _fields(view):
+    for number, value in fields.of(view):
         if number == _NAME:
             name = _text(value)
         elif number in (_GAUGE, _SUM):
-            for field, content in _fields(_bytes(value)):
+            for field, content in fields.of(_bytes(value)):
                 if field == _POINTS:
-                    points.append(_read_point(_bytes(content)))
+                    points.append(_read_point(_bytes(content), fields))
                 elif number == _SUM and field == _TEMPORALITY:
                     temporality = Temporality(_number(content))
                 elif number == _SUM and field == _IS_MONOTONIC:
@@ -221,10 +240,10 @@ def _read_metric(view: memoryview) -> OtlpMetric:
     return OtlpMetric(name, tuple(points), temporality, is_monotonic)
 
 
-def _read_point(view: memoryview) -> OtlpPoint:
+def _read_point(view: memoryview, fields: _Fields) -> OtlpPoint:
     result: int | float = 0
     start_ns = time_ns = 0
-    for number, value in _fields(view):
+    for number, value in fields.of(view):
         if number == _START:
             (start_ns,) = _UINT64.unpack(_bytes(value))
         elif number == _TIME:
@@ -233,24 +252,24 @@ def _read_point(view: memoryview) -> OtlpPoint:
             (result,) = _DOUBLE.unpack(_bytes(value))
         elif number == _AS_INT:
             (result,) = _INT64.unpack(_bytes(value))
-    return OtlpPoint(result, time_ns, start_ns, tuple(_read_attributes(view, _POINT_ATTRIBUTES)))
+    return OtlpPoint(result, time_ns, start_ns, tuple(_read_attributes(view, _POINT_ATTRIBUTES, fields)))
 
 
-def _read_attributes(view: memoryview, field: int) -> Iterator[tuple[str, str]]:
-    for number, value in _fields(view):
+def _read_attributes(view: memoryview, field: int, fields: _Fields) -> Iterator[tuple[str, str]]:
+    for number, value in fields.of(view):
         if number == field:
             key = text = ""
-            for part, content in _fields(_bytes(value)):
+            for part, content in fields.of(_bytes(value)):
                 if part == _KEY:
                     key = _text(content)
                 elif part == _VALUE:
-                    text = _read_value(_bytes(content))
+                    text = _read_value(_bytes(content), fields)
             yield key, text
 
 
-def _read_value(view: memoryview) -> str:
+def _read_value(view: memoryview, fields: _Fields) -> str:
     """An attribute's value as text, whatever its type. Lists and bytes, which Kafka's clients don't use, are empty."""
-    for number, value in _fields(view):
+    for number, value in fields.of(view):
         if number == _STRING_VALUE:
             return _text(value)
         if number == _BOOL_VALUE:

@@ -16,7 +16,8 @@ from kshare.errors import CorruptBatchError, DecodeError
 from kshare.protocol import record as record_module
 from kshare.protocol import record_header as header
 from kshare.protocol.checksum import crc32c
-from kshare.protocol.compression import DECOMPRESSED_LIMIT, Compression, decompress
+from kshare.protocol.compression import Compression, decompress
+from kshare.protocol.decompression_budget import BudgetSpentError, DecompressionBudget
 from kshare.protocol.record import OffsetRanges, Record, RecordWalk
 from kshare.protocol.record_header import ControlType
 from kshare.protocol.record_loop import quick_records
@@ -31,8 +32,8 @@ _CONTROL_KEY = struct.Struct(">hh")
 _CONTROL_TYPES = frozenset(map(int, ControlType))
 
 
-def read_batches(data: Buffer, *, decompressed_limit: int = DECOMPRESSED_LIMIT) -> Iterator[Batch]:
-    """The batches of a fetch response's records, or of a log segment.
+def read_batches(data: Buffer, *, budget: DecompressionBudget | None = None) -> Iterator[Batch]:
+    """The batches of a fetch response's records, or of a log segment. Those who open batches share the budget.
 
     An incomplete batch at the end is left out: brokers cut off a response at the fetch size. Only headers are read and
     checked until a batch is opened, so a corrupt batch doesn't hide those after it.
@@ -54,7 +55,7 @@ def read_batches(data: Buffer, *, decompressed_limit: int = DECOMPRESSED_LIMIT) 
             raise CorruptBatchError(base_offset, header.LENGTH_AT, f"a length of {length} is too small")
         if size > len(view) - position:
             return
-        yield Batch(view[position : position + size], decompressed_limit)
+        yield Batch(view[position : position + size], budget)
         position += size
 
 
@@ -62,7 +63,7 @@ class Batch:
     """One batch. Its header is read at once; records are checked, decompressed and created on demand."""
 
     __slots__ = (
-        "_decompressed_limit",
+        "_budget",
         "_is_checked",
         "_opened",
         "_start",
@@ -80,9 +81,9 @@ class Batch:
         "view",
     )
 
-    def __init__(self, view: memoryview, decompressed_limit: int) -> None:
+    def __init__(self, view: memoryview, budget: DecompressionBudget | None = None) -> None:
         self.view = view
-        self._decompressed_limit = min(decompressed_limit, header.MAX_INT32)
+        self._budget = budget
         self._is_checked = False
         self._opened: memoryview | None = None
         self._start = header.HEADER.size
@@ -238,7 +239,11 @@ class Batch:
         codec = self.attributes & header.CODEC_MASK
         if codec and len(view) > start:
             try:
-                view = decompress(codec, view[start:], self._decompressed_limit)
+                packed = view[start:]
+                budget = self._budget
+                view = decompress(codec, packed) if budget is None else budget.decompress(codec, packed)
+            except BudgetSpentError:
+                raise
             except DecodeError as broken:
                 raise self._broken(start, broken.reason) from broken
             start = 0

@@ -13,6 +13,7 @@ from itertools import islice
 from kshare.capture import CaptureReader
 from kshare.dissect import DissectionLimit
 from kshare.errors import CaptureError
+from kshare.protocol.decompression_budget import DecompressionBudget
 from kshare.traffic import AnalyzedExchange, Exchange, Filter, Finding, Severity
 from kshare.traffic.exchange_text import ExchangeLine, finding_line
 from kshare.traffic.names import Names
@@ -90,10 +91,11 @@ class KeptFrames:
 
     def named(self) -> dict[str, NamedBytes]:
         """`request`, and `response` if there is one: every byte named, with passwords masked."""
-        limit = DissectionLimit(self.limits.spans, self.limits.frame)
+        unpacked = DecompressionBudget(self.limits.frame)
+        limit = DissectionLimit(self.limits.spans, unpacked)
         found = {"request": named_bytes(request_reading(self.request, limit))}
         if self.response is not None:
-            limit = DissectionLimit(self.limits.spans, self.limits.frame)
+            limit = DissectionLimit(self.limits.spans, unpacked)
             found["response"] = named_bytes(
                 response_reading(self.response, self.api_key, self.version, limit)
             )

@@ -19,18 +19,18 @@ def exchange_readings(exchange: Exchange) -> dict[str, Dissection]:
 
 
 def request_reading(frame: bytes | memoryview, limit: DissectionLimit | None = None) -> Dissection:
-    copy = bytearray(frame)
+    copy, limit = bytearray(frame), limit or DissectionLimit.usual()
     return _prepared(dissect_request(copy, is_sized=False, limit=limit), copy, limit)
 
 
 def response_reading(
     frame: bytes | memoryview, api_key: int, version: int, limit: DissectionLimit | None = None
 ) -> Dissection:
-    copy = bytearray(frame)
+    copy, limit = bytearray(frame), limit or DissectionLimit.usual()
     return _prepared(dissect_response(copy, api_key, version, is_sized=False, limit=limit), copy, limit)
 
 
-def _prepared(reading: Dissection, copy: bytearray, limit: DissectionLimit | None) -> Dissection:
+def _prepared(reading: Dissection, copy: bytearray, limit: DissectionLimit) -> Dissection:
     mask(reading, copy)
     explain_records(reading, limit)
     return reading

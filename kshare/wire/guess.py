@@ -23,6 +23,7 @@ from kshare.dissect import (
 from kshare.dissect.fields import index
 from kshare.dissect.table import Message, message
 from kshare.errors import ConfigError
+from kshare.protocol.decompression_budget import DecompressionBudget
 from kshare.protocol.frames import MAX_FRAME
 from kshare.wire.api_names import api_key, nearest
 from kshare.wire.batch_boundaries import begins_with_batch, size_of_batch
@@ -97,6 +98,7 @@ class Ranked:
 def rank(data: memoryview, hints: Hints, limit: DissectionLimit | None = None) -> list[Ranked]:
     """Guesses, best first. Raises ConfigError if there are none. At the limit, no more is tried."""
     ranked: list[Ranked] = []
+    unpacked = limit.unpacked if limit else DissectionLimit.usual().unpacked
     announced = 4 + int.from_bytes(data[:4], "big")
     is_cut, is_exact = announced > len(data), announced == len(data)
     for guess in _candidates(data, hints):
@@ -104,7 +106,7 @@ def rank(data: memoryview, hints: Hints, limit: DissectionLimit | None = None) -
             break
         # Decoding records takes time, and only matters if the frame is cut off inside them.
         whole = data[: size_of_batch(data)] if guess.kind == "records" else data
-        with _share_of(limit) as share:
+        with _share_of(limit, unpacked) as share:
             reading = guess.read(whole, records=is_cut, limit=share)
         is_accepted = not _breaks(reading) or (guess.kind == "request" and is_exact and reading.has_surplus)
         score = _score(reading, len(data), is_accepted) + _PRIOR[guess.kind] + (guess.version or 0) * 0.001
@@ -116,16 +118,15 @@ def rank(data: memoryview, hints: Hints, limit: DissectionLimit | None = None) -
 
 
 @contextmanager
-def _share_of(limit: DissectionLimit | None) -> Iterator[DissectionLimit | None]:
+def _share_of(limit: DissectionLimit | None, unpacked: DecompressionBudget) -> Iterator[DissectionLimit]:
     """The part of a limit that one guess may use. Bytes of which a wrong guess makes many fields mustn't use it up."""
     if limit is None:
-        yield None
+        yield DissectionLimit(DissectionLimit.usual().spans, unpacked)
         return
-    share = DissectionLimit(min(limit.spans, _MOST_SPANS), limit.unpacked)
+    share = DissectionLimit(min(limit.spans, _MOST_SPANS), unpacked)
     before = share.spans
     yield share
     limit.spans -= before - share.spans
-    limit.unpacked = share.unpacked
 
 
 def hints_of(kind: str | None, api: str | None, version: int | None) -> Hints:

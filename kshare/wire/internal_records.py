@@ -13,7 +13,7 @@ from kshare.dissect.fields import index
 from kshare.dissect.table import message
 
 
-def explain_records(reading: Dissection, limit: DissectionLimit | None = None) -> None:
+def explain_records(reading: Dissection, limit: DissectionLimit) -> None:
     """Attach decoded keys and values to their spans, in the same way as unpacked records."""
     waiting = [reading.root]
     for span in waiting:
@@ -24,7 +24,7 @@ def explain_records(reading: Dissection, limit: DissectionLimit | None = None) -
             waiting.append(span.inflated.root)
 
 
-def _explain(record: ByteSpan, limit: DissectionLimit | None) -> None:
+def _explain(record: ByteSpan, limit: DissectionLimit) -> None:
     key, value = (_content(record, name) for name in ("key", "value"))
     name = _keys().get(int.from_bytes(key.raw[:2], "big")) if key else None
     if key is None or name is None:

@@ -10,6 +10,7 @@ from itertools import islice
 
 from kshare.dissect import DissectionLimit
 from kshare.errors import ConfigError
+from kshare.protocol.decompression_budget import DecompressionBudget
 from kshare.wire.guess import Hints, Ranked
 from kshare.wire.named_bytes import NamedBytes, named_bytes
 from kshare.wire.split_input import InputLimit, InputPart, input_parts
@@ -93,8 +94,8 @@ def name_input(data: bytes, hints: Hints | None = None, limits: NamingLimits | N
     hints, limits = hints or Hints(), limits or NamingLimits()
     head = memoryview(data)[: limits.bytes]
     limit = InputLimit(
-        DissectionLimit(limits.guessing_spans, limits.unpacked),
-        DissectionLimit(limits.spans, limits.unpacked),
+        DissectionLimit(limits.guessing_spans, DecompressionBudget(limits.unpacked)),
+        DissectionLimit(limits.spans, DecompressionBudget(limits.unpacked)),
     )
     found = list(islice(input_parts(head, hints, limit=limit), limits.parts))
     parts = [_named(part) for part in found]

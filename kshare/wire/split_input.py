@@ -98,11 +98,12 @@ def _piece(
     guess = guesses[0].guess
     # A copy, because credentials are overwritten in it.
     copy = bytearray(data[start:end])
-    reading = guess.read(copy, limit=limit.naming)
+    naming = limit.naming or DissectionLimit.usual()
+    reading = guess.read(copy, limit=naming)
     mask(reading, copy)
     if number:
         _renumber(reading, f"records[{number}]")
-    explain_records(reading, limit.naming)
+    explain_records(reading, naming)
     return InputPart(guess, reading, start, guesses)
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from kshare.dissect import Dissection, DissectionLimit, dissect_records, dissect_request, dissect_response
 from kshare.protocol.compression import Compression
+from kshare.protocol.decompression_budget import DecompressionBudget
 from tests.cli import frames
 from tests.dissect.tiling import assert_tiled
 
@@ -29,21 +30,21 @@ def assert_limited(reading: Dissection, data: bytes, most: int) -> None:
 def test_every_limit_covers_all_bytes(most: int, compression: Compression) -> None:
     batches = frames.batch() + frames.batch(compression=compression)
     request, response = frames.fetch_request(), frames.fetch_response()
-    limit = DissectionLimit(most, 1_000_000)
+    limit = DissectionLimit(most, DecompressionBudget(1_000_000))
     assert_limited(dissect_records(batches, limit=limit), batches, most)
-    limit = DissectionLimit(most, 1_000_000)
+    limit = DissectionLimit(most, DecompressionBudget(1_000_000))
     assert_limited(dissect_request(request, limit=limit), request, most)
-    limit = DissectionLimit(most, 1_000_000)
+    limit = DissectionLimit(most, DecompressionBudget(1_000_000))
     assert_limited(dissect_response(response, 78, 2, limit=limit), response, most)
 
 
 @pytest.mark.parametrize("compression", [one for one in Compression if one])
 def test_decompressed_bytes_are_limited(compression: Compression) -> None:
     data = frames.batch(compression=compression)
-    limit = DissectionLimit(1000, 1_000_000)
+    limit = DissectionLimit(1000, DecompressionBudget(1_000_000))
     whole = dissect_records(data, limit=limit)
     (plain,) = (len(span.inflated.data) for span in whole.spans if span.inflated)
-    assert limit.unpacked == 1_000_000 - plain
-    refused = dissect_records(data, limit=DissectionLimit(1000, plain - 1))
+    assert limit.unpacked.left == 1_000_000 - plain
+    refused = dissect_records(data, limit=DissectionLimit(1000, DecompressionBudget(plain - 1)))
     assert not any(span.inflated for span in refused.spans)
-    assert "more than the limit" in refused.problems[0].reason
+    assert "more than the" in refused.problems[0].reason

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kshare.dissect import dissect_records, dissect_request, dissect_response
+from kshare.dissect import DissectionLimit, dissect_records, dissect_request, dissect_response
 from kshare.protocol.compression import Compression
 from kshare.wire.internal_records import explain_records
 from kshare.wire.named_bytes import named_bytes
@@ -50,7 +50,7 @@ def test_spans_have_values_and_lines() -> None:
 def test_keys_of_internal_topics_are_named_in_place_and_decompressed_records_in_a_buffer() -> None:
     segment = frames.state_segment()
     reading = dissect_records(segment)
-    explain_records(reading)
+    explain_records(reading, DissectionLimit.usual())
     named = named_bytes(reading)
     assert_complete(named)
     assert [buffer.packed_in is None for buffer in named.buffers] == [True, False]

@@ -5,11 +5,20 @@ from __future__ import annotations
 from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
 from kshare.cli.dlq.letters_view import HEADS, letter_form, letter_row
-from kshare.cli.dlq.run_view import complain, form_of, note_of_given_up, show_moved, show_skipped, watched
+from kshare.cli.dlq.run_view import (
+    complain,
+    complain_of_unreadable,
+    form_of,
+    note_of_given_up,
+    show_moved,
+    show_skipped,
+    watched,
+)
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.table import show, show_json
 from kshare.dead_letters.drop import DropProgress, DropRequest, PlannedDrop, drop, plan_drop
 from kshare.dead_letters.letter_states import default_group
+from kshare.dead_letters.unreadable import Unreadable
 from kshare.wording import counted
 
 
@@ -19,10 +28,12 @@ def run_drop(
     named = group or default_group(topic)
     screen = Screen()
     if is_dry_run:
-        planned = cluster.run_routed(lambda router: _planned(router, topic, named, request))
+        unreadable = Unreadable()
+        planned = cluster.run_routed(lambda router: _planned(router, topic, named, request, unreadable))
         given_up = "" if planned else note_of_given_up(cluster, topic, named, request.selection)
         _show_plan(screen, planned, given_up, is_json)
         screen.done()
+        complain_of_unreadable(unreadable.texts)
         return
     outcome = watched(
         _progress_text,
@@ -53,8 +64,10 @@ def run_drop(
     complain(outcome.problem, progress, named, outcome.is_complete, "drop")
 
 
-async def _planned(router: Router, topic: str, group: str, request: DropRequest) -> list[PlannedDrop]:
-    return [one async for one in plan_drop(router, topic, group, request)]
+async def _planned(
+    router: Router, topic: str, group: str, request: DropRequest, unreadable: Unreadable
+) -> list[PlannedDrop]:
+    return [one async for one in plan_drop(router, topic, group, request, unreadable)]
 
 
 def _show_plan(screen: Screen, planned: list[PlannedDrop], given_up: str, is_json: bool) -> None:

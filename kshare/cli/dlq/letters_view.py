@@ -6,17 +6,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kshare.admin.reading_budget import LONGEST_VALUE
 from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
+from kshare.cli.dlq.run_view import complain_of_unreadable
+from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.table import show, show_json
 from kshare.dead_letters.dead_letter import DeadLetter, meaning, readable
+from kshare.dead_letters.duplicates import letter_identity
 from kshare.dead_letters.letter_states import LetterStates, readable_states
 from kshare.dead_letters.moves import Moves
 from kshare.dead_letters.read import accepts_dead_letters, bounds, letters, list_dead_letter_topics
 from kshare.dead_letters.selection import Selection
+from kshare.dead_letters.unreadable import Unreadable
 from kshare.wording import counted, iso_time
 
+_MOST_SHOWN = 64 << 20
+"""Bytes of keys, values and headers that are kept to be shown."""
 HEADS = ["LETTER", "WRITTEN", "FROM", "GROUP", "TIMES", "REASON"]
 
 
@@ -42,6 +49,7 @@ def show_topics(cluster: Cluster, group: str | None, is_json: bool) -> None:
         hint = "kshare dlq show TOPIC shows those of one that isn't; before Kafka 4.4, topics can't be marked"
         screen.line((hint, "dim"))
     screen.done()
+    complain_of_unreadable([text for one in found for text in one.problems])
 
 
 def show_letters(
@@ -54,17 +62,20 @@ def show_letters(
     is_json: bool,
 ) -> None:
     """Show dead letters, and mark those that this group has settled or given up."""
-    moves = Moves()
+    moves, unreadable = Moves(), Unreadable()
+    keeps_value = explain or is_json
 
     async def work(router: Router) -> tuple[list[DeadLetter], LetterStates | None, str]:
         found: list[DeadLetter] = []
         firsts, ends = await bounds(router, topic)
         states = await readable_states(router, topic, group, firsts, ends)
-        async for letter in letters(router, topic, firsts, ends):
+        room = _MOST_SHOWN
+        async for letter in letters(router, topic, firsts, ends, unreadable):
             moves.note(letter)
             if selection.wants(letter):
-                found.append(letter)
-                if len(found) == max_letters:
+                found.append(letter.cut(LONGEST_VALUE if keeps_value else 0, letter_identity(letter)))
+                room -= found[-1].kept_bytes
+                if len(found) == max_letters or room <= 0:
                     break
         problem = await if_none_is_letter(router, topic, found)
         return [] if problem else found, states, problem
@@ -95,6 +106,12 @@ def show_letters(
     else:
         show(screen, HEADS, [letter_row(one) for one in found], ["TIMES"])
     screen.done()
+    if sum(one.kept_bytes for one in found) >= _MOST_SHOWN:
+        at = f"{found[-1].partition}:{found[-1].offset}"
+        raise Failure(
+            f"what is behind {at} isn't shown, as it would take too much memory: choose with --letter"
+        )
+    complain_of_unreadable(unreadable.texts)
 
 
 @dataclass(frozen=True, slots=True)

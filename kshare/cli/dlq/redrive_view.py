@@ -8,7 +8,15 @@ from typing import Any
 from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
 from kshare.cli.dlq.letters_view import if_none_is_letter, letter_form
-from kshare.cli.dlq.run_view import complain, form_of, note_of_given_up, show_moved, show_skipped, watched
+from kshare.cli.dlq.run_view import (
+    complain,
+    complain_of_unreadable,
+    form_of,
+    note_of_given_up,
+    show_moved,
+    show_skipped,
+    watched,
+)
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.table import show, show_json
@@ -18,6 +26,7 @@ from kshare.dead_letters.letter_states import default_group
 from kshare.dead_letters.other_readers import OtherReaders, other_readers, sentences, subscriptions
 from kshare.dead_letters.redrive import PlannedRedrive, plan_redrive, redrive
 from kshare.dead_letters.redrive_records import RedriveProgress, RedriveRequest
+from kshare.dead_letters.unreadable import Unreadable
 from kshare.wording import counted
 
 
@@ -29,12 +38,16 @@ def run_redrive(
     named = group or default_group(topic)
     screen = Screen()
     if is_dry_run:
-        planned, readers = cluster.run_routed(lambda router: _planned(router, topic, named, request))
+        unreadable = Unreadable()
+        planned, readers = cluster.run_routed(
+            lambda router: _planned(router, topic, named, request, unreadable)
+        )
         if request.target is None:
             _require_a_letter(cluster, topic, [one.letter for one in planned])
         given_up = "" if planned else note_of_given_up(cluster, topic, named, request.selection)
         _show_plan(screen, planned, readers, given_up, is_json)
         screen.done()
+        complain_of_unreadable(unreadable.texts)
         return
     outcome = watched(
         _progress_text,
@@ -50,9 +63,9 @@ def run_redrive(
 
 
 async def _planned(
-    router: Router, topic: str, group: str, request: RedriveRequest
+    router: Router, topic: str, group: str, request: RedriveRequest, unreadable: Unreadable
 ) -> tuple[list[PlannedRedrive], OtherReaders]:
-    planned = [one async for one in plan_redrive(router, topic, group, request)]
+    planned = [one async for one in plan_redrive(router, topic, group, request, unreadable)]
     written = [(one.written_to, one.letter.group) for one in planned if one.written_to is not None]
     return planned, other_readers(await subscriptions(router) if written else {}, written)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from kshare.admin.routing import Router
@@ -103,6 +103,15 @@ def note_of_given_up(cluster: Cluster, topic: str, group: str, selection: Select
     return (
         f": group {group} has given up {counted(count, 'dead letter')}; use another --group" if count else ""
     )
+
+
+def complain_of_unreadable(texts: Sequence[str]) -> None:
+    """Raises Failure if there are any: what was shown isn't everything."""
+    if texts:
+        *others, last = texts
+        for text in others:
+            sys.stderr.write(f"kshare: warning: {text}\n")
+        raise Failure(last)
 
 
 def complain(

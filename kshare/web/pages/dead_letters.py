@@ -24,6 +24,7 @@ from kshare.dead_letters.other_readers import other_readers, sentences
 from kshare.dead_letters.overview import LetterCounts, letter_counts, overview
 from kshare.dead_letters.read import accepts_dead_letters, bounds, require_letters
 from kshare.dead_letters.redrive import plan_redrive
+from kshare.dead_letters.unreadable import Unreadable
 from kshare.errors import NotAuthorized
 from kshare.monitor.topic_readers import topics_read
 from kshare.protocol.record import Record
@@ -51,6 +52,7 @@ class _Plan:
     written: list[tuple[str, str | None]] = field(default_factory=list)
     """Topics that records would be written to, and the groups of their dead letters."""
     is_complete: bool = False
+    unreadable: Unreadable = field(default_factory=Unreadable)
 
 
 def routes(console: Console) -> list[Route]:
@@ -169,7 +171,7 @@ def routes(console: Console) -> list[Route]:
         async with console.router() as router:
             await _check(router, choice)
             with anyio.move_on_after(_PLANNING_S):
-                async for row, is_possible, written in _planned(router, action, choice):
+                async for row, is_possible, written in _planned(router, action, choice, planned.unreadable):
                     if len(planned.rows) >= MOST_CHOSEN:
                         break
                     planned.rows.append(row)
@@ -273,16 +275,17 @@ def _start(states: LetterStates | None, partition: int) -> int:
 
 
 async def _planned(
-    router: Router, action: str, choice: LetterChoice
+    router: Router, action: str, choice: LetterChoice, unreadable: Unreadable
 ) -> AsyncIterator[tuple[LetterView, bool, tuple[str, str | None] | None]]:
     """Each letter, whether it would be redriven or dropped, and the topic and group of a record that is written."""
     if action == "drop":
-        request = DropRequest(choice.selection, None)
-        async for planned in plan_drop(router, choice.topic, choice.tracker, request):
+        dropping = DropRequest(choice.selection, None)
+        async for planned in plan_drop(router, choice.topic, choice.tracker, dropping, unreadable):
             note = "a duplicate" if planned.is_duplicate else ""
             yield letter_view(planned.letter, None, LIST_LIMIT, note), True, None
         return
-    async for one in plan_redrive(router, choice.topic, choice.tracker, redrive_request(choice)):
+    request = redrive_request(choice)
+    async for one in plan_redrive(router, choice.topic, choice.tracker, request, unreadable):
         target = "nowhere: a duplicate, which is settled" if one.is_duplicate else one.target or ""
         row = letter_view(one.letter, None, LIST_LIMIT, target, one.reason or "")
         yield row, one.reason is None, (one.written_to, one.letter.group) if one.written_to else None

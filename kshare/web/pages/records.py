@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -154,8 +154,8 @@ def routes(console: Console) -> list[Route]:
             found.partition,
             one.offset,
             iso_time(one.timestamp),
-            await decoded(one.key, topic, "key", view, limit),
-            await decoded(one.value, topic, "value", view, limit),
+            await decoded(one.key, one.key_size, topic, "key", view, limit),
+            await decoded(one.value, one.value_size, topic, "value", view, limit),
             [
                 (visible(name), None if value is None else content(bytes(value), "auto", LIST_LIMIT))
                 for name, value in headers[:most]
@@ -164,12 +164,16 @@ def routes(console: Console) -> list[Route]:
             standing_in(group, topic, found.partition, one.offset) if group else None,
         )
 
-    async def decoded(data: bytes | None, topic: str, part: str, view: str, limit: int) -> Content | None:
+    async def decoded(
+        data: bytes | None, size: int, topic: str, part: str, view: str, limit: int
+    ) -> Content | None:
         if data is None:
             return None
         if view == "registry" and decoder.problem is None:
-            return await decoder.content(bytes(data), topic, part, limit)
-        return content(bytes(data), "auto" if view == "registry" else view, limit)
+            shown = await decoder.content(data, topic, part, limit)
+        else:
+            shown = content(data, "auto" if view == "registry" else view, limit)
+        return shown if size == len(data) else replace(shown, size=size, is_cut=True)
 
     def groups_of(topic: str) -> list[str]:
         """Groups that read the topic."""

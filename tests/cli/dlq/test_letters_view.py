@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+
+from kshare.cli.dlq import letters_view
 from kshare.testing import Broker
 from tests.cli.dlq.letters import GRAVE, letter, letters_of
 from tests.cli.running import Kshare
+from tests.fakes.bombs import MIB, append, bomb, damaged
 from tests.helpers.rejecting import reject
 
 
@@ -48,3 +54,34 @@ def test_brokers_do_not_tell_given_up_letters_from_settled_ones_for_ever(broker:
     assert [(one["settled"], one["given_up"]) for one in letters_of(run)] == [(True, None), (True, False)]
     explained = run("dlq", "show", GRAVE, "--letter", "0:0", "--explain").out
     assert "redriven, dropped or moved; or given up, which brokers don't tell any more\n" in explained
+
+
+def test_a_batch_that_cannot_be_read_hides_only_its_own_letters(broker: Broker, run: Kshare) -> None:
+    letter(broker, b"x", ("orders", 0, 9))
+    append(broker, GRAVE, bomb(160 * MIB))
+    append(broker, GRAVE, damaged())
+    letter(broker, b"y", ("orders", 0, 9))
+    listed = run("dlq", "list", "--json")
+    assert [one["letters"] for one in json.loads(listed.out)] == [2]
+    for words in (["list"], ["show", GRAVE], ["drop", GRAVE, "--all", "--dry-run"]):
+        done = run("dlq", *words)
+        assert done.code == 1
+        assert "dlq.orders[0]: offsets 1 can't be read, and are left out" in done.err
+        assert "dlq.orders[0]: offsets 2 can't be read, and are left out" in done.err
+    assert all(place in run("dlq", "show", GRAVE).out for place in ("0:0", "0:3"))
+    planned = run("dlq", "redrive", GRAVE, "--dry-run", "--json")
+    assert [(one["offset"], one["to"]) for one in json.loads(planned.out)] == [(0, "orders"), (3, "orders")]
+
+
+def test_long_values_are_cut_and_their_sum_is_bounded(
+    broker: Broker, run: Kshare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a list they aren't kept at all."""
+    monkeypatch.setattr(letters_view, "_MOST_SHOWN", 3 * MIB)
+    data = bomb(2 * MIB)
+    for _ in range(5):
+        append(broker, GRAVE, data)
+    assert len(run("dlq", "show", GRAVE).out.splitlines()) == 6
+    shown = run("dlq", "show", GRAVE, "--json")
+    assert (shown.code, "would take too much memory" in shown.err) == (1, True)
+    assert len(json.loads(shown.out)) == 3

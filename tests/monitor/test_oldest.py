@@ -1,0 +1,44 @@
+"""When the first unsettled records were written: one partition that can't be read leaves one time unknown."""
+
+from __future__ import annotations
+
+import pytest
+
+from kshare import AdminClient
+from kshare.admin.routing import Router
+from kshare.monitor.collect import Collector
+from kshare.net.pool import Pool
+from kshare.net.settings import NetSettings
+from kshare.protocol.compression import Compression
+from kshare.testing import Broker
+from tests.fakes.bombs import MIB, append, bomb, damaged
+
+pytestmark = pytest.mark.anyio
+
+GROUPS = ("attacked", "healthy")
+
+
+async def known(broker: Broker) -> dict[str, list[bool]]:
+    """Whether the time is known, for each partition of the groups, which read topics of their own names."""
+    async with AdminClient(broker.bootstrap) as admin:
+        for name in GROUPS:
+            await admin.alter_share_group_offsets(name, {(name, 0): 0, (name, 1): 0})
+    async with Pool(NetSettings.parse(broker.bootstrap)) as pool:
+        found = await Collector(Router(pool, 10)).read()
+    return {one.group: [row.oldest is not None for row in one.partitions] for one in found.groups}
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [damaged(), *(bomb(160 * MIB, codec) for codec in Compression if codec)],
+    ids=["damaged", *(codec.name for codec in Compression if codec)],
+)
+async def test_one_batch_that_cannot_be_read_costs_one_time(
+    kshare_broker: Broker, anyio_backend: str, batch: bytes
+) -> None:
+    for name in GROUPS:
+        kshare_broker.create_topic(name, 2)
+        kshare_broker.produce(name, [b"x"], partition=1)
+    append(kshare_broker, "attacked", batch)
+    kshare_broker.produce("healthy", [b"x"])
+    assert await known(kshare_broker) == {"attacked": [False, True], "healthy": [True, True]}
