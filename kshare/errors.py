@@ -12,6 +12,7 @@ __all__ = [
     "BrokerError",
     "CaptureError",
     "ClaimLost",
+    "CommitUnknown",
     "ConfigError",
     "ConnectionLost",
     "ConsumerClosed",
@@ -110,6 +111,10 @@ class ConnectionLost(KshareError):
 
 class RequestTimedOut(KshareError):
     """No response arrived in time. The request may have been executed."""
+
+
+class CommitUnknown(ConnectionLost, RequestTimedOut):
+    """It isn't known whether a transaction was committed: read its records to find out, before you write them again."""
 
 
 class AuthenticationFailed(KshareError):

@@ -132,15 +132,25 @@ class Router:
         is_repeatable: bool = True,
         kind: CoordinatorKind = CoordinatorKind.GROUP,
         version: int | None = None,
+        on_sent: Callable[[], object] | None = None,
     ) -> tuple[int, ResponseT]:
-        """Returns the node that responded, and its response. With another `kind`, `group` is a transactional id."""
+        """Returns the node that responded, and its response. With another `kind`, `group` is a transactional id.
+
+        `on_sent` is called before each attempt to send the request.
+        """
 
         async def step(deadline: float) -> tuple[int, ResponseT]:
             node = await self._coordinator(group, kind, deadline)
             if is_repeatable and self.pool.has_alternatives:
                 deadline -= _until(deadline) / 2  # leaves time to find another if this one doesn't respond
             return node, await self.ask(
-                node, request, errors_of, deadline, is_repeatable=is_repeatable, version=version
+                node,
+                request,
+                errors_of,
+                deadline,
+                is_repeatable=is_repeatable,
+                version=version,
+                on_sent=on_sent,
             )
 
         return await self.retry(step)
@@ -158,6 +168,7 @@ class Router:
         *,
         is_repeatable: bool = True,
         version: int | None = None,
+        on_sent: Callable[[], object] | None = None,
     ) -> ResponseT:
         """Ask once. Raises the first error of the response, transient errors before others."""
         connection = await self.pool.connection(node, timeout=_until(deadline))
@@ -165,6 +176,8 @@ class Router:
         if node is None and is_repeatable and self.pool.has_alternatives:
             remaining /= 2  # leaves time to ask another broker if this one doesn't respond
         self.requests += 1
+        if on_sent is not None:
+            on_sent()
         try:
             answer = await self.send(connection, request, version, remaining)
         except (ConnectionLost, RequestTimedOut) as error:

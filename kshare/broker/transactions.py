@@ -44,6 +44,8 @@ class Transaction:
     partitions: set[Partition] = field(default_factory=set)
     began: int = -1
     timer: Timer | None = None
+    last_epoch: int = -1
+    """The epoch before, if its producer has requested the next one: the same request again returns the current one."""
 
 
 class Transactions:
@@ -76,11 +78,19 @@ class Transactions:
             self.by_id[transactional_id] = fresh
             self.changed.fire()
             return fresh
-        if producer_id >= 0 and (producer_id, epoch) != (transaction.producer_id, transaction.epoch):
+        is_ours = producer_id == transaction.producer_id
+        if producer_id >= 0 and not (is_ours and epoch in (transaction.epoch, transaction.last_epoch)):
             raise RequestError(ErrorCode.PRODUCER_FENCED)
         if transaction.state is TransactionState.ONGOING:
             self._bump_epoch(transaction)
             self._finish(transaction, is_commit=False)
+            transaction.last_epoch = -1
+            if producer_id >= 0:
+                # Kafka says CONCURRENT_TRANSACTIONS, and this when the producer repeats the request.
+                raise RequestError(ErrorCode.PRODUCER_FENCED)
+        elif is_ours and epoch == transaction.last_epoch:
+            return transaction
+        transaction.last_epoch = transaction.epoch if is_ours else -1
         self._bump_epoch(transaction)
         transaction.state, transaction.timeout_ms = TransactionState.EMPTY, timeout_ms
         self.changed.fire()

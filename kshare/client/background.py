@@ -55,8 +55,7 @@ class Background:
         finally:
             if not self.is_started:
                 self._scope.cancel()
-                with anyio.CancelScope(shield=True):
-                    await self._ended.wait()
+                await wait_uncancelled(self._ended)
         if not self.is_started:
             self._raise()
             raise ConsumerClosed("the consumer was closed while it was being opened")
@@ -69,8 +68,7 @@ class Background:
 
     async def join(self) -> None:
         """Wait until it has ended, even if cancelled. If it failed, the error is raised in the first caller only."""
-        with anyio.CancelScope(shield=True):
-            await self._ended.wait()
+        await wait_uncancelled(self._ended)
         self._raise()
 
     def _raise(self) -> None:
@@ -117,6 +115,23 @@ class Background:
     def _on_started(self) -> None:
         self.is_started = True
         self._started_or_ended.set()
+
+
+async def wait_uncancelled(event: anyio.Event) -> None:
+    """Wait for the event even if cancelled, and raise the cancellation afterwards.
+
+    A shield isn't enough: it stops cancellations by anyio and trio, but with asyncio, `Task.cancel` passes it, and so
+    do `asyncio.timeout`, `asyncio.wait_for` and `asyncio.TaskGroup`. Another task must set the event in bounded time.
+    """
+    cancellation: BaseException | None = None
+    with anyio.CancelScope(shield=True):
+        while not event.is_set():
+            try:
+                await event.wait()
+            except anyio.get_cancelled_exc_class() as error:
+                cancellation = error
+    if cancellation is not None:
+        raise cancellation
 
 
 def _unwrapped(error: BaseException) -> BaseException:

@@ -64,10 +64,17 @@ class ExaminingRouter(Router):
         *,
         is_repeatable: bool = True,
         version: int | None = None,
+        on_sent: Callable[[], object] | None = None,
     ) -> ResponseT:
         node = self._responsive(request.NAME, node)
         return await super().ask(
-            node, request, errors_of, deadline, is_repeatable=is_repeatable, version=version
+            node,
+            request,
+            errors_of,
+            deadline,
+            is_repeatable=is_repeatable,
+            version=version,
+            on_sent=on_sent,
         )
 
     async def send(

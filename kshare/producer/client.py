@@ -137,7 +137,8 @@ class Producer:
     def transaction(self) -> AbstractAsyncContextManager[None]:
         """`async with producer.transaction():` commits what is written in it, or nothing.
 
-        It is aborted if the block raises or is cancelled, or if a record wasn't written.
+        It is aborted if the block raises or is cancelled, or if a record wasn't written. A commit that was sent isn't
+        cancelled: the block waits for its outcome. Raises CommitUnknown if that isn't known.
         """
         return self._open().transaction()
 

@@ -29,6 +29,7 @@ from kshare.net.permissions import Right, missing_right, refusal
 from kshare.producer.backlog import Backlog, BacklogSettings, PendingBatch, copy_of
 from kshare.producer.settings import WriterSettings
 from kshare.producer.topics import WrittenTopics
+from kshare.producer.transaction_state import Transaction
 from kshare.producer.transactions import TransactionLink
 from kshare.producer.verdicts import BatchVerdict, verdict_on
 from kshare.protocol.error_codes import ErrorCode
@@ -176,17 +177,25 @@ class BatchSender:
         payloads = [self.backlog.take(batch) for batch in batches]
         deadline = min(self.backlog.expires_at(batch) for batch in batches)
         limit = min(self._router.pool.settings.request_timeout, max(deadline - now, _SHORTEST_WAIT_S))
-        self._tasks.start_soon(self._send, node, batches, payloads, limit)
+        transaction = self.link.state.current
+        self._tasks.start_soon(self._send, node, batches, payloads, limit, transaction)
 
     async def _send(
-        self, node: int, batches: list[PendingBatch], payloads: list[bytes], limit: float
+        self,
+        node: int,
+        batches: list[PendingBatch],
+        payloads: list[bytes],
+        limit: float,
+        transaction: Transaction | None,
     ) -> None:
         deadline = anyio.current_time() + limit
         verdict = BatchVerdict.RETRY
         try:
             if self.link.name is not None:
-                await self.link.add((batch.topic, batch.partition) for batch in batches)
+                await self.link.add(transaction, ((batch.topic, batch.partition) for batch in batches))
             connection = await self._router.pool.connection(node, purpose=_PURPOSE, timeout=limit)
+            if self.link.name is not None:
+                self.link.require(transaction)  # its batches must not get into the next one
             verdict = BatchVerdict.RETRY_OPEN
             answer = await self._ask(connection, self._request(batches, payloads, limit), deadline)
         except ProducerFenced as error:

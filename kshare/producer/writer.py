@@ -20,17 +20,16 @@ from kshare.admin.log_offsets import no_partition
 from kshare.admin.routing import Router
 from kshare.errors import (
     ConfigError,
-    ConnectionLost,
     DeliveryFailed,
     KshareError,
-    ProducerFenced,
-    RequestTimedOut,
 )
 from kshare.producer.partitioner import partition_for
 from kshare.producer.records import Contents, NewRecord, PendingBlock, PendingSend
 from kshare.producer.sender import BatchSender
 from kshare.producer.settings import WriterSettings
 from kshare.producer.topics import WrittenTopic
+from kshare.producer.transaction_runner import TransactionRunner
+from kshare.producer.transaction_state import Transaction
 
 log = logging.getLogger("kshare.producer")
 
@@ -45,7 +44,7 @@ class RecordWriter:
         self._backlog = self._sender.backlog
         self._tasks: TaskGroup | None = None
         self._room = anyio.Lock()
-        self._is_in_transaction = False
+        self._transactions = TransactionRunner(self._sender, settings, self._drain)
 
     async def __aenter__(self) -> Self:
         await self._sender.identify()
@@ -61,7 +60,9 @@ class RecordWriter:
         is_cancelled = not (error is None or isinstance(error, Exception))  # and so are our tasks
         if not is_cancelled:
             with anyio.move_on_after(self._settings.close_timeout):
+                await self._transactions.settle(tasks)
                 await self._drain()
+        self._transactions.leave()
         tasks.cancel_scope.cancel()
         self._sender.stop(KshareError("the producer was closed"))
         if is_cancelled:
@@ -94,14 +95,13 @@ class RecordWriter:
                 f"a record of about {size:,} bytes for {topic} doesn't fit into the buffer: "
                 f"raise buffer_bytes ({self._settings.buffer_bytes:,})"
             )
-        self._require_open()
-        self._require_unfailed()
+        transaction = self._require_open()
         topics = self._sender.topics
         found = topics.known(topic) or await topics.find(topic)
         number = self._choose(found, topic, record, partition)
         if self._backlog.size + size > self._settings.buffer_bytes or self._room.locked():
             await self._wait_for_room(topic, number, size)
-        self._require_open()
+        self._require_same(transaction)
         send, is_news = self._backlog.add(topic, number, record, anyio.current_time())
         if is_news:
             self._sender.wake()
@@ -116,8 +116,7 @@ class RecordWriter:
         """
         if size > self._settings.buffer_bytes:
             raise ConfigError(f"records of {size:,} bytes for {topic} don't fit into the buffer")
-        self._require_open()
-        self._require_unfailed()
+        transaction = self._require_open()
         found = self._sender.topics.known(topic) or await self._sender.topics.find(topic)
         if partition is None:
             number = found.partition_without_key(self._random, lambda _: False)
@@ -125,7 +124,7 @@ class RecordWriter:
             number = self._choose(found, topic, NewRecord(*records[0]), partition)
         if self._backlog.size + size > self._settings.buffer_bytes or self._room.locked():
             await self._wait_for_room(topic, number, size)
-        self._require_open()
+        self._require_same(transaction)
         block = self._backlog.add_block(topic, number, records, size, anyio.current_time())
         self._sender.wake()
         return block
@@ -164,80 +163,20 @@ class RecordWriter:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
-        """Commit what is written in this context, or abort it if the context ends with an error or is cancelled."""
-        await self._begin()
-        try:
-            yield
-            await self._drain()
-            if self._backlog.failed is not None:
-                self._backlog.failed.result()
-        except BaseException:
-            with anyio.CancelScope(shield=True):
-                await self._abort()
-            raise
-        else:
-            with anyio.CancelScope(shield=True):
-                await self._commit()
-        finally:
-            self._is_in_transaction = False
+        """Commit what is written in this context, or abort it if the context ends with an error or is cancelled.
 
-    # --- transactions
-
-    async def _begin(self) -> None:
+        A cancellation while it ends is raised when it has ended. Raises CommitUnknown if the outcome isn't known.
+        """
         if self._settings.transactional_id is None:
             raise ConfigError("transactions need a name: open the producer with transactional_id=...")
-        if self._is_in_transaction:
-            raise KshareError("a transaction is open already: a producer has one at a time")
-        self._require_open(is_beginning=True)
-        self._is_in_transaction = True
+        tasks = self._require_running()
+        await self._transactions.begin(tasks)
         try:
-            if self._sender.link.needs_identity:
-                await self._identify()
+            yield
         except BaseException:
-            self._is_in_transaction = False
+            await self._transactions.abort(tasks)
             raise
-        self._backlog.forget_failures()
-
-    async def _identify(self) -> None:
-        try:
-            await self._sender.identify()
-        except ProducerFenced as error:
-            self._sender.stop(error)
-            raise
-
-    async def _commit(self) -> None:
-        link = self._sender.link
-        try:
-            await link.end(commits=True)
-        except (ConnectionLost, RequestTimedOut) as error:
-            link.needs_identity = True
-            raise type(error)(f"it isn't known whether the transaction was committed: {error}") from error
-        except KshareError as error:
-            link.needs_identity = True
-            if isinstance(error, ProducerFenced):
-                self._sender.stop(error)
-            raise
-
-    async def _abort(self) -> None:
-        """The error that ended the transaction is more important than one of these requests, which is only logged."""
-        link, reason = self._sender.link, KshareError("the transaction was aborted")
-        link.needs_identity = True  # so that requests that are late don't get into the next transaction
-        self._backlog.give_up_idle(reason)
-        with anyio.move_on_after(self._settings.close_timeout):
-            await self._drain()
-        self._backlog.give_up_all(reason)
-        self._backlog.forget_failures()
-        if self._sender.fatal is not None:
-            return
-        try:
-            with anyio.fail_after(self._settings.close_timeout):
-                await link.end(commits=False)
-        except (KshareError, TimeoutError) as error:
-            log.warning(
-                "a transaction couldn't be aborted; the broker does that later: %s", error or "timeout"
-            )
-            if isinstance(error, ProducerFenced):
-                self._sender.stop(error)
+        await self._transactions.commit(tasks)
 
     # --- the buffer
 
@@ -282,20 +221,29 @@ class RecordWriter:
             reason = f"the buffer has been full for {limit:g} s"
             raise DeliveryFailed(topic, partition, reason, is_open=False)
 
-    def _require_unfailed(self) -> None:
-        """After a failure, nothing of a transaction can be committed."""
-        if self._is_in_transaction and self._backlog.failed is not None:
-            self._backlog.failed.result()
-
-    def _require_open(self, *, is_beginning: bool = False) -> None:
+    def _require_running(self) -> TaskGroup:
         if self._sender.fatal is not None:
             raise self._sender.copy_of_fatal()
         if self._tasks is None:
             raise KshareError("the producer isn't open: use it with `async with`")
-        if self._settings.transactional_id is not None and not (self._is_in_transaction or is_beginning):
-            raise KshareError(
-                "a producer with a transactional id writes in transactions: call it within `producer.transaction()`"
-            )
+        return self._tasks
+
+    def _require_open(self) -> Transaction | None:
+        """Returns the transaction that records are written in. After a failure, nothing of it can be committed."""
+        self._require_running()
+        if self._settings.transactional_id is None:
+            return None
+        transaction = self._transactions.current
+        if transaction is None:
+            raise KshareError(self._transactions.problem)
+        if self._backlog.failed is not None:
+            self._backlog.failed.result()
+        return transaction
+
+    def _require_same(self, transaction: Transaction | None) -> None:
+        """After waiting: a record never gets into another transaction than its caller's."""
+        if self._require_open() is not transaction:
+            raise KshareError("the record wasn't written, because its transaction has ended")
 
 
 async def _offset(send: PendingSend) -> int | KshareError:

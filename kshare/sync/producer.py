@@ -9,9 +9,10 @@ The same producer as `kshare.Producer`, on an event loop that the calling thread
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
@@ -129,18 +130,19 @@ class Producer:
     def transaction(self) -> Iterator[None]:
         """`with producer.transaction():` commits what is written in it, or nothing.
 
-        It is aborted if the block raises, or if a record wasn't written.
+        It is aborted if the block raises, or if a record wasn't written. If a signal handler raises during the commit,
+        as after Ctrl-C, it may be committed or not. Raises CommitUnknown if the outcome isn't known.
         """
-        transaction = self._producer.transaction()
-        self._run(lambda: _awaited(transaction.__aenter__))
+        block = _Block(self._producer.transaction())
         try:
+            self._run(block.begin)
             yield
+            self._run(lambda: block.end(None))
         except BaseException as error:
             problem = error
-            self._run(lambda: _awaited(lambda: transaction.__aexit__(type(problem), problem, None)))
+            with suppress(KshareError):  # it matters less
+                self._run(lambda: block.end(problem))
             raise
-        else:
-            self._run(lambda: _awaited(lambda: transaction.__aexit__(None, None, None)))
 
     def close(self) -> None:
         """Write what is left, within `close_timeout`. Called at the end of `with`."""
@@ -168,8 +170,30 @@ class Producer:
             raise KshareError("the producer was closed by another thread") from None
 
 
-async def _awaited(function: Callable[[], Any]) -> Any:
-    return await function()
+class _Block:
+    """A transaction of the producer. When Ctrl-C interrupts the caller, it may have begun or ended all the same."""
+
+    def __init__(self, transaction: AbstractAsyncContextManager[None]) -> None:
+        self._transaction = transaction
+        self._entering: asyncio.Event | None = None
+        """Set when entering is over, successful or not."""
+        self._is_entered = False
+
+    async def begin(self) -> None:
+        self._entering = asyncio.Event()
+        try:
+            await self._transaction.__aenter__()
+            self._is_entered = True
+        finally:
+            self._entering.set()
+
+    async def end(self, error: BaseException | None) -> None:
+        """Unless it has been ended."""
+        if self._entering is not None:
+            await self._entering.wait()
+        if self._is_entered:
+            self._is_entered = False
+            await self._transaction.__aexit__(None if error is None else type(error), error, None)
 
 
 class _Unconcerned:

@@ -76,6 +76,27 @@ def test_new_producer_fences_the_old_one_and_aborts_its_transaction() -> None:
         world.transactions.begin_producer("tx", 1000, producer_id, epoch)
 
 
+def test_a_request_for_the_next_epoch_that_is_repeated_gets_the_same() -> None:
+    world = World()
+    known = world.transactions.begin_producer("tx", 1000)
+    producer_id, epoch = known.producer_id, known.epoch
+    for _ in range(2):
+        assert world.transactions.begin_producer("tx", 1000, producer_id, epoch).epoch == epoch + 1
+    assert world.transactions.begin_producer("tx", 1000, producer_id, epoch + 1).epoch == epoch + 2
+    assert world.transactions.begin_producer("tx", 1000).epoch == epoch + 3
+    with pytest.raises(RequestError, match="PRODUCER_FENCED"):
+        world.transactions.begin_producer("tx", 1000, producer_id, epoch + 2)
+
+
+def test_a_producer_that_asks_for_the_next_epoch_in_its_transaction_is_fenced() -> None:
+    world = World()
+    known = world.transactions.begin_producer("tx", 1000)
+    world.write(known)
+    with pytest.raises(RequestError, match="PRODUCER_FENCED"):
+        world.transactions.begin_producer("tx", 1000, known.producer_id, known.epoch)
+    assert world.last_marker() == ControlType.ABORT
+
+
 def test_transaction_is_aborted_after_its_timeout() -> None:
     world = World()
     known = world.transactions.begin_producer("tx", 1000)
