@@ -1,15 +1,20 @@
 """Compiles what has a `.pxd` beside it if Cython and a C compiler are there; if not, plain Python is installed alone.
 
-All modules are compiled or none: a compiled module takes its neighbours' C types for granted. Everything else about
+All modules are compiled or none: a compiled module takes its neighbours' C types for granted. With
+`KSHARE_REQUIRE_COMPILED=1` in the environment, the installation fails if they can't be compiled. Everything else about
 the package is said in pyproject.toml.
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from setuptools import Command, Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError
+
+REQUIRE = "KSHARE_REQUIRE_COMPILED"
 
 INLINED = {
     "__init__",
@@ -51,7 +56,7 @@ def directives_for(module: str) -> dict[str, object]:
 
 
 class BuildIfPossible(build_ext):
-    """Builds all extensions, or warns and goes on without any."""
+    """Builds all extensions. If that fails, fails too where it is required; or warns and goes on without any."""
 
     def build_extensions(self) -> None:
         try:
@@ -62,8 +67,10 @@ class BuildIfPossible(build_ext):
                 (in_c,) = cythonize([extension], build_dir=self.build_temp, compiler_directives=directives)
                 extension.sources = in_c.sources
             super().build_extensions()
-        # A machine has many ways of saying that its compiler doesn't work. None may stop the installation.
+        # A machine has many ways of saying that its compiler doesn't work. None may stop the installation by itself.
         except Exception as failure:
+            if os.environ.get(REQUIRE, "0") not in ("", "0"):
+                raise CompileError(f"{REQUIRE} is set, and kshare can't be compiled: {failure}") from failure
             self.warn(f"nothing is compiled, so records are read far slower: {failure}")
             self._remove_what_was_built()
 

@@ -42,7 +42,8 @@ def prepare_environment(extra: str = "dev") -> Path:
         _say(f"installing kshare[{extra}] (once, and when the project's metadata changes)")
         _run(
             [python, "-m", "pip", "install", "--quiet", "-e", f".[{extra}]"],
-            "The packages can't be installed",
+            "The packages can't be installed, or kshare can't be compiled",
+            KSHARE_REQUIRE_COMPILED="1",
         )
         stamp.write_text(wanted, encoding="utf-8")
     return python
@@ -105,9 +106,13 @@ def _compiled_sources() -> list[Path]:
     return [*declarations, *modules, *sorted((ROOT / "kshare").rglob("*.pyx"))]
 
 
-def _run(command: list[str | Path], complaint: str) -> None:
+def _run(command: list[str | Path], complaint: str, **variables: str) -> None:
     done = subprocess.run(
-        command, cwd=ROOT, stdin=subprocess.DEVNULL, env=environment_variables(), check=False
+        command,
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        env={**environment_variables(), **variables},
+        check=False,
     )
     if done.returncode:
         raise BootstrapError(f"{complaint}: see above.")

@@ -15,6 +15,7 @@ from contextvars import copy_context
 import anyio
 
 from kshare.errors import ConsumerClosed
+from kshare.net.running_loop import running_asyncio_loop
 
 log = logging.getLogger("kshare.client")
 
@@ -77,12 +78,8 @@ class Background:
             raise error
 
     def _spawn(self) -> None:
-        try:
-            loop = asyncio.get_running_loop()
-            is_asyncio = asyncio.current_task(loop) is not None  # otherwise trio may run in guest mode
-        except RuntimeError:
-            is_asyncio = False
-        if is_asyncio:
+        loop = running_asyncio_loop()
+        if loop is not None:
             self._task = loop.create_task(self._main(), name=self._name)
             self._task.add_done_callback(self._on_done)
         else:

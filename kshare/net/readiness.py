@@ -13,6 +13,7 @@ from contextvars import Context, copy_context
 import anyio
 from anyio.lowlevel import checkpoint
 
+from kshare.net.running_loop import running_asyncio_loop
 from kshare.net.tcp import TcpStream
 
 try:
@@ -23,7 +24,7 @@ except ModuleNotFoundError:  # anyio doesn't need it any more
 
 async def call_when_readable(stream: TcpStream, on_ready: Callable[[], None]) -> None:
     """Runs until `on_ready` raises or this is cancelled. Nothing else may wait for the stream in that time."""
-    loop = _running_loop()
+    loop = running_asyncio_loop()  # a task of trio must not be woken from outside
     if loop is None:
         await _wait_and_call(stream, on_ready)
         return
@@ -64,15 +65,6 @@ async def _wait_and_call(stream: TcpStream, on_ready: Callable[[], None]) -> Non
             await checkpoint()
         else:
             await anyio.wait_readable(stream.socket)
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    """None on trio, even as a guest in an asyncio loop: its tasks must not be woken from outside."""
-    try:
-        loop = asyncio.get_running_loop()
-    except RuntimeError:
-        return None
-    return loop if asyncio.current_task() is not None else None
 
 
 def _task_context() -> Context:

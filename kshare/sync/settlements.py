@@ -16,7 +16,8 @@ from kshare.state.lease import Lease
 Decide = Callable[[Any, int, int], object]
 
 
-_decide: Decide = Lease.decide
+_decide: Decide = vars(Lease)["decide"]
+"""The method, as Python sees it: compiled, `Lease.decide` would be a C function, which no queue can hold."""
 
 
 class Settlements:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Literal
 
 import anyio
 
+from kshare.net.running_loop import running_asyncio_loop
+
 if TYPE_CHECKING:
     from kshare.worker.worker import Worker
 
@@ -103,12 +105,9 @@ class _WorkerThread(threading.Thread):
 
 def caller_in_this_loop() -> CallInLoop:
     """A function that other threads, and signal handlers, can call to call another one in this event loop."""
-    import sniffio
+    loop = running_asyncio_loop()
+    if loop is not None:
+        return loop.call_soon_threadsafe
+    import trio
 
-    if sniffio.current_async_library() == "trio":
-        import trio
-
-        return trio.lowlevel.current_trio_token().run_sync_soon
-    import asyncio
-
-    return asyncio.get_running_loop().call_soon_threadsafe
+    return trio.lowlevel.current_trio_token().run_sync_soon

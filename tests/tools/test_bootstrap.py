@@ -21,7 +21,7 @@ class Machine:
         (root / "pyproject.toml").write_text("[project]", encoding="utf-8")
         (root / "kshare").mkdir()
 
-    def run(self, command: list[str | Path], complaint: str) -> None:
+    def run(self, command: list[str | Path], complaint: str, **variables: str) -> None:
         words = [str(word) for word in command]
         self.commands.append(words[1:4])
         if "venv" in words:

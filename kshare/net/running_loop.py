@@ -1,0 +1,17 @@
+"""Whether asyncio or trio runs the current task, for what anyio has no function for.
+
+Asks asyncio: libraries that detect both, such as sniffio, aren't among kshare's requirements.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+
+def running_asyncio_loop() -> asyncio.AbstractEventLoop | None:
+    """The loop of the current task if that is asyncio's. None on trio, even as a guest in an asyncio loop."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+    return loop if asyncio.current_task(loop) is not None else None
