@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
+
+ErrorT = TypeVar("ErrorT", bound=BaseException)
 
 _MAX_MESSAGE = 2000
 
@@ -34,7 +36,23 @@ __all__ = [
 ]
 
 
-class KshareError(Exception):
+def restored(kind: type[ErrorT], message: tuple[Any, ...]) -> ErrorT:
+    """An exception with this message and no other fields."""
+    return kind.__new__(kind, *message)
+
+
+class Copyable(Exception):
+    """Can be copied and pickled, whatever arguments its class takes.
+
+    Python would call the class with the message. That fails if it takes other arguments, and an exception that can be
+    pickled but not unpickled breaks a process pool.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return restored, (type(self), self.args), self.__dict__
+
+
+class KshareError(Copyable):
     """The base class of all errors that kshare raises on purpose."""
 
 
@@ -178,9 +196,18 @@ class DeserializationFailed(KshareError):
         where = f"{record.topic}[{record.partition}]@{record.offset}"
         super().__init__(f"{where}: its {part} can't be deserialized ({type(error).__name__})")
         self.record = record
-        """The ShareRecord, with its key and value as bytes."""
+        """The ShareRecord, with its key and value as bytes. None in a copy from `pickle` or `copy.deepcopy`."""
         self.part = part
         """The part that couldn't be deserialized: `key` or `value`."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        make, what, fields = super().__reduce__()
+        return make, what, {**fields, "record": None}
+
+    def __copy__(self) -> DeserializationFailed:
+        own = restored(type(self), self.args)
+        own.__dict__.update(self.__dict__)
+        return own
 
 
 class InProgress(KshareError):

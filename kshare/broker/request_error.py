@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kshare.errors import Copyable
 from kshare.protocol.error_codes import ErrorCode
 
 NOT_HOSTED = "This server does not host this topic-partition."
@@ -9,7 +10,7 @@ NOT_HOSTED = "This server does not host this topic-partition."
 NOT_THE_COORDINATOR = "This is not the correct coordinator."
 
 
-class RequestError(Exception):
+class RequestError(Copyable):
     """A request fails with an error code. Never leaves the broker, which sends it in a response."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from construct import ConstructError
 
+from kshare.errors import Copyable
+
 from .spans import ByteSpan, DissectionLimit, DissectionProblem
 
 
-class BreakError(ConstructError):  # type: ignore[misc]  # construct has no types
+class BreakError(Copyable, ConstructError):  # type: ignore[misc]  # construct has no types
     """The bytes can't be read any further."""
 
     def __init__(self, path: str, offset: int, reason: str, *, is_shortage: bool = False) -> None:

@@ -16,6 +16,7 @@ from kshare.engine.unreadable import UnreadableAnswers
 from kshare.errors import ConfigError, FrameTooLarge, KshareError, NotAuthorized, RequestTimedOut
 from kshare.net.backoff import Backoff
 from kshare.net.permissions import Right, refusal
+from kshare.net.settings import LARGEST_LIMIT
 from kshare.protocol.error_codes import ErrorCode, error_name
 from kshare.state.acks import RETRY_LATER
 from kshare.state.lease import TopicIdPartition
@@ -37,6 +38,8 @@ class SessionFailures:
         self._reporter = reporter
         self._backoff = Backoff(_PAUSE_S, max(_PAUSE_S, settings.net.backoff_max), Random())
         self._unreadable = UnreadableAnswers()
+        self._too_large_size: int | None = None
+        """The size of the last response that was too large, if none has brought records since."""
 
     @property
     def pause_until(self) -> float:
@@ -52,6 +55,7 @@ class SessionFailures:
                 raise self._refusal(code, Right("Read", "topic", self._name_of(topic_id) or topic_id.hex()))
         if answer.acquired:
             self._unreadable.on_useful()
+            self._too_large_size = None
         is_failing = bool(answer.failed) or any(code in RETRY_LATER for code in answer.acknowledged.values())
         if not is_failing or answer.acquired:
             # Other partitions succeeded: they wait no longer than after a first failure.
@@ -83,7 +87,10 @@ class SessionFailures:
     def check_readable(self, error: KshareError, wanted: Iterable[TopicIdPartition], now: float) -> None:
         """Called after `on_no_answer`, when the session has been abandoned."""
         if isinstance(error.__cause__, FrameTooLarge):
-            raise self._too_large(error.__cause__, wanted) from error
+            # A large batch makes the same size each time. Anything else is damage, like a response that can't be read.
+            if error.__cause__.size == self._too_large_size:
+                raise self._too_large(error.__cause__, wanted) from error
+            self._too_large_size = error.__cause__.size
         self._unreadable.note(error, f"node {self._node}", now)
 
     def _note(self, now: float) -> None:
@@ -96,9 +103,10 @@ class SessionFailures:
             f"{self._name_of(topic_id) or topic_id.hex()}[{number}]" for topic_id, number in wanted
         )
         batch_of = names[0] if len(names) == 1 else f"one of {', '.join(names)}"
+        enough = min(2 * error.size, LARGEST_LIMIT)
         return ConfigError(
             f"node {self._node} answers a fetch with {error.size} bytes, and max_response_bytes is {error.limit}: a "
-            f"record batch of {batch_of} is larger than that. Set max_response_bytes to {2 * error.size} or more"
+            f"record batch of {batch_of} is larger than that. Set max_response_bytes to {enough} or more"
         )
 
     def _refusal(self, code: int, right: Right) -> NotAuthorized:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kshare.errors import Copyable
+
 
 class Why(StrEnum):
     NOT_ALLOWED = "not allowed"
@@ -32,7 +34,7 @@ class NoStatus:
     """For people, with the details."""
 
 
-class NotAnswered(Exception):
+class NotAnswered(Copyable):
     """`reason` is what is returned to callers in its place."""
 
     def __init__(self, why: Why, text: str) -> None:

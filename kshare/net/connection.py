@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from copy import copy
 from functools import partial
 from typing import Any, Protocol, TypeVar, cast
 
@@ -378,7 +379,7 @@ class Connection:
     def _copy_of_error(self) -> KshareError:
         """A new exception for each caller: a shared one would accumulate all their tracebacks."""
         error = cast("KshareError", self._error)
-        own = type(error)(str(error))
+        own = copy(error)
         own.__cause__ = error.__cause__
         return own
 

@@ -26,6 +26,8 @@ NEEDS_EXTRA = "SASL needs kafka-python 3.0, whose mechanisms kshare uses: pip in
 
 _LONGEST_S = 86_400.0
 _SMALLEST_LIMIT = 64 * 1024
+LARGEST_LIMIT = 2**31 - 1
+"""Of `max_response_bytes`: the size of a frame is an int32."""
 _FILES = ("ca_file", "cert_file", "key_file", "key_password")
 
 
@@ -181,9 +183,10 @@ class NetSettings:
                 f"backoff_max ({self.backoff_max}) must not be below backoff_min ({self.backoff_min})"
             )
         limit = self.max_response_bytes
-        if isinstance(limit, bool) or not isinstance(limit, int) or not _SMALLEST_LIMIT <= limit < 2**31:
+        is_whole = isinstance(limit, int) and not isinstance(limit, bool)
+        if not is_whole or not _SMALLEST_LIMIT <= limit <= LARGEST_LIMIT:
             raise ConfigError(
-                f"max_response_bytes must be from {_SMALLEST_LIMIT} to {2**31 - 1}, not {limit!r}"
+                f"max_response_bytes must be from {_SMALLEST_LIMIT} to {LARGEST_LIMIT}, not {limit!r}"
             )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -130,7 +131,54 @@ async def test_batch_larger_than_the_response_limit_raises_before_it_is_archived
             pytest.raises(ConfigError, match=r"answers a fetch with 150\d\d\d bytes, .* batch of a\[0\]"),
         ):
             await source.next_batch()
-        assert topic.deliveries == [1]
+        assert topic.deliveries == [2], "fewer deliveries than the limit"
+
+
+def announcing(*sizes: int) -> Callable[[Message, bytearray], bytearray]:
+    """Responses with records announce these sizes, one after the other, and then their own."""
+    left = [*sizes]
+
+    def spoil(answer: Message, frame: bytearray) -> bytearray:
+        if brings_records(answer) and left:
+            frame[:4] = left.pop(0).to_bytes(4, "big")
+        return frame
+
+    return spoil
+
+
+@in_both_loops
+async def test_two_absurd_frame_lengths_do_not_end_the_consumer() -> None:
+    cluster = TinyCluster("a")
+    cluster.spoil = announcing(2**31 - 1, 2**30)
+    async with cluster.running(), consumer(cluster) as source:
+        cluster.topics["a"].append(b"x" * 1000)
+        with anyio.fail_after(DEADLINE_S):
+            batch = await source.next_batch()
+        assert batch.delivery_count == 3
+
+
+@in_both_loops
+async def test_a_third_absurd_frame_length_ends_the_consumer_as_damage() -> None:
+    cluster = TinyCluster("a")
+    cluster.spoil = announcing(2**31 - 1, 2**30, 2**29)
+    async with cluster.running(), consumer(cluster) as source:
+        cluster.topics["a"].append(b"x" * 1000)
+        with anyio.fail_after(DEADLINE_S), pytest.raises(ConnectionLost, match=r"a frame of 536870912 bytes"):
+            await source.next_batch()
+        assert cluster.topics["a"].deliveries == [ENOUGH]
+
+
+@in_both_loops
+async def test_the_limit_that_is_advised_is_one_that_can_be_set() -> None:
+    cluster = TinyCluster("a")
+    cluster.spoil = announcing(2**31 - 1, 2**31 - 1)
+    async with cluster.running(), consumer(cluster) as source:
+        cluster.topics["a"].append(b"x" * 1000)
+        with (
+            anyio.fail_after(DEADLINE_S),
+            pytest.raises(ConfigError, match=r"Set max_response_bytes to 2147483647 or more"),
+        ):
+            await source.next_batch()
 
 
 @in_both_loops

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import re
+import struct
 import subprocess
 import sys
 import tomllib
@@ -19,7 +20,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 from packaging.requirements import Requirement
 
-from kshare.errors import AuthenticationFailed, ConfigError, ConnectionLost, Unsupported
+from kshare.errors import AuthenticationFailed, ConfigError, ConnectionLost, UnreadableAnswer, Unsupported
 from kshare.net.settings import MECHANISMS, NetSettings
 from kshare.protocol.message import Message
 from kshare.protocol.messages import (
@@ -266,6 +267,24 @@ async def test_unanswered_reauthentication_closes_the_connection() -> None:
         with anyio.fail_after(20):
             await connection.wait_closed()
         assert "timed out" in str(connection.close_reason)
+
+
+async def test_a_reauthentication_that_is_answered_undecodably_closes_the_connection() -> None:
+    async def script(talk: Conversation) -> None:
+        await talk.greet()
+        await choose(talk)
+        await take(talk, SaslAuthenticateResponse(session_lifetime_ms=100))
+        await choose(talk)
+        header, _ = await talk.request(SaslAuthenticateRequest)
+        await talk.send(struct.pack(">iib", 5, header.correlation_id, 0))
+        await talk.silence()
+
+    async with peer(script) as address, connected(settings(address, **PLAIN)) as connection:
+        with anyio.fail_after(20):
+            await connection.wait_closed()
+        for _ in range(2):
+            with pytest.raises(UnreadableAnswer, match="to SaslAuthenticate v2 can't be decoded"):
+                await connection.ask(MetadataRequest([]))
 
 
 async def test_nothing_is_left_when_cancelled_at_any_await() -> None:

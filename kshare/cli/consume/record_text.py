@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import typer
 
 from kshare.cli.consume.deserializers import Deserializer, deserializer, text_of
+from kshare.errors import Copyable
 from kshare.wording import did_you_mean
 
 
@@ -46,7 +47,7 @@ class RecordFormat(Protocol):
         ...
 
 
-class Unreadable(Exception):
+class Unreadable(Copyable):
     """A key, value or header couldn't be deserialized."""
 
     def __init__(self, record: PrintableRecord, part: str, error: Exception) -> None:

@@ -1,0 +1,117 @@
+"""Every exception can be copied and pickled with its message and fields: one that can't breaks a process pool."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from importlib import import_module
+from multiprocessing import get_context
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kshare.errors import BrokerError, CorruptBatchError, DecodeError, DeserializationFailed, KshareError
+from kshare.fleet.no_status import Why
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.record import Record
+from tools.modules import modules
+
+RECORD = SimpleNamespace(topic="orders", partition=3, offset=12, size=100)
+ARGUMENTS: dict[str, Any] = {
+    "Any": RECORD,
+    "BrokerError": BrokerError(10, "producing"),
+    "DecodeError": DecodeError("responses", 7, "cut short"),
+    "ErrorCode": ErrorCode.MEMBER_ID_REQUIRED,
+    "Exception": ValueError("no number"),
+    "KshareError": KshareError("gone"),
+    "NewRecord": RECORD,
+    "PrintableRecord": RECORD,
+    "Why": next(iter(Why)),
+    "bool": True,
+    "float": 2.5,
+    "int": 5,
+    "str": "text",
+    "str | None": "text",
+}
+"""By annotation."""
+
+
+SOURCES = modules("kshare") | modules("pyspark_kshare")
+
+
+def exceptions() -> dict[str, type[BaseException]]:
+    for name in SOURCES:
+        if not name.endswith("__main__"):
+            import_module(name)
+    found: dict[str, type[BaseException]] = {}
+    waiting: list[type[BaseException]] = [BaseException]
+    while waiting:
+        one = waiting.pop()
+        waiting += one.__subclasses__()
+        if one.__module__ in SOURCES:
+            found[f"{one.__module__}.{one.__qualname__}"] = one
+    return found
+
+
+EXCEPTIONS = exceptions()
+
+
+def instance(kind: type[BaseException]) -> BaseException:
+    owner = next(one for one in kind.__mro__ if "__init__" in vars(one))
+    if owner.__module__ not in SOURCES:
+        return kind("what happened")
+    parameters = inspect.signature(kind).parameters.values()
+    by_name = {one.name: ARGUMENTS[str(one.annotation)] for one in parameters if one.kind is one.KEYWORD_ONLY}
+    rest = [ARGUMENTS[str(one.annotation)] for one in parameters if one.kind is not one.KEYWORD_ONLY]
+    return kind(*rest, **by_name)
+
+
+def fields(error: BaseException) -> dict[str, str]:
+    return {name: repr(value) for name, value in vars(error).items() if name != "record"}
+
+
+def pickled(error: BaseException) -> BaseException:
+    found: BaseException = pickle.loads(pickle.dumps(error))
+    return found
+
+
+def test_they_are_found() -> None:
+    assert {"kshare.errors.BrokerError", "kshare.cli.terminal.failure.Misuse"} <= {*EXCEPTIONS}
+    assert len(EXCEPTIONS) > 50
+
+
+@pytest.mark.parametrize("copied", [pickled, copy.copy, copy.deepcopy], ids=["pickle", "copy", "deepcopy"])
+@pytest.mark.parametrize("name", EXCEPTIONS)
+def test_a_copy_has_the_same_message_and_fields(
+    name: str, copied: Callable[[BaseException], BaseException]
+) -> None:
+    error = instance(EXCEPTIONS[name])
+    error.add_note("in line 7")
+    other = copied(error)
+    assert type(other) is type(error)
+    assert (str(other), repr(other.args), fields(other)) == (str(error), repr(error.args), fields(error))
+
+
+def test_a_record_that_could_not_be_deserialized_stays_in_its_process() -> None:
+    record = Record.__new__(Record)
+    error = DeserializationFailed(RECORD, "value", ValueError("no number"))
+    error.record = record
+    assert copy.copy(error).record is record
+    assert copy.deepcopy(error).record is None
+    assert pickled(error).record is None  # type: ignore[attr-defined]
+
+
+def fail() -> None:
+    raise CorruptBatchError(12, 17, "the checksum is wrong")
+
+
+@pytest.mark.lengthy
+def test_an_error_in_a_process_pool_reaches_the_caller_and_the_pool_works_on() -> None:
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        with pytest.raises(CorruptBatchError, match="batch at partition offset 12 at byte 17"):
+            pool.submit(fail).result(60)
+        assert pool.submit(abs, -3).result(60) == 3
