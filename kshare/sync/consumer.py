@@ -17,13 +17,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
-from contextlib import contextmanager
-from itertools import islice
-from threading import get_ident
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, cast, overload
 
 import anyio
 
@@ -32,10 +28,10 @@ from kshare.client.consumer import AsyncConsumer as _Consumer
 from kshare.client.consumer import BootstrapServers, TopicPartition, source_of
 from kshare.client.deserialize import KeyT, ReadRecord, RecordT_co, TypedBatch, ValueT
 from kshare.client.deserializer_calls import AwaitedDeserializer, DeserializerContext, PlainDeserializer
-from kshare.client.record import BatchIterator, ShareBatch, ShareRecord, lease_of, settle_held, settle_through
+from kshare.client.record import ShareBatch, ShareRecord, settle_through
 from kshare.errors import ConfigError, ConsumerClosed, KshareError
-from kshare.state.lease import RELEASE
-from kshare.sync.decision_queue import DecisionQueue, Passage
+from kshare.sync.decision_queue import DecisionQueue
+from kshare.sync.loops import BatchLoop, BlockingSource, OpenedBatch, RecordLoop
 from kshare.sync.shared_loop import LoopClosed
 from kshare.sync.signals import SignalsPutOff
 
@@ -52,15 +48,6 @@ _LOOK_S = 0.001
 """The minimum time to wait for records: enough to take those that are available."""
 
 
-class _Stretch(NamedTuple):
-    """The next records of the current batch, as many as may be handed out before the event loop has to run."""
-
-    records: Iterator[ShareRecord]
-    batch: BatchIterator | None
-    is_cut: bool
-    """The batch may have more."""
-
-
 class BlockingConsumer(Generic[RecordT_co]):
     """The implementation of `ShareConsumer`."""
 
@@ -72,22 +59,19 @@ class BlockingConsumer(Generic[RecordT_co]):
         self._closing = threading.RLock()
         """Held by the thread that closes; others wait for it. Reentrant for signal handlers of that thread."""
         self._is_closed = False
-        self._iterating: dict[object, threading.Thread] = {}
-        """The loops that haven't ended, and their thread."""
+        self._loops = OpenedBatch(
+            BlockingSource(
+                self._next_batch,
+                self._take_turn,
+                lambda: self._burst_size,
+                lambda: self._call(lambda: None),
+                self._source.inbox,
+            )
+        )
         self._handed: ShareBatch | None = None
         self._fetching: object = None
         """The call for which a batch is fetched."""
-        self._left: deque[ShareRecord | ShareBatch] = deque()
-        """What loops had in hand when they were left. Any thread may add to it, as the garbage collector runs."""
         self._turn = asyncio.Lock()
-        self._loops: set[object] = set()
-        """One object for each loop over records that hasn't ended."""
-        self._loops_lock = threading.RLock()
-        """Loops that are garbage end in any thread."""
-        self._walk: BatchIterator | None = None
-        """The batch whose records all loops take. When the last loop ends, it is parked in the consumer's inbox."""
-        self._ahead = 0
-        """How many records the current batch may still have."""
         self._burst_size = 1
         """How many records may be handed out before the event loop has to run again."""
 
@@ -108,10 +92,8 @@ class BlockingConsumer(Generic[RecordT_co]):
         with SignalsPutOff(lambda: None):  # an interrupt here would leave a thread that nobody knows of
             self._is_closed = False
             decisions = self._decisions = DecisionQueue(self._consumer)
-        self._handed, self._walk, self._ahead = None, None, 0
-        self._left.clear()
-        self._loops.clear()
-        self._iterating.clear()
+            self._loops.open(decisions)
+        self._handed = None
         self._turn = asyncio.Lock()
         decisions.loop.run(self._consumer.__aenter__)
 
@@ -166,160 +148,30 @@ class BlockingConsumer(Generic[RecordT_co]):
 
     def __iter__(self) -> Iterator[RecordT_co]:
         """Iterate over the records. A new loop continues after the record at which the last one was left."""
-        self._require_turn()
-        self._give_back()
-        records = self._accepting() if self.config.is_implicit else self._walking()
-        return cast("Iterator[RecordT_co]", records)
+        return cast(
+            "Iterator[RecordT_co]", RecordLoop(self._for_a_loop(), is_implicit=self.config.is_implicit)
+        )
 
-    def _walking(self) -> Iterator[ShareRecord]:
-        with self._turn_to_iterate(), self._sharing_a_batch():
-            while True:
-                stretch = self._next_stretch()
-                yield from stretch.records
-                self._go_on(stretch)
+    def batches(self) -> Iterator[TypedBatch[RecordT_co]]:
+        """Iterate over batches: records of one partition that were acquired together."""
+        loop = BatchLoop(self._for_a_loop(), is_implicit=self.config.is_implicit)
+        return cast("Iterator[TypedBatch[RecordT_co]]", loop)
 
-    def _next_stretch(self) -> _Stretch:
-        walk = self._walk
-        if walk is None or self._ahead <= self._burst_size:
-            return _Stretch(walk or iter(()), walk, is_cut=False)
-        self._ahead -= self._burst_size
-        return _Stretch(islice(walk, self._burst_size), walk, is_cut=True)
+    def _for_a_loop(self) -> OpenedBatch:
+        self._opened()
+        self._loops.require_turn()
+        self._loops.give_back()
+        return self._loops
 
-    def _go_on(self, after: _Stretch) -> None:
-        """Let the event loop run, and get the next batch if this one has no more records."""
-        if after.is_cut:
-            decisions = self._opened()
-            if not decisions.loop.take_turn(self._look_around):
-                decisions.schedule()
-        elif self._walk is after.batch:  # otherwise another loop has got the next batch
-            self._give_back()
-            batch = self._next_batch()
-            self._walk, self._ahead = iter(batch), len(batch)
+    def _take_turn(self) -> None:
+        decisions = self._opened()
+        if not decisions.loop.take_turn(self._look_around):
+            decisions.schedule()
 
     def _look_around(self) -> None:
         """In the event loop."""
         self._opened().clear()
         self._burst_size = self._source.burst_size()
-
-    @contextmanager
-    def _turn_to_iterate(self) -> Iterator[None]:
-        """For the duration of a loop, until it ends or is left."""
-        self._require_turn()
-        loop = object()
-        self._iterating[loop] = threading.current_thread()
-        try:
-            yield
-        finally:
-            self._iterating.pop(loop, None)
-
-    @contextmanager
-    def _sharing_a_batch(self) -> Iterator[None]:
-        """For the duration of a loop over records: it takes them from the batch that other loops have opened."""
-        loop = object()
-        with self._loops_lock:
-            self._loops.add(loop)
-            if len(self._loops) == 1:
-                self._walk = self._source.inbox.take_parked()
-                self._ahead = self._ahead if self._walk else 0
-        try:
-            yield
-        finally:
-            with self._loops_lock:
-                self._loops.discard(loop)
-                if not self._loops and self._walk is not None:
-                    self._source.inbox.park(self._walk)
-                    self._walk = None
-
-    def _require_turn(self) -> None:
-        """Raise if another thread iterates: its records would be released or accepted by this one."""
-        for other in list(self._iterating.values()):
-            if other is threading.current_thread() or not other.is_alive():
-                continue
-            raise KshareError(
-                f"thread {other.name!r} iterates over this consumer, and only one at a time may: give each thread a "
-                "consumer of its own, or let one iterate and hand records to the others"
-            )
-
-    def _accepting(self) -> Iterator[ShareRecord]:
-        with self._turn_to_iterate(), self._sharing_a_batch():
-            progress: Passage | None = None
-            thread = get_ident()
-            while True:
-                decisions, stretch = self._opened(), self._next_stretch()
-                record_away: ShareRecord | None = None
-                try:
-                    for record in stretch.records:
-                        # First: an interrupt from here on must not accept what the user hasn't seen.
-                        record_away = record
-                        if progress is None or progress.is_over:
-                            progress = self._begin_passage(record, progress)
-                        progress.at = record
-                        yield record
-                        if get_ident() != thread:
-                            thread = self._hand_over(record)
-                        record_away = None
-                finally:
-                    if record_away is not None:
-                        self._left.append(record_away)
-                    elif progress is not None:
-                        decisions.come_back(progress)
-                self._go_on(stretch)
-                if not stretch.is_cut:
-                    progress = None
-
-    def _hand_over(self, current: ShareRecord | ShareBatch) -> int:
-        """Called if another thread asks for what follows. Returns its id, or raises: it can't know what is finished."""
-        self._call(lambda: None)  # applies decisions that are queued
-        if isinstance(current, ShareBatch):
-            is_held = current.is_held
-        else:
-            is_held = lease_of(current.batch).is_held(current.offset)
-        if is_held:
-            raise KshareError(
-                f"this iterator is shared by several threads, and {current!r} isn't acknowledged: continuing would "
-                "accept a record that is still being processed. Let one thread iterate and hand records to the others, "
-                'with acknowledgement="explicit"'
-            )
-        return get_ident()
-
-    def _begin_passage(self, first: ShareRecord, before: Passage | None) -> Passage:
-        """`before` ended when another loop took a record."""
-        decisions = self._opened()
-        if before is not None:
-            decisions.come_back(before)
-        return decisions.begin(first)
-
-    def batches(self) -> Iterator[TypedBatch[RecordT_co]]:
-        """Iterate over batches: records of one partition that were acquired together."""
-        self._require_turn()
-        self._give_back()
-        return cast("Iterator[TypedBatch[RecordT_co]]", self._batches())
-
-    def _batches(self) -> Iterator[ShareBatch]:
-        with self._turn_to_iterate():
-            while True:
-                batch, thread = self._next_batch(), get_ident()
-                is_away = True
-                try:
-                    yield batch
-                    if get_ident() != thread and self.config.is_implicit:
-                        self._hand_over(batch)
-                    is_away = False
-                finally:
-                    if is_away and self.config.is_implicit:
-                        self._left.append(batch)
-                if self.config.is_implicit:
-                    self._opened().accept_batch(batch)
-
-    def _give_back(self) -> None:
-        """Release what loops that were left had in hand: they won't continue."""
-        while self._left:
-            left, decisions = self._left.popleft(), self._opened()
-            decisions.end()
-            if isinstance(left, ShareBatch):
-                settle_held(left, RELEASE)
-            else:
-                decisions.settle_if_held(lease_of(left.batch), left.offset, RELEASE)
 
     def commit(self) -> dict[TopicPartition, KshareError | None]:
         """Wait until all acknowledgements made so far are confirmed or refused. Returns the results.
@@ -374,9 +226,9 @@ class BlockingConsumer(Generic[RecordT_co]):
         """
         if timeout is not None and (not isinstance(timeout, int | float) or not timeout >= 0):
             raise ConfigError(f"timeout must be a number of seconds, 0 or more, not {timeout!r}")
-        self._require_turn()
-        if not self._iterating:
-            self._give_back()
+        self._loops.require_turn()
+        if not self._loops.has_loops:
+            self._loops.give_back()
         return cast("TypedBatch[RecordT_co] | None", self._next_batch_within(timeout))
 
     def _next_batch(self) -> ShareBatch:
@@ -386,7 +238,7 @@ class BlockingConsumer(Generic[RecordT_co]):
 
     def _next_batch_within(self, timeout: float | None) -> ShareBatch | None:
         """Return the batch that an interrupted call had fetched already, or wait for one."""
-        self._require_turn()
+        self._loops.require_turn()
         self._require_other_thread("this call", self._opened())
         if self._handed is None:
             call = self._fetching = object()

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from kshare.state.lease import Lease
+from kshare.client.record import ShareBatch
+from kshare.state.lease import ACCEPT, LOST, Lease
 
 Decide = Callable[[Any, int, int], object]
 
@@ -26,8 +27,10 @@ class Settlements:
     `schedule` is called when a decision was queued, unless the event loop is to apply it soon anyway.
     """
 
-    def __init__(self, schedule: Callable[[], None]) -> None:
+    def __init__(self, schedule: Callable[[], None], accept_if_held: Decide) -> None:
+        """`accept_if_held` is called in the event loop for a queued `accept`."""
         self._schedule = schedule
+        self._accept_if_held = accept_if_held
         self.queue: deque[tuple[Decide, Any, int, int]] = deque()
         self.is_loop_free = False
         """No thread runs the event loop, and nothing is queued. Always False if this module isn't compiled."""
@@ -45,6 +48,20 @@ class Settlements:
         if not self.is_scheduled:
             self._schedule()
         return True
+
+    def accept(self, batch: ShareBatch, offset: int) -> None:
+        """A loop has finished this record. A decision of the user's is kept. If the lock is lost, that is reported."""
+        lease = batch._lease
+        if self.is_loop_free:
+            if lease.is_held(offset):
+                if lease.decide_quietly(offset, ACCEPT):
+                    return
+            elif lease.states[offset - lease.first] != LOST:
+                return
+        self.queue.append((self._accept_if_held, batch, offset, ACCEPT))
+        self.is_loop_free = False
+        if not self.is_scheduled:
+            self._schedule()
 
     def on_taken(self) -> None:
         """A thread is about to run the loop."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
@@ -11,8 +12,10 @@ import pytest
 
 from kshare import ConfigError, KshareError, ShareConsumer
 from kshare.protocol.messages import ShareFetchRequest
+from kshare.testing import Broker
 from tests.fakes.tiny_cluster import ACCEPTED, ACQUIRED, AVAILABLE, TinyCluster
 from tests.helpers.consuming import DEADLINE_S, consumer, until
+from tests.helpers.loop_checker import check_async
 
 pytestmark = pytest.mark.anyio
 
@@ -246,3 +249,16 @@ async def test_changed_max_records_applies_to_later_fetches() -> None:
                     break
         asked = [request.max_records for request in cluster.asked(ShareFetchRequest)[before:]]
         assert max(asked) == 3
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_what_a_random_user_has_finished_is_accepted_and_nothing_else(seed: int) -> None:
+    with Broker(topics={"t": 2}) as broker:
+        broker.set_group_config("g", {"share.auto.offset.reset": "earliest"})
+        partitions = itertools.cycle((0, 1))
+
+        def produce(values: list[bytes]) -> None:
+            broker.produce("t", values, partition=next(partitions))
+
+        with anyio.fail_after(DEADLINE_S):
+            await check_async(broker.bootstrap, "t", "g", produce, seed, steps=100)

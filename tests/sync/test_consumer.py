@@ -354,7 +354,7 @@ async def test_any_thread_may_close_and_waiting_threads_raise() -> None:
 
         waiting = threading.Thread(target=wait)
         waiting.start()
-        while not consumer._iterating or not cluster.asked(ShareGroupHeartbeatRequest):
+        while not consumer._loops.has_loops or not cluster.asked(ShareGroupHeartbeatRequest):
             pass
         closing = [threading.Thread(target=consumer.close) for _ in range(2)]
         for thread in closing:

@@ -1,0 +1,295 @@
+"""The iterators of loops over the synchronous consumer: record by record, or batch by batch.
+
+As in `kshare.client.streams`, a loop keeps what it has handed out, and that alone is accepted, when the loop asks for
+the next one. However a loop ends, what it had in hand isn't accepted: it is released when any loop asks for records
+again, or when the consumer is closed.
+
+All loops over records take them from one opened batch. An iterator may be passed on to another thread, but serves one
+at a time: if a second thread asked for a record, that would accept the one that the first is still processing.
+
+Compiled through `loops.pxd`: a record that is available is taken, and the one before it accepted, without running
+Python code.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from threading import get_ident
+from typing import Any, NamedTuple, Self
+
+from kshare.client.record import BatchIterator, ShareBatch, ShareRecord, lease_of, settle_held
+from kshare.client.streams import Inbox
+from kshare.errors import KshareError
+from kshare.fast.left_loops import Loop
+from kshare.state.lease import RELEASE
+from kshare.sync.decision_queue import DecisionQueue
+
+
+class BlockingSource(NamedTuple):
+    """What loops need of the consumer."""
+
+    next_batch: Callable[[], ShareBatch]
+    """Wait for a batch. Also lets the event loop run."""
+    take_turn: Callable[[], None]
+    """Let the event loop run, without waiting."""
+    burst_size: Callable[[], int]
+    """How many records may be handed out before the event loop has to run again."""
+    apply_decisions: Callable[[], None]
+    """Return when all decisions made so far have been applied to the leases."""
+    inbox: Inbox
+
+
+class OpenedBatch:
+    """What all loops over a consumer share: the batch that they take records from, and what ended loops had in hand."""
+
+    __slots__ = (
+        "_iterating",
+        "_lock",
+        "_record_loops",
+        "_source",
+        "_unfinished",
+        "burst_left",
+        "decisions",
+        "walk",
+    )
+
+    decisions: DecisionQueue
+    """Those of the current opening."""
+
+    def __init__(self, source: BlockingSource) -> None:
+        self.walk: BatchIterator | None = None
+        self.burst_left = 0
+        """How many records may be handed out before the event loop has to run."""
+        self._source = source
+        self._unfinished: deque[ShareRecord | ShareBatch] = deque()
+        """What loops had in hand when they were left. Any thread may add to it, as the garbage collector runs."""
+        self._iterating: dict[object, threading.Thread] = {}
+        """A token of each loop that hasn't ended, and its thread."""
+        self._record_loops: set[object] = set()
+        self._lock = threading.RLock()
+        """Loops that are garbage end in any thread."""
+
+    def open(self, decisions: DecisionQueue) -> None:
+        """The consumer has been opened. What loops of a former opening had in hand is lost."""
+        self.decisions = decisions
+        self.walk, self.burst_left = None, 0
+        self._unfinished.clear()
+        self._iterating.clear()
+        self._record_loops.clear()
+
+    @property
+    def has_loops(self) -> bool:
+        return bool(self._iterating)
+
+    def require_turn(self) -> None:
+        """Raise if another thread iterates: its records would be released or accepted by this one."""
+        for other in list(self._iterating.values()):
+            if other is threading.current_thread() or not other.is_alive():
+                continue
+            raise KshareError(
+                f"thread {other.name!r} iterates over this consumer, and only one at a time may: give each thread a "
+                "consumer of its own, or let one iterate and hand records to the others"
+            )
+
+    def begin(self, loop: object, *, takes_records: bool) -> None:
+        self.require_turn()
+        with self._lock:
+            self._iterating[loop] = threading.current_thread()
+            if takes_records:
+                if not self._record_loops:
+                    self.walk, self.burst_left = self._source.inbox.take_parked(), self._source.burst_size()
+                self._record_loops.add(loop)
+
+    def end(self, loop: object, unfinished: ShareRecord | ShareBatch | None) -> None:
+        """In any thread. The last loop over records leaves the opened batch to loops of the future."""
+        if unfinished is not None:
+            self._unfinished.append(unfinished)
+        with self._lock:
+            self._iterating.pop(loop, None)
+            self._record_loops.discard(loop)
+            if not self._record_loops and self.walk is not None:
+                self._source.inbox.park(self.walk)
+                self.walk = None
+
+    def give_back(self) -> None:
+        """Release what ended loops had in hand: they won't continue."""
+        while self._unfinished:
+            left = self._unfinished.popleft()
+            if isinstance(left, ShareBatch):
+                settle_held(left, RELEASE)
+            else:
+                self.decisions.settle_if_held(lease_of(left.batch), left.offset, RELEASE)
+
+    def go_on(self) -> None:
+        """Let the event loop run, and open the next batch if none is open."""
+        if self.walk is not None:
+            self._source.take_turn()
+        else:
+            self.give_back()
+            batch = self._source.next_batch()
+            if self.walk is not None:  # a signal handler has had a loop of its own meanwhile
+                self._source.inbox.park(self.walk)
+            self.walk = BatchIterator(batch)
+        self.burst_left = self._source.burst_size()
+
+    def next_batch(self) -> ShareBatch:
+        return self._source.next_batch()
+
+    def apply_decisions(self) -> None:
+        self._source.apply_decisions()
+
+    def close_walk(self, walk: BatchIterator) -> None:
+        """It has no more records."""
+        if self.walk is walk:
+            self.walk = None
+
+
+class BlockingLoop(Loop):
+    """The base class of both loops."""
+
+    __slots__ = (
+        "_current",
+        "_is_asking",
+        "_is_closed",
+        "_is_implicit",
+        "_is_on",
+        "_opened",
+        "_thread",
+        "_token",
+    )
+
+    def __init__(self, opened: OpenedBatch, *, is_implicit: bool) -> None:
+        self._opened = opened
+        self._is_implicit = is_implicit
+        self._is_asking = False
+        """A thread waits for what follows."""
+        self._is_on = False
+        """It has begun, and neither ended nor raised since."""
+        self._is_closed = False
+        self._current: ShareRecord | ShareBatch | None = None
+        """What the user has in hand. Always None in explicit mode."""
+        self._thread = 0
+        """The thread that has it."""
+        self._token = object()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> ShareRecord | ShareBatch:
+        if self._is_asking:
+            raise _shared("another thread is waiting on it")
+        if self._is_closed:
+            raise StopIteration
+        if self._current is not None and get_ident() != self._thread:
+            self._hand_over(self._current)
+        try:
+            self._is_asking = True
+            if not self._is_on:
+                self._begin()
+            if self._current is not None:
+                # In this order: what an interrupt comes in between of is accepted, since the user has asked.
+                self._accept_current()
+                self._current = None
+            item = self._take()
+            if self._is_implicit:
+                self._current = item
+            return item
+        except BaseException:
+            self._end()
+            raise
+        finally:
+            self._is_asking = False
+
+    def close(self) -> None:
+        """End the loop. As if it was left with `break`, what it has handed out last isn't accepted."""
+        if self._is_asking:
+            raise _shared("another thread is waiting on it")
+        self._is_closed = True
+        self._end()
+
+    def _begin(self) -> None:
+        if self._opened is None:
+            raise TypeError("loops are created by their consumer")
+        self._opened.begin(self._token, takes_records=self._takes_records())
+        self._is_on = True
+        self._thread = get_ident()
+
+    def _end(self) -> None:
+        current, self._current = self._current, None
+        self._is_on = False
+        if self._opened is not None:
+            self._opened.end(self._token, current)
+
+    def _on_left(self) -> None:
+        self._end()
+
+    def _hand_over(self, current: ShareRecord | ShareBatch) -> None:
+        """Called if another thread asks for what follows. Raises if it can't know that this one is finished."""
+        self._opened.apply_decisions()
+        if isinstance(current, ShareBatch):
+            is_held = current.is_held
+        else:
+            is_held = lease_of(current.batch).is_held(current.offset)
+        if is_held:
+            raise _shared(f"{current!r} isn't acknowledged, and another thread is processing it")
+        self._thread = get_ident()
+
+    def _takes_records(self) -> bool:
+        raise NotImplementedError
+
+    def _accept_current(self) -> None:
+        raise NotImplementedError
+
+    def _take(self) -> ShareRecord | ShareBatch:
+        """Wait for what follows."""
+        raise NotImplementedError
+
+
+class RecordLoop(BlockingLoop):
+    """Iterates record by record."""
+
+    __slots__ = ()
+
+    def _takes_records(self) -> bool:
+        return True
+
+    def _accept_current(self) -> None:
+        record: Any = self._current
+        self._opened.decisions.accept(record.batch, record.offset)
+
+    def _take(self) -> ShareRecord | ShareBatch:
+        opened = self._opened
+        while True:
+            walk = opened.walk
+            if walk is not None and opened.burst_left > 0:
+                opened.burst_left -= 1
+                record = walk.next_held()
+                if record is not None:
+                    return record
+                opened.close_walk(walk)
+            opened.go_on()
+
+
+class BatchLoop(BlockingLoop):
+    """Iterates batch by batch."""
+
+    __slots__ = ()
+
+    def _takes_records(self) -> bool:
+        return False
+
+    def _accept_current(self) -> None:
+        batch: Any = self._current
+        self._opened.decisions.accept_batch(batch)
+
+    def _take(self) -> ShareRecord | ShareBatch:
+        return self._opened.next_batch()
+
+
+def _shared(reason: str) -> KshareError:
+    return KshareError(
+        f"this iterator is shared by several threads: {reason}. Continuing would accept what is still being processed. "
+        'Let one thread iterate and hand records to the others, with acknowledgement="explicit"'
+    )

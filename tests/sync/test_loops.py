@@ -1,0 +1,108 @@
+"""Loops over the synchronous consumer: what was handed out is what is accepted, however loops are mixed and left."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import anyio
+import pytest
+
+from kshare import DeserializationFailed, sync
+from kshare.testing import Broker
+from tests.fakes.tiny_cluster import ACCEPTED, AVAILABLE, TinyCluster
+from tests.helpers.loop_checker import check_blocking
+
+pytestmark = pytest.mark.anyio
+DEADLINE_S = 60.0
+ReturnT = TypeVar("ReturnT")
+
+
+async def in_thread(
+    work: Callable[[sync.ShareConsumer], ReturnT], cluster: TinyCluster, **options: Any
+) -> ReturnT:
+    """Run `work` in a thread, with a consumer of the topic `t`."""
+
+    def run() -> ReturnT:
+        with sync.ShareConsumer(cluster.bootstrap, group="g", topics=["t"], **options) as consumer:
+            return work(consumer)
+
+    with anyio.fail_after(DEADLINE_S):
+        return await anyio.to_thread.run_sync(run)
+
+
+def filled(count: int) -> TinyCluster:
+    cluster = TinyCluster("t", "u")
+    cluster.topics["t"].append(*(b"%d" % number for number in range(count)))
+    return cluster
+
+
+def whole_numbers_but(*broken: int) -> Callable[[bytes], int]:
+    def read(data: bytes) -> int:
+        if int(data) in broken:
+            raise ValueError
+        return int(data)
+
+    return read
+
+
+async def test_a_record_that_an_inner_loop_could_not_read_is_not_accepted_by_the_outer_one() -> None:
+    def work(consumer: sync.ShareConsumer) -> list[int]:
+        seen = []
+        for record in consumer:
+            seen.append(record.offset)
+            if record.offset == 1:
+                with pytest.raises(DeserializationFailed):
+                    next(iter(consumer))
+            if record.offset == 5:
+                break
+        consumer.commit()
+        return seen
+
+    async with filled(7).running() as cluster:
+        assert await in_thread(work, cluster, value_deserializer=whole_numbers_but(2)) == [0, 1, 3, 4, 5]
+        assert (
+            cluster.topics["t"].states
+            == [ACCEPTED, ACCEPTED, AVAILABLE, ACCEPTED, ACCEPTED] + [AVAILABLE] * 2
+        )
+
+
+async def test_a_loop_accepts_what_it_handed_out_after_an_inner_one_got_the_next_batch() -> None:
+    """The inner loop exhausts the batch of the outer one, and ends at the first record of the next batch."""
+
+    def work(consumer: sync.ShareConsumer) -> list[int]:
+        seen = []
+        for record in consumer:
+            seen.append(record.offset)
+            if record.offset == 9:
+                anyio.from_thread.run_sync(
+                    cluster.topics["t"].append, *(b"%d" % one for one in range(10, 60))
+                )
+                with pytest.raises(DeserializationFailed):
+                    next(iter(consumer))
+            if record.offset == 49:
+                break
+        assert consumer.commit() == {("t", 0): None}
+        return seen
+
+    async with filled(10).running() as cluster:
+        read = whole_numbers_but(10)
+        assert await in_thread(work, cluster, value_deserializer=read) == [*range(10), *range(11, 50)]
+        states = cluster.topics["t"].states
+        assert states[:10] == [ACCEPTED] * 10
+        assert states[10] == AVAILABLE
+        assert states[11:49] == [ACCEPTED] * 38
+        assert ACCEPTED not in states[49:]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_a_random_user_has_finished_is_accepted_and_nothing_else(seed: int) -> None:
+    with Broker(topics={"t": 2}) as broker:
+        broker.set_group_config("g", {"share.auto.offset.reset": "earliest"})
+        partitions = itertools.cycle((0, 1))
+
+        def produce(values: list[bytes]) -> None:
+            broker.produce("t", values, partition=next(partitions))
+
+        check_blocking(broker.bootstrap, "t", "g", produce, seed, steps=100)
