@@ -14,23 +14,33 @@ proves the contrary.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
 from kshare.errors import BrokerError, DeliveryFailed, KshareError
-from kshare.producer.records import Contents, NewRecord, PendingBlock, PendingSend, Produced
+from kshare.producer.failures import BatchFailure, Failures
+from kshare.producer.records import (
+    BLOCK_RECORD_MEMORY,
+    HEADER_MEMORY,
+    RECORD_MEMORY,
+    Contents,
+    NewRecord,
+    PendingBlock,
+    PendingSend,
+    Produced,
+)
+from kshare.producer.schedule import Schedule
 from kshare.producer.verdicts import BatchVerdict
 from kshare.protocol.compression import Compression
 from kshare.protocol.record_builder import BatchBuilder
 
-MakeError = Callable[[], KshareError]
-
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
 _SEQUENCES = 2**31
 _LAST_EPOCH = 2**15 - 1
-_UNSEEN_LIMIT = 100
+_FEW = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +74,16 @@ class PendingBatch:
     records: list[Contents] = field(default_factory=list)
     block: PendingBlock | None = None
     """The handle of all records, if they have only one. No others are added to this batch then."""
+    callers: set[object] = field(default_factory=set)
+    """Who has enqueued records of it."""
     size: int = 0
+    """Of the records in the batch, uncompressed."""
+    memory: int = 0
+    """What it takes until it is confirmed or given up."""
     payload: bytes | None = None
     """The batch as it is sent, from the first attempt on."""
+    is_over: bool = False
+    """It was confirmed, given up or split."""
     is_under_way: bool = False
     may_be_written: bool = False
     """After some attempt, it wasn't certain that the broker hadn't appended it."""
@@ -79,13 +96,14 @@ class PendingBatch:
     def place(self) -> str:
         return f"{self.topic}[{self.partition}]"
 
-    def add(self, send: PendingSend, record: Contents, size: int) -> None:
+    def add(self, send: PendingSend, record: Contents, size: int, memory: int) -> None:
         self.sends.append(send)
         self.records.append(record)
         self.size += size
+        self.memory += memory
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Partition:
     """The batches of a partition, oldest first."""
 
@@ -108,53 +126,99 @@ class Backlog:
 
     def __init__(self, settings: BacklogSettings) -> None:
         self.size = 0
-        """The approximate size of all records, in bytes."""
-        self.identity: ProducerIdentity | None = None
-        """No batch gets a number without one. None if its epochs are used up, too: then another one is needed."""
+        """About how much memory all records take, in bytes."""
         self.last_number = -1
         """The number of the newest batch."""
         self.failed: PendingSend | None = None
         """A record that wasn't written, since failures were last forgotten."""
+        self.failures = Failures()
+        self._identity: ProducerIdentity | None = None
         self._settings = settings
         self._numbers = count()
         self._partitions: dict[tuple[str, int], _Partition] = {}
         self._waiting: dict[tuple[str, int], _Partition] = {}
         """The partitions with batches."""
+        self._schedule: Schedule[_Partition] = Schedule()
+        """When the oldest batch of a partition is to be sent or given up, unless it is under way."""
+        self._batches: list[PendingBatch] = []
+        """In the order of their numbers. Some may be over."""
+        self._first = 0
+        """Before this index, all of them are over."""
+        self._over = 0
+        """How many of them are over."""
         self._flushed_through = -1
-        self._unseen: deque[PendingSend] = deque(maxlen=_UNSEEN_LIMIT)
-        """Records that weren't written. Nobody may have seen the errors yet."""
+
+    @property
+    def identity(self) -> ProducerIdentity | None:
+        """No batch gets a number without one. None if its epochs are used up, too: then another one is needed."""
+        return self._identity
+
+    @identity.setter
+    def identity(self, identity: ProducerIdentity | None) -> None:
+        self._identity = identity
+        for queue in self._waiting.values():
+            self._plan(queue)
 
     # --- adding
 
-    def add(self, topic: str, partition: int, record: NewRecord, now: float) -> tuple[PendingSend, bool]:
+    def add(
+        self, topic: str, partition: int, record: NewRecord, now: float, caller: object = None
+    ) -> tuple[PendingSend, bool]:
         """Returns the handle, and whether there may be something to send, or something new to wait for."""
         place = (topic, partition)
-        queue = self._partitions.setdefault(place, _Partition())
+        queue = self._queue(place)
         send, size = PendingSend(record), record.size
+        memory = size + RECORD_MEMORY + HEADER_MEMORY * len(record.headers)
         batch = self._open_batch(queue, size)
         is_new = batch is None
         if batch is None:
             batch = self._begin_batch(place, queue, now)
-        batch.add(send, record, size)
-        self.size += size
-        return send, is_new or batch.size >= self._settings.batch_bytes
+        batch.add(send, record, size, memory)
+        if caller is not None:
+            batch.callers.add(caller)
+        self.size += memory
+        is_full = batch.size >= self._settings.batch_bytes
+        if is_new or is_full:
+            self._plan(queue)
+        return send, is_new or is_full
 
     def add_block(
-        self, topic: str, partition: int, records: Sequence[Contents], size: int, now: float
+        self,
+        topic: str,
+        partition: int,
+        records: Sequence[Contents],
+        size: int,
+        now: float,
+        caller: object = None,
     ) -> PendingBlock:
         """Adds a batch of its own. `size` isn't less than the actual one."""
         place = (topic, partition)
-        batch = self._begin_batch(place, self._partitions.setdefault(place, _Partition()), now)
+        queue = self._queue(place)
+        batch = self._begin_batch(place, queue, now)
         batch.block = PendingBlock(records)
         batch.sends, batch.records, batch.size = [batch.block], list(records), size
-        self.size += size
+        batch.memory = size + BLOCK_RECORD_MEMORY * len(records)
+        if caller is not None:
+            batch.callers.add(caller)
+        self.size += batch.memory
+        self._plan(queue)
         return batch.block
+
+    def _queue(self, place: tuple[str, int]) -> _Partition:
+        queue = self._partitions.get(place)
+        if queue is None:
+            queue = self._partitions[place] = _Partition()
+        return queue
 
     def _begin_batch(self, place: tuple[str, int], queue: _Partition, now: float) -> PendingBatch:
         self.last_number = next(self._numbers)
         batch = PendingBatch(*place, self.last_number, now)
         queue.batches.append(batch)
         self._waiting[place] = queue
+        if self._over > _FEW and 2 * self._over > len(self._batches):
+            self._batches = [one for one in self._batches if not one.is_over]
+            self._first = self._over = 0
+        self._batches.append(batch)
         return batch
 
     def has_room(self, topic: str, partition: int, record: NewRecord) -> bool:
@@ -175,39 +239,52 @@ class Backlog:
     @property
     def oldest_number(self) -> int | None:
         """None if there are no batches."""
-        return min((queue.batches[0].number for queue in self._waiting.values()), default=None)
+        while self._first < len(self._batches) and self._batches[self._first].is_over:
+            self._first += 1
+        return self._batches[self._first].number if self._first < len(self._batches) else None
 
     def has(self, batch: PendingBatch) -> bool:
         """Whether the batch still waits for its outcome."""
-        queue = self._waiting.get((batch.topic, batch.partition))
-        return queue is not None and batch in queue.batches
+        return not batch.is_over
+
+    def is_alone(self, send: PendingSend) -> bool:
+        """Whether this record waits, and no other."""
+        if len(self._waiting) != 1:
+            return False
+        (queue,) = self._waiting.values()
+        batch = queue.batches[0]
+        return len(queue.batches) == 1 and not batch.is_under_way and batch.sends == [send]
 
     def flush(self, number: int) -> None:
         """Don't let batches up to this number linger."""
-        self._flushed_through = max(self._flushed_through, number)
+        before, self._flushed_through = self._flushed_through, max(self._flushed_through, number)
+        at = max(self._first, bisect_right(self._batches, before, key=_number_of))
+        while at < len(self._batches) and self._batches[at].number <= number:
+            batch = self._batches[at]
+            if not batch.is_over:
+                self._plan(self._waiting[batch.topic, batch.partition])
+            at += 1
 
     def ready(self, now: float) -> list[PendingBatch]:
         """The batches to send now. Without an identity, only those that have their number."""
-        is_numbering = self.identity is not None
-        return [
-            batch
-            for batch in self._heads()
-            if (is_numbering or batch.payload is not None) and self._ready_at(batch) <= now
-        ]
+        due = [queue.batches[0] for queue in self._schedule.due(now)]
+        return [batch for batch in due if not self._is_stuck(batch) and self._ready_at(batch) <= now]
 
     def wake_at(self) -> float:
         """When there will be something to send or to give up, if nothing happens until then."""
-        return min((self._next_at(batch) for batch in self._heads()), default=float("inf"))
+        return self._schedule.next_at
 
-    def _next_at(self, batch: PendingBatch) -> float:
-        is_stuck = self.identity is None and batch.payload is None
+    def _plan(self, queue: _Partition) -> None:
+        """Call this whenever the oldest batch is another one, or may have to be sent or given up earlier or later."""
+        if not queue.batches or queue.batches[0].is_under_way:
+            self._schedule.remove(queue)
+            return
+        batch = queue.batches[0]
         at = self.expires_at(batch)
-        return at if is_stuck else min(self._ready_at(batch), at)
+        self._schedule.set(queue, at if self._is_stuck(batch) else min(self._ready_at(batch), at))
 
-    def _heads(self) -> Iterator[PendingBatch]:
-        for queue in self._waiting.values():
-            if not queue.batches[0].is_under_way:
-                yield queue.batches[0]
+    def _is_stuck(self, batch: PendingBatch) -> bool:
+        return self._identity is None and batch.payload is None
 
     def _ready_at(self, batch: PendingBatch) -> float:
         is_full = (
@@ -223,11 +300,12 @@ class Backlog:
 
     def take(self, batch: PendingBatch) -> bytes:
         """The bytes to send. `settle` or `postpone` has to be called when the outcome is known."""
+        queue = self._waiting[batch.topic, batch.partition]
         batch.is_under_way = True
         batch.attempts += 1
+        self._plan(queue)
         if batch.payload is None:
             assert self.identity is not None, "it isn't ready without one"
-            queue = self._waiting[batch.topic, batch.partition]
             epoch, sequence = queue.number_for(self.identity)
             builder = BatchBuilder(
                 compression=self._settings.compression,
@@ -239,6 +317,8 @@ class Backlog:
             for value, key, headers, timestamp in batch.records:
                 builder.append(value, key=key, headers=headers, timestamp=timestamp)
             batch.payload = bytes(builder.build())
+            batch.memory += len(batch.payload)
+            self.size += len(batch.payload)
         return batch.payload
 
     def postpone(self, batch: PendingBatch, now: float, problem: str) -> None:
@@ -247,6 +327,7 @@ class Backlog:
         batch.problem = problem
         pause = _FIRST_PAUSE_S * 2 ** min(batch.attempts, 10)
         batch.not_before = now + min(pause, _LONGEST_PAUSE_S)
+        self._plan(self._waiting[batch.topic, batch.partition])
 
     # --- outcomes
 
@@ -270,7 +351,7 @@ class Backlog:
             self.confirm(batch, -1, -1)
         elif verdict in (BatchVerdict.RENUMBER, BatchVerdict.DUPLICATE) and is_untouched and is_numbered_here:
             self._begin_epoch(self._waiting[batch.topic, batch.partition])
-            batch.payload = None
+            self._discard_payload(batch)
             self.postpone(batch, now, str(error))
         elif verdict is BatchVerdict.SPLIT and is_untouched and len(batch.records) > 1:
             self._split(batch)
@@ -286,10 +367,18 @@ class Backlog:
         if queue.epoch > _LAST_EPOCH and queue.identity == self.identity:
             self.identity = None
 
+    def _discard_payload(self, batch: PendingBatch) -> None:
+        size = len(batch.payload or b"")
+        batch.payload = None
+        batch.memory -= size
+        self.size -= size
+
     def _split(self, batch: PendingBatch) -> None:
         queue = self._waiting[batch.topic, batch.partition]
         self._begin_epoch(queue)
+        self._discard_payload(batch)
         queue.batches.popleft()
+        self._end(batch)
         half = len(batch.records) // 2
         if batch.block is not None:
             batch.block.on_split()
@@ -298,13 +387,18 @@ class Backlog:
             part.records, part.block = batch.records[chosen], batch.block
             part.sends = batch.sends[chosen] if batch.block is None else batch.sends
             part.size = sum(NewRecord(*record).size for record in part.records)
+            part.memory = batch.memory // 2
+            part.callers = batch.callers
             queue.batches.appendleft(part)
-            self.size += part.size
-        self.size -= batch.size
+            self._batches.insert(bisect_right(self._batches, part.number, key=_number_of), part)
+            self.size += part.memory
+        self.size -= batch.memory
+        self._plan(queue)
 
     def expire(self, now: float) -> bool:
         """Give up batches that weren't confirmed within the delivery timeout. Returns whether there were any."""
-        late = [batch for batch in self._heads() if self.expires_at(batch) <= now]
+        due = [queue.batches[0] for queue in self._schedule.due(now)]
+        late = [batch for batch in due if self.expires_at(batch) <= now]
         for batch in late:
             limit = f"{self._settings.delivery_timeout:g} s"
             self.give_up(batch, KshareError(f"not confirmed within {limit}: {batch.problem or 'not sent'}"))
@@ -343,32 +437,41 @@ class Backlog:
         queue = self._remove(batch)
         if batch.payload is not None:
             self._begin_epoch(queue)
-        make_error = _error_factory(batch, error)
+        failure = BatchFailure(batch.place, _error_factory(batch, error))
         for send in batch.sends:
-            send.fail(make_error)
-        self._unseen.extend(batch.sends[:_UNSEEN_LIMIT])
+            send.fail(failure)
+        self.failures.add(failure, batch.callers)
         self.failed = self.failed or batch.sends[0]
 
     def _remove(self, batch: PendingBatch) -> _Partition:
         queue = self._waiting[batch.topic, batch.partition]
         queue.batches.remove(batch)
+        self._end(batch)
         if not queue.batches:
             del self._waiting[batch.topic, batch.partition]
-        self.size -= batch.size
+        self._plan(queue)
+        self.size -= batch.memory
         return queue
+
+    def _end(self, batch: PendingBatch) -> None:
+        batch.is_over = True
+        self._over += 1
 
     def forget_failures(self) -> None:
         self.failed = None
-        self._unseen.clear()
+        self.failures.forget_all()
 
-    def take_unseen(self) -> PendingSend | None:
-        """A record that wasn't written, and whose error nobody has got yet. Forgets all of them."""
-        unseen = next((send for send in self._unseen if not send.is_seen), None)
-        self._unseen.clear()
-        return unseen
+    @property
+    def unconfirmed(self) -> int:
+        """How many records wait for their outcome."""
+        return sum(len(batch.records) for batch in self._batches if not batch.is_over)
 
 
-def _error_factory(batch: PendingBatch, error: KshareError) -> MakeError:
+def _number_of(batch: PendingBatch) -> int:
+    return batch.number
+
+
+def _error_factory(batch: PendingBatch, error: KshareError) -> Callable[[], KshareError]:
     """Refusals stay as they are, unless an earlier attempt may have written the batch."""
     if isinstance(error, BrokerError) and not batch.may_be_written:
         return lambda: copy_of(error)

@@ -21,6 +21,7 @@ from kshare.admin.routing import Router
 from kshare.client.background import Background
 from kshare.errors import ConfigError, KshareError
 from kshare.net.pool import Pool
+from kshare.producer.callers import task_function
 from kshare.producer.config import producer_settings
 from kshare.producer.records import Headers, NewRecord, PendingSend, Produced
 from kshare.producer.writer import RecordWriter
@@ -41,6 +42,10 @@ class Producer:
         self._writer: RecordWriter | None = None
         """While it is open."""
         self._background: Background | None = None
+        self._closer: object = None
+        self.find_caller: Callable[[], object] | None = None
+        """For `kshare.sync`: returns who calls, if that isn't the current task. `flush` raises what its caller doesn't
+        know."""
 
     async def __aenter__(self) -> Self:
         """Connect to a broker and get a producer id, or raise. Fences older producers with our transactional id."""
@@ -73,17 +78,19 @@ class Producer:
         """
         background, self._background = self._background, None
         if background is not None:
+            self._closer = (self.find_caller or task_function())()
             background.stop()
             await background.join()
 
     async def _run(self, on_started: Callable[[], None], stopping: anyio.Event) -> None:
         async with Pool(self._net) as pool:
             await pool.bootstrap()
-            async with RecordWriter(Router(pool, self._net.request_timeout), self._settings) as writer:
+            router = Router(pool, self._net.request_timeout)
+            async with RecordWriter(router, self._settings, caller=self.find_caller) as writer:
                 self._writer = writer
                 on_started()
                 await stopping.wait()
-                self._writer = None
+                self._writer, writer.closer = None, self._closer
 
     def _on_end(self) -> None:
         self._writer = None
@@ -104,7 +111,10 @@ class Producer:
         If this is cancelled when the record is in the buffer, the record is written all the same. Before that, while
         the topic's partitions are looked up or the buffer is full, it isn't. `enqueue` tells you which it is.
         """
-        return await (await self.enqueue(topic, value, key, headers, partition, timestamp))
+        pending = await self.enqueue(topic, value, key, headers, partition, timestamp)
+        if self._writer is not None:
+            self._writer.send_alone(pending)
+        return await pending
 
     async def enqueue(
         self,
@@ -128,9 +138,10 @@ class Producer:
         return await self._open().enqueue(topic, NewRecord(value, key, headers, at), partition)
 
     async def flush(self) -> None:
-        """Wait until the outcome of all records that were enqueued before is known.
+        """Wait until the outcome of all records that were enqueued before is known, whoever has enqueued them.
 
-        Raises the error of a record that wasn't written, unless its result was awaited.
+        Raises the error of a record that wasn't written, unless its result was awaited. A note says how many there are,
+        and for which partitions. Each task is told of its own records, and once of others that nobody was told of.
         """
         await self._open().flush()
 

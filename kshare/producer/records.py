@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import anyio
 
 from kshare.errors import ConfigError, KshareError
+from kshare.producer.failures import BatchFailure
 from kshare.protocol.record import Record
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -17,6 +18,11 @@ Contents = tuple[bytes | None, bytes | None, Headers, int]
 _OVERHEAD = 32
 """The most that lengths, offset and timestamp of a record take in a batch."""
 _HEADER_OVERHEAD = 10
+RECORD_MEMORY = 256
+"""What Python takes for a record and its handle in the buffer, besides its contents: the objects and their places."""
+HEADER_MEMORY = 200
+BLOCK_RECORD_MEMORY = 128
+"""Of a record in a block."""
 _HEADERS_EXPECTED = 'headers must be pairs of a name and bytes, as in [("trace", b"a1")]'
 
 
@@ -100,25 +106,39 @@ class Produced(NamedTuple):
 class PendingSend:
     """A record on its way. `await` it for the result, any number of times; or leave that to `flush`."""
 
-    __slots__ = ("_event", "_make_error", "_produced", "is_seen", "record")
+    __slots__ = ("_event", "_failure", "_is_seen", "_produced", "record")
 
     def __init__(self, record: NewRecord) -> None:
         self.record = record
-        self.is_seen = False
-        """Whether a caller has got the result."""
+        self._is_seen = False
         self._event: anyio.Event | None = None
         self._produced: Produced | None = None
-        self._make_error: Callable[[], KshareError] | None = None
+        self._failure: BatchFailure | None = None
 
     @property
     def is_done(self) -> bool:
-        return self._produced is not None or self._make_error is not None
+        return self._produced is not None or self._failure is not None
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether a caller has got the result, or will get it. Then `flush` needn't raise the error."""
+        return self._is_seen
+
+    @is_seen.setter
+    def is_seen(self, is_seen: bool) -> None:
+        if self._failure is not None and is_seen and not self._is_seen:
+            self._failure.add_unseen(-self.record_count)
+        self._is_seen = is_seen
+
+    @property
+    def record_count(self) -> int:
+        return 1
 
     def result(self) -> Produced:
         """The result of a record that is done; raises the error if it wasn't written."""
-        self.is_seen = True
-        if self._make_error is not None:
-            raise self._make_error()
+        if self._failure is not None:
+            self.is_seen = True
+            raise self._failure.make_error()
         if self._produced is None:
             raise KshareError("the record is still on its way: await it")
         return self._produced
@@ -126,15 +146,16 @@ class PendingSend:
     @property
     def problem(self) -> str:
         """Why it wasn't written, for logs."""
-        return str(self._make_error()) if self._make_error is not None else ""
+        return str(self._failure.make_error()) if self._failure is not None else ""
 
     def succeed(self, produced: Produced) -> None:
         self._produced = produced
         self._wake()
 
-    def fail(self, make_error: Callable[[], KshareError]) -> None:
-        """Each caller gets an error of its own, because a shared one would accumulate all their tracebacks."""
-        self._make_error = make_error
+    def fail(self, failure: BatchFailure) -> None:
+        self._failure = failure
+        if not self._is_seen:
+            failure.add_unseen(self.record_count)
         self._wake()
 
     def __await__(self) -> Generator[Any, Any, Produced]:
@@ -170,6 +191,10 @@ class PendingBlock(PendingSend):
         self._parts = 1
         self._written: Produced | None = None
 
+    @property
+    def record_count(self) -> int:
+        return len(self.records)
+
     def on_split(self) -> None:
         """A batch of them is sent as two."""
         self._parts += 1
@@ -178,5 +203,11 @@ class PendingBlock(PendingSend):
         """A batch of them was written. Batches are written in order."""
         self._parts -= 1
         self._written = self._written or produced
-        if self._parts == 0 and self._make_error is None:
+        if self._parts == 0 and self._failure is None:
             super().succeed(self._written)
+
+    def fail(self, failure: BatchFailure) -> None:
+        """A batch of them wasn't written."""
+        self._parts -= 1
+        if self._failure is None:
+            super().fail(failure)

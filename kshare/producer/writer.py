@@ -7,8 +7,9 @@ the record isn't written; otherwise it is written from there. Other records aren
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+from operator import index
 from random import Random
 from types import TracebackType
 from typing import Self
@@ -23,6 +24,7 @@ from kshare.errors import (
     DeliveryFailed,
     KshareError,
 )
+from kshare.producer.callers import task_function
 from kshare.producer.partitioner import partition_for
 from kshare.producer.records import Contents, NewRecord, PendingBlock, PendingSend
 from kshare.producer.sender import BatchSender
@@ -37,7 +39,18 @@ log = logging.getLogger("kshare.producer")
 class RecordWriter:
     """Use it with `async with`. At the end, it writes what is left, within `close_timeout`."""
 
-    def __init__(self, router: Router, settings: WriterSettings, random: Random | None = None) -> None:
+    def __init__(
+        self,
+        router: Router,
+        settings: WriterSettings,
+        random: Random | None = None,
+        caller: Callable[[], object] | None = None,
+    ) -> None:
+        """`caller` returns who calls, by default the current task. `flush` raises what its caller doesn't know."""
+        self.closer: object = None
+        """Who closes it, if that isn't the task that leaves the context."""
+        self._find_caller = caller
+        self._caller: Callable[[], object] = _nobody
         self._settings = settings
         self._random = random or Random()
         self._sender = BatchSender(router, settings)
@@ -48,6 +61,7 @@ class RecordWriter:
 
     async def __aenter__(self) -> Self:
         await self._sender.identify()
+        self._caller = self._find_caller or task_function()
         self._tasks = await anyio.create_task_group().__aenter__()
         self._tasks.start_soon(self._sender.run, self._tasks, name="kshare producer")
         return self
@@ -69,11 +83,12 @@ class RecordWriter:
             await tasks.__aexit__(kind, error, trace)
         else:
             await tasks.__aexit__(None, None, None)  # so that the error propagates as it is, not in a group
-        unseen = self._backlog.take_unseen()
+        failures, closer = self._backlog.failures, self.closer or self._caller()
+        unseen = failures.tell(closer, failures.known_to(closer))
         if unseen is not None:
             if error is None:
-                unseen.result()
-            log.warning("a producer was closed, and not all records were written: %s", unseen.problem)
+                raise unseen
+            log.warning("a producer was closed, and not all records were written: %s", unseen)
 
     async def partition_count(self, topic: str) -> int:
         return len((await self._sender.topics.find(topic)).leaders)
@@ -102,10 +117,15 @@ class RecordWriter:
         if self._backlog.size + size > self._settings.buffer_bytes or self._room.locked():
             await self._wait_for_room(topic, number, size)
         self._require_same(transaction)
-        send, is_news = self._backlog.add(topic, number, record, anyio.current_time())
+        send, is_news = self._backlog.add(topic, number, record, anyio.current_time(), self._caller())
         if is_news:
             self._sender.wake()
         return send
+
+    def send_alone(self, send: PendingSend) -> None:
+        """If no other record waits, this one doesn't linger for others: its caller waits for it, and sends no more."""
+        if self._backlog.is_alone(send):
+            self._push()
 
     async def enqueue_block(
         self, topic: str, records: Sequence[Contents], size: int, partition: int | None = None
@@ -125,7 +145,7 @@ class RecordWriter:
         if self._backlog.size + size > self._settings.buffer_bytes or self._room.locked():
             await self._wait_for_room(topic, number, size)
         self._require_same(transaction)
-        block = self._backlog.add_block(topic, number, records, size, anyio.current_time())
+        block = self._backlog.add_block(topic, number, records, size, anyio.current_time(), self._caller())
         self._sender.wake()
         return block
 
@@ -154,12 +174,15 @@ class RecordWriter:
     async def flush(self) -> None:
         """Wait until the outcome of all records that were enqueued before is known.
 
-        Raises the error of a record that wasn't written, unless somebody has already got that error.
+        Raises the error of a record that wasn't written, unless its result was asked for, or the caller was told
+        before. Callers that wait at the same time are all told.
         """
+        caller, failures = self._caller(), self._backlog.failures
+        known = failures.known_to(caller)
         await self._drain()
-        unseen = self._backlog.take_unseen()
-        if unseen is not None:
-            unseen.result()
+        error = failures.tell(caller, known)
+        if error is not None:
+            raise error
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
@@ -201,6 +224,8 @@ class RecordWriter:
 
     def _choose(self, found: WrittenTopic, topic: str, record: NewRecord, partition: int | None) -> int:
         if partition is not None:
+            if type(partition) is not int:
+                partition = _whole(partition)
             if partition not in found.leaders:
                 raise ConfigError(no_partition(topic, partition, len(found.leaders)))
             return partition
@@ -244,6 +269,18 @@ class RecordWriter:
         """After waiting: a record never gets into another transaction than its caller's."""
         if self._require_open() is not transaction:
             raise KshareError("the record wasn't written, because its transaction has ended")
+
+
+def _nobody() -> None:
+    return None
+
+
+def _whole(partition: object) -> int:
+    """Numbers of other types, such as those of NumPy, are taken as they are; 1.0 would spoil the whole request."""
+    if not isinstance(partition, bool):
+        with suppress(TypeError):
+            return index(partition)  # type: ignore[arg-type]
+    raise ConfigError(f"partition must be a whole number, not {partition!r:.80}")
 
 
 async def _offset(send: PendingSend) -> int | KshareError:

@@ -13,6 +13,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from contextvars import ContextVar
+from threading import Thread, current_thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
@@ -58,6 +60,7 @@ class Producer:
         self, bootstrap_servers: str | Iterable[str] | None = None, **options: Unpack[ProducerOptions]
     ) -> None:
         self._producer = _Producer(bootstrap_servers, **options)
+        self._producer.find_caller = _thread.get
         self._loop: SharedLoop | None = None
 
     def __enter__(self) -> Self:
@@ -120,9 +123,11 @@ class Producer:
         return PendingSend(send, self._run)
 
     def flush(self) -> None:
-        """Wait until the outcome of all records that were enqueued before is known.
+        """Wait until the outcome of all records that were enqueued before is known, whoever has enqueued them.
 
-        Raises the error of a record that wasn't written, unless somebody has already got that error.
+        Raises the error of a record that wasn't written, unless its result was asked for. A note says how many there
+        are, and for which partitions. Each thread is told of its own records, and once of others that nobody was told
+        of.
         """
         self._run(self._producer.flush)
 
@@ -151,7 +156,7 @@ class Producer:
             return
         with SignalsPutOff(lambda: None):
             try:
-                loop.run(self._producer.close)
+                loop.run(_called_by(current_thread(), self._producer.close))
             except LoopClosed:
                 return
             finally:
@@ -165,7 +170,7 @@ class Producer:
         if loop is None:
             raise KshareError("the producer isn't open: use it with `with`")
         try:
-            return loop.run(function)
+            return loop.run(_called_by(current_thread(), function))
         except LoopClosed:
             raise KshareError("the producer was closed by another thread") from None
 
@@ -194,6 +199,20 @@ class _Block:
         if self._is_entered:
             self._is_entered = False
             await self._transaction.__aexit__(None if error is None else type(error), error, None)
+
+
+_thread: ContextVar[Thread | None] = ContextVar("thread", default=None)
+"""Which thread makes the call that the current task runs."""
+
+
+def _called_by(
+    thread: Thread, function: Callable[[], Coroutine[Any, Any, ReturnT]]
+) -> Callable[[], Coroutine[Any, Any, ReturnT]]:
+    async def run() -> ReturnT:
+        _thread.set(thread)  # in the context of this call's task alone
+        return await function()
+
+    return run
 
 
 class _Unconcerned:

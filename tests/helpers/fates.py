@@ -23,8 +23,9 @@ class Placed(Protocol):
 
 @dataclass
 class Fates:
-    """Values are unique, and those of a partition are noted in the order in which they were enqueued."""
+    """What one producer said. Values are unique, and noted in the order in which they were enqueued."""
 
+    noted: list[bytes] = field(default_factory=list)
     written: dict[bytes, Produced] = field(default_factory=dict)
     open: set[bytes] = field(default_factory=set)
     not_written: dict[bytes, str] = field(default_factory=dict)
@@ -35,6 +36,7 @@ class Fates:
 
     async def note(self, value: bytes, send: PendingSend) -> None:
         """Wait for what is said of this record."""
+        self.noted.append(value)
         try:
             self.written[value] = await send
         except DeliveryFailed as failed:
@@ -54,16 +56,19 @@ class Fates:
         found = [
             f"{value!r} was not written ({reason}), and is at {places[value]}"
             for value, reason in self.not_written.items()
-            if value in places
+            if places[value]
         ]
         last: Counter[int] = Counter()
-        for value, produced in self.written.items():
+        for value in self.noted:
+            produced = self.written.get(value)
+            if produced is None:
+                continue
             if places[value] != [(produced.partition, produced.offset)]:
                 found.append(f"{value!r} was written, says {produced}, and is at {places[value]}")
             elif produced.offset < last[produced.partition]:
                 found.append(f"{value!r} was written before an earlier record: {produced}")
             last[produced.partition] = produced.offset
-        doubled = [value for value, there in places.items() if len(there) > 1]
+        doubled = [value for value in self.noted if len(places[value]) > 1]
         return found + [f"{value!r} is there more than once: {places[value]}" for value in doubled]
 
     def __str__(self) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
+
 import pytest
 
 from kshare.errors import BrokerError, DeliveryFailed, KshareError
@@ -63,7 +66,7 @@ def test_one_batch_of_a_partition_is_under_way() -> None:
     made.take(first)
     assert made.ready(10) == [other]
     made.confirm(first, 5, -1)
-    assert [batch.partition for batch in made.ready(10)] == [0, 1]
+    assert {batch.partition for batch in made.ready(10)} == {0, 1}
 
 
 def test_confirmed_records_know_where_they_are_and_free_the_buffer() -> None:
@@ -282,11 +285,61 @@ def test_duplicate_is_written_only_if_it_may_have_been_sent_before() -> None:
     assert send.result().offset == -1
 
 
-def test_unseen_failures_are_told_once() -> None:
+def test_failure_is_told_until_its_records_are_seen() -> None:
     made = backlog()
     one, two = add(made, b"a", b"b")
     made.settle(take(made)[0], BatchVerdict.REFUSED, REFUSED, 10.0)
     with pytest.raises(BrokerError):
         one.result()
-    assert made.take_unseen() is two
-    assert made.take_unseen() is None
+    assert isinstance(made.failures.tell(None, 0), BrokerError)
+    two.is_seen = True
+    assert made.failures.tell(None, 0) is None
+
+
+def test_work_for_each_batch_does_not_grow_with_the_partitions() -> None:
+    """Counted in looks at a batch, because time depends on the machine."""
+    made = backlog()
+    for partition in range(5000):
+        add(made, b"a", partition=partition, now=9.0)
+    looks = 0
+    look = made.expires_at
+
+    def count(batch: PendingBatch) -> float:
+        nonlocal looks
+        looks += 1
+        return look(batch)
+
+    made.expires_at = count  # type: ignore[method-assign]
+    for partition in range(5000, 5100):
+        add(made, b"a", partition=partition, now=9.5)
+        made.wake_at()
+        assert made.ready(9.5) == []
+        made.expire(9.5)
+        assert made.oldest_number == 0
+    assert looks <= 300
+
+
+def test_memory_of_small_records_is_counted() -> None:
+    made = backlog(batch_bytes=100_000)
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    for number in range(2000):
+        made.add("t", 0, NewRecord(b"%d" % (number % 10), b"", (), 10**12 + number), 0.0)
+    take(made)
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert 0.5 < made.size / (after - before) < 2
+
+
+def test_batches_that_are_over_are_forgotten() -> None:
+    made = backlog()
+    add(made, b"stuck", partition=1)
+    stuck = made.ready(10.0)[0]
+    made.take(stuck)
+    for _ in range(3000):
+        add(made, b"a")
+        made.confirm(take(made)[0], 0, -1)
+    gc.collect()
+    assert sum(isinstance(one, PendingBatch) for one in gc.get_objects()) < 1500
+    assert made.oldest_number == 0
+    assert made.unconfirmed == 1

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+import anyio
 import pytest
 
-from kshare import KshareError, Produced, Producer
+from kshare import BrokerError, KshareError, Produced, Producer
 from kshare.producer.partitioner import partition_for
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import ProduceRequest
 from kshare.testing import Broker
 
 pytestmark = pytest.mark.anyio
@@ -60,3 +63,55 @@ async def test_records_without_key_are_spread(broker: Broker) -> None:
     async with Producer(broker.bootstrap, batch_bytes=200) as producer:
         sends = [await producer.enqueue("orders", b"x" * 50) for _ in range(60)]
         assert {(await send).partition for send in sends} == {0, 1, 2}
+
+
+async def test_each_task_is_told_of_its_records_by_flush(broker: Broker) -> None:
+    """In turn and at the same time; also if there are more failures than are kept."""
+    broker.faults.add(ProduceRequest, times=None, error=ErrorCode.INVALID_RECORD)
+    told: list[int] = []
+
+    async def write(producer: Producer, number: int, others: anyio.Event, done: anyio.Event) -> None:
+        await producer.enqueue("orders", b"%d" % number, partition=number)
+        await others.wait()
+        with pytest.raises(BrokerError, match="INVALID_RECORD"):
+            await producer.flush()
+        told.append(number)
+        done.set()
+        await producer.flush()
+
+    async with Producer(broker.bootstrap) as opened:
+        for _ in range(150):
+            with pytest.raises(BrokerError):
+                await opened.send("orders", b"seen", partition=2)
+        events = [anyio.Event() for _ in range(3)]
+        events[0].set()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(write, opened, 0, events[0], events[1])
+            tasks.start_soon(write, opened, 1, events[1], events[2])
+        assert told == [0, 1]
+        await opened.enqueue("orders", b"ours", partition=0)
+        errors: list[BrokerError] = []
+
+        async def flush() -> None:
+            with pytest.raises(BrokerError) as raised:
+                await opened.flush()
+            errors.append(raised.value)
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(flush)
+        assert len(errors) == 3
+        with pytest.raises(BrokerError):
+            await opened.flush()
+        await opened.flush()
+
+
+async def test_more_failures_than_anybody_remembers(broker: Broker) -> None:
+    broker.faults.add(ProduceRequest, times=None, error=ErrorCode.INVALID_RECORD)
+    async with Producer(broker.bootstrap, batch_bytes=1) as producer:
+        sends = [await producer.enqueue("orders", b"x", partition=0) for _ in range(300)]
+        for send in sends[1:]:
+            with pytest.raises(BrokerError):
+                await send
+        with pytest.raises(BrokerError):
+            await producer.flush()

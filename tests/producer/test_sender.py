@@ -129,6 +129,10 @@ async def test_unknown_topic_and_partition(broker: Broker) -> None:
         ({"value": b"", "timestamp": -2}, "timestamp must be whole milliseconds"),
         ({"value": b"", "headers": [("\ud800", b"")]}, "can't be encoded as UTF-8"),
         ({"value": bytes(2000)}, "doesn't fit into the buffer"),
+        ({"value": b"", "partition": 1.0}, "partition must be a whole number, not 1.0"),
+        ({"value": b"", "partition": True}, "partition must be a whole number, not True"),
+        ({"value": b"", "partition": [0]}, r"partition must be a whole number, not \[0\]"),
+        ({"value": b"", "partition": -1}, "has no partition -1"),
     ],
 )
 async def test_invalid_records_are_refused_at_once(
@@ -137,6 +141,22 @@ async def test_invalid_records_are_refused_at_once(
     async with producer(broker, buffer_bytes=1000) as opened:
         with pytest.raises(ConfigError, match=problem):
             await opened.send("orders", **record)
+
+
+async def test_invalid_partition_leaves_other_records_alone(broker: Broker) -> None:
+    async with producer(broker, linger=60) as opened:
+        good = await opened.enqueue("orders", b"good", partition=1)
+        with pytest.raises(ConfigError):
+            await opened.enqueue("orders", b"bad", partition=1.0)  # type: ignore[arg-type]
+        await opened.flush()
+        assert (await good).offset == 0
+
+
+async def test_awaited_record_does_not_linger_for_others(broker: Broker) -> None:
+    async with producer(broker, linger=60, delivery_timeout=120) as opened:
+        with anyio.fail_after(30):
+            for number in range(3):
+                assert (await opened.send("orders", b"%d" % number, partition=0)).offset == number
 
 
 async def test_buffers_are_written_as_they_were_when_they_were_enqueued(broker: Broker) -> None:
@@ -180,22 +200,22 @@ async def test_cancelled_send_disturbs_nobody(broker: Broker) -> None:
 
 
 async def test_what_is_cancelled_before_it_is_in_the_buffer_is_not_written(broker: Broker) -> None:
-    async with producer(broker, buffer_bytes=1000) as opened:
+    async with producer(broker, buffer_bytes=4000) as opened:
         with anyio.CancelScope() as scope:
             scope.cancel()
             await opened.send("orders", b"topic not known", partition=0)
         await opened.send("orders", b"0", partition=0)
         broker.faults.add(ProduceRequest, before_ms=300)
-        await opened.enqueue("orders", bytes(900), partition=0)
+        await opened.enqueue("orders", bytes(1500), partition=0)
         with anyio.CancelScope() as scope:
             scope.cancel()
-            await opened.enqueue("orders", bytes(800), partition=0)
+            await opened.enqueue("orders", bytes(2500), partition=0)
         assert scope.cancelled_caught
         with anyio.CancelScope() as scope:
             scope.cancel()
             await opened.send("orders", b"buffered", partition=0)
         assert scope.cancelled_caught
-    assert written(broker) == [b"0", bytes(900), b"buffered"]
+    assert written(broker) == [b"0", bytes(1500), b"buffered"]
 
 
 async def test_cancelled_block_still_writes_what_is_left(broker: Broker) -> None:

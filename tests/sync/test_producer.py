@@ -94,3 +94,25 @@ def test_broker_out_of_reach() -> None:
     with pytest.raises(ConnectionLost), kshare.sync.Producer("localhost:1", request_timeout=0.5):
         pass
     assert not [one for one in threading.enumerate() if one.name == "kshare client"]
+
+
+def test_each_thread_is_told_of_its_records_by_flush(broker: Broker) -> None:
+    broker.faults.add(ProduceRequest, times=None, error=ErrorCode.INVALID_RECORD)
+    enqueued, told = threading.Barrier(2), list[int]()
+
+    def work(name: int) -> None:
+        producer.enqueue("orders", b"%d" % name)
+        enqueued.wait()
+        try:
+            producer.flush()
+        except BrokerError:
+            told.append(name)
+        producer.flush()
+
+    with kshare.sync.Producer(broker.bootstrap) as producer:
+        threads = [threading.Thread(target=work, args=(name,)) for name in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(told) == [0, 1]
