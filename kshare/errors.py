@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any, TypeVar
 
 ErrorT = TypeVar("ErrorT", bound=BaseException)
@@ -39,6 +40,19 @@ __all__ = [
 def restored(kind: type[ErrorT], message: tuple[Any, ...]) -> ErrorT:
     """An exception with this message and no other fields."""
     return kind.__new__(kind, *message)
+
+
+def own_copy(error: ErrorT) -> ErrorT:
+    """A copy to raise, of an error that is kept and raised again and again.
+
+    Each raise adds to the traceback of an exception, and keeps the frames of all callers alive.
+    """
+    try:
+        own = copy(error)
+    except Exception:  # somebody else's exception, whose class takes other arguments
+        return error.with_traceback(None)
+    own.__cause__ = error.__cause__
+    return own
 
 
 class Copyable(Exception):

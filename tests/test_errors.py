@@ -14,7 +14,14 @@ from typing import Any
 
 import pytest
 
-from kshare.errors import BrokerError, CorruptBatchError, DecodeError, DeserializationFailed, KshareError
+from kshare.errors import (
+    BrokerError,
+    CorruptBatchError,
+    DecodeError,
+    DeserializationFailed,
+    KshareError,
+    own_copy,
+)
 from kshare.fleet.no_status import Why
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.record import Record
@@ -115,3 +122,20 @@ def test_an_error_in_a_process_pool_reaches_the_caller_and_the_pool_works_on() -
         with pytest.raises(CorruptBatchError, match="batch at partition offset 12 at byte 17"):
             pool.submit(fail).result(60)
         assert pool.submit(abs, -3).result(60) == 3
+
+
+def test_a_copy_to_raise_has_no_traceback_and_the_same_cause() -> None:
+    cause = OSError("unplugged")
+
+    class Foreign(Exception):
+        def __init__(self, one: int, two: int) -> None:
+            super().__init__(f"{one} {two}")
+
+    for error in (KshareError("it failed"), BrokerError(42, "refused"), Foreign(1, 2)):
+        error.__cause__ = cause
+        for _ in range(3):
+            with pytest.raises(type(error)) as raised:
+                raise own_copy(error)
+            assert len(raised.traceback) == 1
+            assert str(raised.value) == str(error)
+            assert raised.value.__cause__ is cause

@@ -34,7 +34,7 @@ from kshare.engine.member import GroupMember
 from kshare.engine.opening import reached
 from kshare.engine.reporter import Reporter
 from kshare.engine.telemetry import TelemetryPusher
-from kshare.errors import ConsumerClosed, KshareError, RequestTimedOut
+from kshare.errors import ConsumerClosed, KshareError, RequestTimedOut, own_copy
 from kshare.installation import warn_if_slow
 from kshare.net.clock import loop_clock
 from kshare.net.pool import Pool
@@ -198,7 +198,7 @@ class AsyncConsumer(Generic[RecordT_co]):
             with anyio.move_on_after(self.config.request_timeout):
                 while not confirmation.is_settled:
                     if self._member.failure:
-                        raise self._member.failure
+                        raise own_copy(self._member.failure)
                     self._require_background()
                     await book.changed.wait()
                 is_settled = True
@@ -331,7 +331,7 @@ class AsyncConsumer(Generic[RecordT_co]):
                             metrics.on_polled(asked_at)
                         return taken
                 if self._member.failure:
-                    raise self._member.failure
+                    raise own_copy(self._member.failure)
                 await holdings.wait_for_batch(self._member.flush)
         finally:
             self._queue.remove(ticket)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from copy import copy
 from functools import partial
 from typing import Any, Protocol, TypeVar, cast
 
@@ -18,7 +17,14 @@ import anyio
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint_if_cancelled
 
-from kshare.errors import ConnectionLost, DecodeError, KshareError, RequestTimedOut, UnreadableAnswer
+from kshare.errors import (
+    ConnectionLost,
+    DecodeError,
+    KshareError,
+    RequestTimedOut,
+    UnreadableAnswer,
+    own_copy,
+)
 from kshare.net.clock import loop_clock
 from kshare.net.connect_hints import FIRST_BYTES, connect_hint
 from kshare.net.error_translation import connection_error
@@ -124,7 +130,7 @@ class Connection:
         if pending.reply is not None:
             return pending.reply
         if self._error is not None:
-            raise self._copy_of_error()
+            raise own_copy(cast("KshareError", self._error))
         self._check_silence()
         raise self._timed_out(pending.request, limit)
 
@@ -375,13 +381,6 @@ class Connection:
 
     def _timed_out(self, request: Request[Any], limit: float) -> RequestTimedOut:
         return RequestTimedOut(f"{self.peer} didn't answer {request.NAME} within {time_limit(limit)}")
-
-    def _copy_of_error(self) -> KshareError:
-        """A new exception for each caller: a shared one would accumulate all their tracebacks."""
-        error = cast("KshareError", self._error)
-        own = copy(error)
-        own.__cause__ = error.__cause__
-        return own
 
     def _check_silence(self) -> None:
         self.is_suspect = True

@@ -9,7 +9,11 @@ from typing import Any
 import anyio
 import pytest
 
-from kshare import ConfigError, ConnectionLost, KshareError, ShareConsumer
+from kshare import BrokerError, ConfigError, ConnectionLost, KshareError, ShareConsumer
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import ShareGroupHeartbeatRequest
+from tests.fakes.tiny_cluster import TinyCluster
+from tests.helpers.consuming import DEADLINE_S, consumer
 
 pytestmark = pytest.mark.anyio
 
@@ -55,3 +59,17 @@ def test_codecs_import_neither_anyio_nor_the_client() -> None:
         "assert not loaded, loaded"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+async def test_an_error_that_is_raised_again_and_again_has_a_traceback_of_its_own() -> None:
+    """It had one line more each time, and kept all callers' frames alive."""
+    cluster = TinyCluster("t")
+    cluster.error_always[ShareGroupHeartbeatRequest] = ErrorCode.GROUP_ID_NOT_FOUND
+    depths = []
+    async with cluster.running(), consumer(cluster, "t") as source:
+        with anyio.fail_after(DEADLINE_S):
+            for _ in range(20):
+                with pytest.raises(BrokerError) as raised:
+                    await source.next_batch()
+                depths.append(len(raised.traceback))
+    assert {*depths} == {depths[0]}, depths

@@ -23,7 +23,7 @@ from kshare.engine.member import GroupMember
 from kshare.engine.opening import reached
 from kshare.engine.reporter import Reporter
 from kshare.engine.signals import Signal
-from kshare.errors import KshareError
+from kshare.errors import KshareError, own_copy
 from kshare.installation import warn_if_slow
 from kshare.spark.driver.checkpoint_lock import CheckpointLock
 from kshare.spark.driver.counters import QueryCounters
@@ -385,7 +385,7 @@ class RangeMember:
         """Raise the error that ended the member or the journal."""
         for one in (self._member, self._stager):
             if one is not None and one.failure is not None:
-                raise one.failure
+                raise own_copy(one.failure)
 
     def _observe(self, event: Event) -> None:
         self.counters.observe(event)

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Sequence
 
 from kshare.admin.routing import Router
-from kshare.errors import KshareError
+from kshare.errors import KshareError, own_copy
 from kshare.spark.topic_check import GRACE_S, TopicIds, UnknownTopic, topic_ids
 
 log = logging.getLogger("kshare.spark")
@@ -57,7 +57,7 @@ class TopicWatch:
     def check(self) -> None:
         """Raise TopicDeleted if the query has to fail."""
         if self._problem is not None:
-            raise self._problem
+            raise own_copy(self._problem)
 
 
 def _deletion(names: Sequence[str]) -> str:
