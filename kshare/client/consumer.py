@@ -48,6 +48,14 @@ TakenT = TypeVar("TakenT")
 TopicPartition = tuple[str, int]
 BootstrapServers = str | Iterable[str] | None
 _BURST_S = 0.005
+_LATE_ANSWERS = (
+    "group %s: left, but a broker that records came from didn't respond within close_timeout (%g s); what it doesn't "
+    "know to be acknowledged, it redelivers when it notices that the connection is closed"
+)
+_LATE_LEAVING = (
+    "group %s: leaving it took longer than close_timeout (%g s); its broker notices later, and then redelivers what "
+    "this member didn't settle"
+)
 
 
 class AsyncConsumer(Generic[RecordT_co]):
@@ -142,12 +150,8 @@ class AsyncConsumer(Generic[RecordT_co]):
                     with anyio.move_on_after(self.config.close_timeout) as limit:
                         await self._member.close()
                     if limit.cancelled_caught:
-                        log.warning(
-                            "group %s: leaving it took longer than close_timeout (%g s); its broker notices later, and "
-                            "then redelivers what this member didn't settle",
-                            self.config.group,
-                            self.config.close_timeout,
-                        )
+                        late = _LATE_ANSWERS if self._member.has_left else _LATE_LEAVING
+                        log.warning(late, self.config.group, self.config.close_timeout)
                     if pusher is not None and not limit.cancelled_caught:
                         await pusher.push_last()
                     tasks.cancel_scope.cancel()

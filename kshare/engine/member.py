@@ -177,6 +177,11 @@ class GroupMember:
         if problems:
             raise problems[0]
 
+    @property
+    def has_left(self) -> bool:
+        """Whether the coordinator has confirmed that it left the group."""
+        return self._membership.state is MembershipState.LEFT
+
     async def _leave(self) -> None:
         self._membership.leave(anyio.current_time())
         try:

@@ -94,10 +94,23 @@ async def test_waiting_commit_ends_when_the_consumer_is_closed(caplog: pytest.Lo
                 tasks.start_soon(commit, source)
                 await anyio.lowlevel.checkpoint()
         assert len(ended) == 1
+        assert has_left(cluster)
     (late,) = [one for one in caplog.messages if "close_timeout" in one]
     assert late.startswith(
-        "group g: leaving it took longer than close_timeout (0.5 s); its broker notices later"
+        "group g: left, but a broker that records came from didn't respond within close_timeout (0.5 s)"
     )
+
+
+@pytest.mark.lengthy
+async def test_a_group_that_could_not_be_left_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    async with TinyCluster("t").running() as cluster:
+        with anyio.fail_after(DEADLINE_S):
+            async with consumer(cluster, "t", close_timeout=0.5):
+                await until(lambda: bool(cluster.asked(ShareFetchRequest)))
+                cluster.frozen.add(1)
+        assert not has_left(cluster)
+    (late,) = [one for one in caplog.messages if "close_timeout" in one]
+    assert late.startswith("group g: leaving it took longer than close_timeout (0.5 s); its broker notices")
 
 
 async def test_any_task_may_close_and_the_block_ends_normally() -> None:
