@@ -74,9 +74,9 @@ class Holdings:
         self._topics: Container[str] | None = None
         self._max_bytes = max_bytes
         self._intake = Intake.ON
-        self._is_stalled = False
-        """The user didn't ask for more before locks expired. More records would only use up deliveries, and be released
-        without having been handed out."""
+        self._is_stalled = True
+        """The user hasn't asked for records yet, or didn't ask for more before locks expired. More records would only
+        use up deliveries, and be released without having been handed out."""
         self._lock_s = math.inf
         self._reader = reader
         self._can_renew = can_renew

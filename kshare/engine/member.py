@@ -402,7 +402,7 @@ class GroupMember:
                 self.name_of(topic_id) or topic_id.hex(): tuple(sorted(numbers))
                 for topic_id, numbers in partitions.items()
             }
-            log.info("group %s: assigned %s", self._settings.group, names)
+            self._log(logging.INFO, "assigned", names)
             self._reporter.report(events.Assigned(names, added, removed))
         return bool(added or removed)
 

@@ -36,6 +36,10 @@ _CLOSING_SHARE = 0.25
 """The share of the closing time that is reserved for the request that closes the session."""
 
 
+_NAMED = 5
+"""The maximum number of partitions in a log line."""
+
+
 class NodeSession:
     """`on_moved` is called with partitions that this broker no longer leads, and their new leaders if known."""
 
@@ -65,6 +69,7 @@ class NodeSession:
             self.partition_acks,
             acquire=settings.acquire,
             max_response_bytes=settings.net.max_response_bytes,
+            request_timeout=settings.net.request_timeout,
         )
         self._failures = SessionFailures(node, settings, name_of, book.reporter)
         self._changed = Signal()
@@ -297,9 +302,23 @@ class NodeSession:
             topic = self._name_of(topic_id) or topic_id.hex()
             reason = f"node {self.node} answered for it though it wasn't asked to, or twice"
             book.reporter.ignored(topic, number, reason)
+        if self._planner.empty_answers.are_remarkable:
+            self._warn_of_empty_answers()
         if answer.failed or answer.leaders:
             self._on_moved(list(answer.failed), answer.leaders, answer.endpoints)
         book.changed.send()
+
+    def _warn_of_empty_answers(self) -> None:
+        names = [
+            f"{self._name_of(topic) or topic.hex()}[{number}]"
+            for topic, number in sorted(self.session.wanted)
+        ]
+        ellipsis = ", ..." if len(names) > _NAMED else ""
+        self._book.reporter.log.event(
+            logging.WARNING,
+            f"node {self.node} answers fetches at once, without records: it is asked less often",
+            f"partitions {', '.join(names[:_NAMED])}{ellipsis}",
+        )
 
     # --- failures
 

@@ -23,8 +23,10 @@ Decides which offsets are gaps and which are doubtful, never what happens to the
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import NamedTuple
 
 from kshare.errors import CorruptBatchError
@@ -60,14 +62,16 @@ class Coverage:
         self._records = records or b""
         self._acquired = acquired
         self._batches: list[Batch] | None = None
+        self._bases: list[int] = []
+        """Their base offsets. They ascend, unless `_disorder` says otherwise."""
         self._damage: str | None = None
         """What is wrong after the last batch that could be read."""
         self._whole: OffsetRange | None = None
         """What the batches cover, if they are contiguous, as they nearly always are."""
         self._disorder: str | None = None
         """Why no batch's base offset can be trusted."""
-        self._moved: tuple[str | None, str | None] = (None, None)
-        """The same for the first and for the last batch."""
+        self._moved: tuple[str | None, str | None] | None = None
+        """The same for the first and for the last batch, once that is known."""
         self._broken: dict[int, str] = {}
         self._missing: dict[int, list[OffsetRange]] = {}
 
@@ -75,7 +79,7 @@ class Coverage:
         """Returns what is in an acquired range."""
         batches = self._read()
         if self._whole is not None and self._whole[0] <= first and last <= self._whole[1]:
-            overlapping = [one for one in batches if one.base_offset <= last and first <= one.last_offset]
+            overlapping = batches[self._index_at(first) : bisect_right(self._bases, last)]
             with suppress(CorruptBatchError):
                 for batch in overlapping:
                     batch.open()
@@ -88,13 +92,13 @@ class Coverage:
         """The same where some offsets have no record, or a batch is corrupt."""
         if self._disorder is not None:
             return RangeContents([], [], [(first, last)], self._disorder, is_damaged=True)
-        if batches:
-            self._moved = (self._first_moved(batches), self._last_moved(batches))
+        moved = self._both_moved()
         found: list[Batch] = []
         gaps: list[OffsetRange] = []
         unverified: list[OffsetRange] = []
         expected = first
-        for index, batch in enumerate(batches):
+        for index in range(self._index_at(first), len(batches)):
+            batch = batches[index]
             start, end = batch.base_offset, batch.last_offset
             if end < first:
                 continue
@@ -125,7 +129,7 @@ class Coverage:
         if not unverified:
             return RangeContents(found, gaps, unverified)
         evidence = next(iter(self._broken.values()), self._damage) or self._leftover()
-        reason = evidence or self._moved[0] or self._moved[1] or self._edges()
+        reason = evidence or moved[0] or moved[1] or self._edges()
         return RangeContents(found, gaps, unverified, reason, is_damaged=evidence is not None)
 
     # --- the sequence of batches
@@ -137,10 +141,22 @@ class Coverage:
                 self._batches.extend(read_batches(self._records))
             except CorruptBatchError as error:
                 self._damage = str(error)
+            self._bases = [batch.base_offset for batch in self._batches]
             self._whole = _whole(self._batches)
             if self._whole is None:
                 self._disorder = _disorder(self._batches)
         return self._batches
+
+    def _index_at(self, offset: int) -> int:
+        """The index of the batch that this offset is in or behind, or of the first batch."""
+        return max(0, bisect_right(self._bases, offset) - 1)
+
+    def _both_moved(self) -> tuple[str | None, str | None]:
+        """Why the first and the last batch may have moved; None if they haven't."""
+        if self._moved is None:
+            batches = self._read()
+            self._moved = (self._first_moved(batches), self._last_moved(batches)) if batches else (None, None)
+        return self._moved
 
     def _first_moved(self, batches: list[Batch]) -> str | None:
         first = batches[0]
@@ -186,7 +202,7 @@ class Coverage:
         return self._verify(index - 1, is_bound=True) is None and self._verify(index) is None
 
     def _may_have_moved(self, index: int) -> bool:
-        moved_first, moved_last = self._moved
+        moved_first, moved_last = self._both_moved()
         if moved_first is None and moved_last is None:
             return False
         return (index == 0 and moved_first is not None) or (
@@ -253,4 +269,6 @@ def _disorder(batches: list[Batch]) -> str | None:
 
 
 def _cut(spans: list[OffsetRange], first: int, last: int) -> Iterator[OffsetRange]:
-    return ((max(start, first), min(end, last)) for start, end in spans if start <= last and first <= end)
+    begin = max(0, bisect_right(spans, (first, MAX_INT64)) - 1)
+    stop = bisect_left(spans, (last + 1, 0))
+    return ((max(start, first), min(end, last)) for start, end in islice(spans, begin, stop) if first <= end)

@@ -21,6 +21,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from kshare.protocol.messages.share_fetch_request import ShareFetchRequest
 from kshare.state.acks import PartitionAcks
+from kshare.state.empty_answers import EmptyAnswers
 from kshare.state.fetch_size import FetchSize
 from kshare.state.lease import TopicIdPartition
 from kshare.state.request_rules import REQUEST_RULES, Action, Situation
@@ -39,6 +40,8 @@ BUSY_SHARE = 0.25
 acknowledgement makes no difference."""
 LOCK_SHARE = 0.1
 """Fraction of the lock: it is counted from the sending of a fetch, so a fetch that waits shortens it."""
+WAIT_SHARE = 0.5
+"""Fraction of the request timeout that a fetch may wait at the broker."""
 LINGER_S = 0.05
 """How long acknowledgements wait for others, or for a fetch that can carry them, while the user has more records."""
 GRACE_S = 0.005
@@ -129,12 +132,18 @@ class RequestPlanner:
         *,
         acquire: AcquireMode,
         max_response_bytes: int,
+        request_timeout: float = math.inf,
     ) -> None:
+        """`request_timeout`: how many seconds a response may take. No fetch may wait at the broker for that long."""
         self.broker_has_more = True
         self._session = session
         self._partition_acks = partition_acks
         self._acquire = acquire
         self._fetch_size = FetchSize(max_response_bytes)
+        self._longest_wait_ms = max(1, int(min(IDLE_WAIT_MS, 1000 * WAIT_SHARE * request_timeout)))
+        self.empty_answers = EmptyAnswers()
+        self._asked_at = 0.0
+        """When the last fetch was made."""
         self._lock_s = math.inf
         self._fetched_at = 0.0
         self._active_at = 0.0
@@ -173,7 +182,7 @@ class RequestPlanner:
         else:
             at = min(at, self._decided_at + LINGER_S)
         if self._session.wanted and demand.wants_more:
-            at = min(at, max(now, self._grace_until(demand)))
+            at = min(at, max(now, self._grace_until(demand), self.empty_answers.until))
         return NextCheck(at, undecided)
 
     def settle(self, now: float) -> SentRequest | None:
@@ -199,6 +208,9 @@ class RequestPlanner:
         self._fetched_at = now
         if acquired:
             self._active_at = now
+            self.empty_answers.on_records()
+        elif not sent.acks and sent.partitions:
+            self.empty_answers.on_empty(now - self._asked_at, sent.request.max_wait_ms / 1000, now)
         self._fetch_size.on_answer(sizes)
 
     # --- how it is made
@@ -211,7 +223,7 @@ class RequestPlanner:
             bool(decided) and not self._partition_acks.keys() <= wanted,
             session.has_partition_changes,
             session.is_open and not wanted,
-            bool(wanted) and demand.wants_more,
+            bool(wanted) and now >= self.empty_answers.until and demand.wants_more,
             demand.is_confirming,
             bool(decided) and any(acks.has_retries for acks in decided),
             self._decided_at is not None and now >= self._decided_at + LINGER_S,
@@ -239,6 +251,7 @@ class RequestPlanner:
             return session.acknowledge(acknowledgements) if acknowledgements else None
         acknowledgements = self._take([acks for acks in decided if acks.partition in wanted], now)
         if action is Action.FETCH:
+            self._asked_at = now
             return session.fetch(
                 self._limits(demand, now, is_acknowledging=bool(acknowledgements)), acknowledgements
             )
@@ -270,7 +283,8 @@ class RequestPlanner:
         """How long the broker may wait for records: shorter if decisions are expected soon."""
         if self.broker_has_more and demand.wants_only_ready:
             return READY_WAIT_MS
-        longest = min(IDLE_WAIT_MS, max(BUSY_WAIT_MS, int(1000 * min(1.0, LOCK_SHARE * self._lock_s))))
+        share_of_lock = max(BUSY_WAIT_MS, int(1000 * min(1.0, LOCK_SHARE * self._lock_s)))
+        longest = min(self._longest_wait_ms, share_of_lock)
         if not is_acknowledging and not any(acks.leases for acks in self._partition_acks.values()):
             return longest
         rate = demand.rate

@@ -102,17 +102,34 @@ async def test_damaged_responses_are_not_fetched_at_wire_speed(caplog: pytest.Lo
 async def test_a_last_release_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     cluster = TinyCluster("a")
     topic = cluster.topics["a"]
-    topic.append(*[b"x"] * 10)
-    topic.deliveries = [DEFAULT_LIMIT - 1] * 5 + [DEFAULT_LIMIT - 2] * 5
+    topic.append(*[b"x"] * 11)
+    topic.deliveries = [0] + [DEFAULT_LIMIT - 1] * 5 + [DEFAULT_LIMIT - 2] * 5
     with caplog.at_level(logging.WARNING, "kshare.client"):
         async with cluster.running(), ShareConsumer(cluster.bootstrap, group="g", topics="a") as source:
-            with anyio.move_on_after(0.01):
-                await source.next_batch()
-            await until(lambda: ACQUIRED in topic.states)
+            with anyio.fail_after(DEADLINE_S):
+                batch = await source.next_batch()
             source.stop_acquiring()
+            batch.accept()
             await until(lambda: ACQUIRED not in topic.states)
     assert [line for line in caplog.messages if "unseen" in line] == [
-        "group g: 5 records of a[0] (offsets 0 to 4): given back unseen at the delivery count limit; "
+        "group g: 5 records of a[0] (offsets 1 to 5): given back unseen at the delivery count limit; "
         "the broker archives them",
-        "group g: 5 records of a[0] (offsets 5 to 9): given back unseen, with one delivery left",
+        "group g: 5 records of a[0] (offsets 6 to 10): given back unseen, with one delivery left",
     ]
+
+
+async def test_nothing_is_fetched_before_somebody_asks() -> None:
+    """Programs that died between opening and the first request archived records that nobody had seen."""
+    cluster = TinyCluster("a")
+    topic = cluster.topics["a"]
+    topic.append(*[b"x"] * 10)
+    async with cluster.running():
+        for _ in range(3):
+            async with ShareConsumer(cluster.bootstrap, group="g", topics="a") as source:
+                await some_heartbeats(cluster)
+                await source.commit()
+        assert not cluster.asked(ShareFetchRequest)
+        assert topic.deliveries == [0] * 10
+        async with ShareConsumer(cluster.bootstrap, group="g", topics="a") as source:
+            with anyio.fail_after(DEADLINE_S):
+                (await source.next_batch()).accept()

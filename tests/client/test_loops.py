@@ -236,6 +236,8 @@ async def test_changed_max_records_applies_to_later_fetches() -> None:
                 ConfigError, match=r"max_records must be (between 1 and 1000000|an integer), not"
             ):
                 source.set_max_records(wrong)
+        with anyio.move_on_after(0.01):
+            await source.next_batch()  # from now on, it fetches
         await until(lambda: bool(cluster.asked(ShareFetchRequest)))
         source.set_max_records(3)
         before = len(cluster.asked(ShareFetchRequest))

@@ -106,10 +106,11 @@ async def test_flush_sends_nothing_after_a_failure() -> None:
     """The task pauses after a failure: a waiting commit mustn't send requests to a failing broker at every turn."""
     broker = TinyBroker(10, cut={0: "before"})
     async with running(broker) as rig:
+        rig.holdings.waiters = 1
+        rig.holdings.book.changed.send()
         while not broker.requests:
             await lowlevel.checkpoint()
         await anyio.wait_all_tasks_blocked()
-        rig.holdings.waiters = 1
         begun = broker.begun
         rig.node.flush()
         assert broker.begun is begun

@@ -102,6 +102,10 @@ class TinyCluster:
         """Whether acknowledge requests aren't answered."""
         self.delay_s = 0.0
         """How long every fetch and acknowledge request waits before it is processed."""
+        self.answers_at_once = False
+        """Whether fetches are answered at once, although there are no records."""
+        self.partition_error = 0
+        """The error code with which fetches are answered for every partition."""
         self.talks: list[Conversation] = []
         self.open_connections = 0
 
@@ -239,7 +243,7 @@ class _Node:
                 data = self._acquire(talk, topic_id, request.max_records, request.max_bytes)
                 if data is not None:
                     rows[topic_id] = data
-            if results or anyio.current_time() >= until:
+            if results or self.cluster.answers_at_once or anyio.current_time() >= until:
                 break
             await anyio.sleep(0.002)
         moved = False
@@ -318,6 +322,8 @@ class _Node:
         self, talk: Conversation, topic_id: bytes, max_records: int, max_bytes: int
     ) -> fetched.PartitionData | None:
         topic = self.cluster.by_id(topic_id)
+        if self.cluster.partition_error:
+            return fetched.PartitionData(0, error_code=self.cluster.partition_error)
         if topic.leader != self.number:
             return fetched.PartitionData(0, error_code=_MOVED)
         offsets = [offset for offset, state in enumerate(topic.states) if state == AVAILABLE][:max_records]
