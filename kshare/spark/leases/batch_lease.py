@@ -20,6 +20,7 @@ renew.
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Mapping
 from contextlib import ExitStack
 from types import TracebackType
@@ -57,7 +58,7 @@ _MOST = 1_000_000
 
 
 class LeaseLostError(KshareError):
-    """The locks of some records were lost before they were accepted: the records are redelivered."""
+    """Some records weren't accepted, or it isn't known whether they were: they are redelivered, or may be."""
 
 
 class BatchLease:
@@ -76,8 +77,14 @@ class BatchLease:
         self._max_records = max_records
         self._max_wait = max_wait
         self._lost = 0
+        """Records whose locks were lost before the end of the block."""
         self._is_done = False
-        self._refused: KshareError | None = None
+        self._refused = 0
+        """Records whose acceptance a broker has refused."""
+        self._open = 0
+        """Records whose acceptance no broker has responded to."""
+        self._reason: KshareError | None = None
+        """Why, for the first of them."""
         self._exit_stack: ExitStack | None = None
         self.ranges: tuple[RecordRange, ...] = ()
         """The acquired ranges."""
@@ -123,10 +130,8 @@ class BatchLease:
             self._is_done = error is None
             self._portal.call(self._ended.set)
             self._holding.result()
-        if error is None and self._lost:
+        if error is None and (self._lost or self._refused or self._open):
             raise LeaseLostError(self._loss())
-        if error is None and self._refused is not None:
-            raise LeaseLostError(f"records couldn't be accepted and will be redelivered: {self._refused}")
 
     def _warn_if_short(self, shared: Connections) -> None:
         """Say why there are fewer records than requested, if the group's limit on locks is the reason."""
@@ -148,10 +153,24 @@ class BatchLease:
             raise LeaseLostError(self._loss())
 
     def _loss(self) -> str:
-        return (
-            f"{self._lost} of {self.count} leased records are lost: their locks expired, or a connection broke. They "
-            "will be redelivered, and processed twice"
-        )
+        reasons = []
+        if self._lost:
+            reasons.append(
+                f"{self._lost} of {self.count} leased records are lost: their locks expired, or a connection broke. "
+                "They will be redelivered, and processed twice"
+            )
+        if self._refused:
+            reasons.append(
+                f"{self._refused} of {self.count} leased records couldn't be accepted, and will be redelivered: "
+                f"{self._reason}"
+            )
+        if self._open:
+            reasons.append(
+                f"{self._open} of {self.count} leased records may or may not have been accepted, because no response "
+                f"arrived ({self._reason}). Only those that weren't are redelivered: "
+                f"`kshare groups describe {shlex.quote(self._options.group)}` shows how many the group hasn't settled"
+            )
+        return ". ".join(reasons)
 
     # --- in the loop's thread
 
@@ -203,9 +222,13 @@ class BatchLease:
 
     def _on_event(self, event: Event) -> None:
         if isinstance(event, LostEvent):
-            self._lost += event.records
-        elif isinstance(event, Settled) and self._is_done:
-            self._refused = self._refused or event.error
+            # After the block, all were decided: what has become of their acceptance is what counts.
+            self._lost += 0 if self._is_done else event.records
+        elif isinstance(event, Settled) and self._is_done and event.error is not None:
+            accepted = event.counts().get("accept", 0)
+            self._open += accepted if event.is_open else 0
+            self._refused += 0 if event.is_open else accepted
+            self._reason = self._reason or event.error
 
 
 def lease(

@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 from pyspark.sql import SparkSession
 
+from kshare.broker.faults import Fault
 from kshare.errors import ConfigError
 from kshare.protocol.messages import ShareAcknowledgeRequest
 from kshare.spark import BatchLease, LeaseEnded, LeaseLostError, lease
@@ -159,6 +160,31 @@ def test_lost_locks_raise(broker: Broker) -> None:
     with pytest.raises(LeaseLostError, match="10 of 10 leased records are lost"):
         work()
     assert backlog(broker, "lost") == list(range(10))
+
+
+@pytest.mark.lengthy
+@pytest.mark.parametrize("is_processed", [True, False])
+def test_a_lost_answer_leaves_it_open_what_was_accepted(broker: Broker, is_processed: bool) -> None:
+    """The broker may have processed the acceptance, and the records may be redelivered or not."""
+    topic = f"open-{is_processed}"
+    fill(broker, topic)
+
+    def work() -> None:
+        with leased(broker, topic):
+            added = broker.faults.add
+            faults.append(
+                added(ShareAcknowledgeRequest, times=None, cut_after=0)
+                if is_processed
+                else added(ShareAcknowledgeRequest, times=None, hang_up=True)
+            )
+
+    faults: list[Fault] = []
+    with pytest.raises(LeaseLostError) as raised:
+        work()
+    faults[0].stop()
+    assert "10 of 10 leased records may or may not have been accepted" in str(raised.value)
+    assert "They will be redelivered" not in str(raised.value)
+    assert backlog(broker, topic) == ([] if is_processed else list(range(10)))
 
 
 def test_tokens_contain_the_options_and_invalid_ones_are_refused(broker: Broker) -> None:
