@@ -9,6 +9,7 @@ The work is done by `RecordWriter`; this adds the connections and the options.
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from time import time
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from kshare.producer.options import ProducerOptions
 
 log = logging.getLogger("kshare.producer")
+
+NOT_CLOSED = "a producer wasn't closed, and records that weren't confirmed may be lost"
 
 
 class Producer:
@@ -89,7 +92,13 @@ class Producer:
             async with RecordWriter(router, self._settings, caller=self.find_caller) as writer:
                 self._writer = writer
                 on_started()
-                await stopping.wait()
+                try:
+                    await stopping.wait()
+                except anyio.get_cancelled_exc_class():  # the event loop ends
+                    warnings.warn(
+                        f"{NOT_CLOSED}: use it with `async with`", ResourceWarning, stacklevel=2, source=self
+                    )
+                    raise
                 self._writer, writer.closer = None, self._closer
 
     def _on_end(self) -> None:
@@ -144,6 +153,11 @@ class Producer:
         and for which partitions. Each task is told of its own records, and once of others that nobody was told of.
         """
         await self._open().flush()
+
+    @property
+    def unconfirmed(self) -> int:
+        """How many records wait for their outcome."""
+        return 0 if self._writer is None else self._writer.unconfirmed
 
     def transaction(self) -> AbstractAsyncContextManager[None]:
         """`async with producer.transaction():` commits what is written in it, or nothing.

@@ -133,6 +133,8 @@ class BatchSender:
     ) -> Iterator[tuple[int, list[PendingBatch]]]:
         """Which batches to send together, and to which node."""
         shares: dict[int, list[list[PendingBatch]]] = defaultdict(lambda: [[]])
+        sizes: dict[int, int] = defaultdict(int)
+        """Of the last request to each node."""
         for batch in batches:
             leader = self._leader(batch)
             if leader is None:
@@ -140,15 +142,20 @@ class BatchSender:
                 self._refresh(batch.topic)
                 continue
             requests = shares[leader]
-            if requests[-1] and sum(one.size for one in requests[-1]) + batch.size > _REQUEST_BYTES:
+            if requests[-1] and sizes[leader] + batch.size > _REQUEST_BYTES:
                 requests.append([])
+                sizes[leader] = 0
             requests[-1].append(batch)
+            sizes[leader] += batch.size
         for node, requests in shares.items():
             for request in requests:
                 yield node, request
 
     def _leader(self, batch: PendingBatch) -> int | None:
         topic = self.topics.known(batch.topic)
+        if topic is not None and not topic.is_stale and self.topics.is_old(topic):
+            topic.looked_up_at = anyio.current_time()  # once, whether that succeeds or not
+            self._refresh(batch.topic)
         leader = -1 if topic is None or topic.is_stale else topic.leaders.get(batch.partition, -1)
         return leader if leader >= 0 else None
 

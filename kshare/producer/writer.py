@@ -77,6 +77,11 @@ class RecordWriter:
                 await self._transactions.settle(tasks)
                 await self._drain()
         self._transactions.leave()
+        if is_cancelled and (count := self._backlog.unconfirmed):
+            log.warning(
+                "a producer was cancelled instead of closed: %d records aren't confirmed, and may not be written",
+                count,
+            )
         tasks.cancel_scope.cancel()
         self._sender.stop(KshareError("the producer was closed"))
         if is_cancelled:
@@ -89,6 +94,11 @@ class RecordWriter:
             if error is None:
                 raise unseen
             log.warning("a producer was closed, and not all records were written: %s", unseen)
+
+    @property
+    def unconfirmed(self) -> int:
+        """How many records wait for their outcome."""
+        return self._backlog.unconfirmed
 
     async def partition_count(self, topic: str) -> int:
         return len((await self._sender.topics.find(topic)).leaders)

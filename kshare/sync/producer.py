@@ -10,15 +10,19 @@ The same producer as `kshare.Producer`, on an event loop that the calling thread
 from __future__ import annotations
 
 import asyncio
+import atexit
 import logging
+import warnings
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from threading import Thread, current_thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from weakref import WeakSet
 
 from kshare.errors import KshareError
+from kshare.producer.client import NOT_CLOSED
 from kshare.producer.client import Producer as _Producer
 from kshare.producer.records import Headers, Produced
 from kshare.producer.records import PendingSend as _PendingSend
@@ -74,7 +78,19 @@ class Producer:
         except BaseException:
             self.close()
             raise
+        _open.add(self)
         return self
+
+    def __del__(self) -> None:
+        if self._loop is not None and not self._loop.is_foreign:
+            self.warn()
+
+    def warn(self) -> None:
+        """It should have been closed, and the process may end before its records are written."""
+        _open.discard(self)
+        warnings.warn(f"{NOT_CLOSED}: use it with `with`", ResourceWarning, stacklevel=2, source=self)
+        if count := self._producer.unconfirmed:
+            log.warning("%s: %d of them", NOT_CLOSED, count)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -154,6 +170,7 @@ class Producer:
         loop = self._loop
         if loop is None or loop.is_foreign:
             return
+        _open.discard(self)
         with SignalsPutOff(lambda: None):
             try:
                 loop.run(_called_by(current_thread(), self._producer.close))
@@ -199,6 +216,16 @@ class _Block:
         if self._is_entered:
             self._is_entered = False
             await self._transaction.__aexit__(None if error is None else type(error), error, None)
+
+
+_open: WeakSet[Producer] = WeakSet()
+
+
+@atexit.register
+def _warn_of_open() -> None:
+    """When the interpreter exits, nothing more is written."""
+    for producer in list(_open):
+        producer.warn()
 
 
 _thread: ContextVar[Thread | None] = ContextVar("thread", default=None)

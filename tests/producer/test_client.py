@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 
 import anyio
@@ -115,3 +117,42 @@ async def test_more_failures_than_anybody_remembers(broker: Broker) -> None:
                 await send
         with pytest.raises(BrokerError):
             await producer.flush()
+
+
+FORGETFUL = """
+import asyncio, sys, warnings
+from kshare import Producer
+import kshare.sync
+
+warnings.simplefilter("always")
+
+async def main():
+    producer = Producer(sys.argv[1], linger=60)
+    await producer.__aenter__()
+    for number in range(3):
+        await producer.enqueue("orders", b"lost")
+
+if sys.argv[2] == "sync":
+    producer = kshare.sync.Producer(sys.argv[1], linger=60).__enter__()
+    for number in range(3):
+        producer.enqueue("orders", b"lost")
+elif sys.argv[2] == "trio":
+    import trio
+    trio.run(main)
+else:
+    asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("how", ["asyncio", "trio", "sync"])
+def test_exit_without_close_says_that_records_may_be_lost(broker: Broker, how: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", FORGETFUL, broker.bootstrap, how],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "ResourceWarning: a producer wasn't closed" in ended.stderr
+    assert "3 records aren't confirmed" in ended.stderr or "lost: 3 of them" in ended.stderr
+    assert values(broker) == []
