@@ -26,6 +26,7 @@ INLINED = {
     "first_step",
     "memory",
     "recycling",
+    "thread_id",
     "uncollected",
 }
 """Their `.pxd` files hold C bodies for compiled callers; they themselves stay Python."""

@@ -27,7 +27,7 @@ from kshare.client.deserialize import KeyT, Reader, ReadRecord, RecordT_co, Type
 from kshare.client.deserializer_calls import AwaitedDeserializer, DeserializerContext, PlainDeserializer
 from kshare.client.holdings import Holdings
 from kshare.client.preparation import Preparer
-from kshare.client.record import ShareBatch, ShareRecord, lease_of
+from kshare.client.record import ShareBatch, ShareRecord, lease_of, settle_in
 from kshare.client.streams import BatchStream, Inbox, RecordStream
 from kshare.engine.consumer_metrics import ConsumerMetrics
 from kshare.engine.member import GroupMember
@@ -300,7 +300,13 @@ class AsyncConsumer(Generic[RecordT_co]):
 
     def _next_batch(self, holdings: Holdings) -> ShareBatch | None:
         unprepared = self._inbox.next_unprepared()
-        return holdings.next_batch() if unprepared is None else unprepared
+        return self._open_next(holdings) if unprepared is None else unprepared
+
+    def _open_next(self, holdings: Holdings) -> ShareBatch | None:
+        batch = holdings.next_batch()
+        if batch is not None:
+            settle_in(batch, self._thread)
+        return batch
 
     def _take_unopened(self, holdings: Holdings) -> ShareBatch | bool | None:
         """True if another task has opened one."""
@@ -308,7 +314,7 @@ class AsyncConsumer(Generic[RecordT_co]):
 
     def _has_opened(self, holdings: Holdings) -> bool | None:
         if not self._inbox.has_opened:
-            batch = holdings.next_batch()
+            batch = self._open_next(holdings)
             if batch is None:
                 return None
             self._inbox.put(batch)

@@ -2,6 +2,7 @@
 
 cimport cython
 cimport kshare.fast.recycling as recycling
+cimport kshare.fast.thread_id as thread_id
 from kshare.protocol.record cimport Record, RecordWalk
 from kshare.state.lease cimport Lease
 from libc.stdint cimport int64_t
@@ -19,8 +20,11 @@ cdef class ShareBatch:
     cdef readonly object _reader
     cdef bint _is_part, _can_renew
     cdef object _settlement_queue
+    cdef unsigned long _thread
 
     cpdef _settle(self, int64_t offset, int kind)
+
+    cdef _require_its_thread(self)
 
 
 cpdef Lease lease_of(ShareBatch batch)
@@ -40,6 +44,8 @@ cpdef BatchIterator undeserialized(ShareBatch batch)
 cpdef object reader_of(ShareBatch batch)
 
 cpdef read_through(ShareBatch batch, object reader)
+
+cpdef settle_in(ShareBatch batch, unsigned long thread)
 
 cpdef set_can_renew(ShareBatch batch, bint can_renew)
 

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
 import kshare.fast.recycling as recycling
-from kshare.errors import AcknowledgeError, Unsupported
+import kshare.fast.thread_id as thread_id
+from kshare.errors import AcknowledgeError, KshareError, Unsupported
 from kshare.protocol.record import Record, RecordWalk
 from kshare.protocol.records import Batch
 from kshare.protocol.uncopied import refuse_copy
@@ -121,6 +122,7 @@ class ShareBatch:
         "_reader",
         "_settlement_queue",
         "_spans",
+        "_thread",
         "topic",
     )
 
@@ -133,6 +135,8 @@ class ShareBatch:
         self._reader = reader
         self._settlement_queue: Settler | None = None
         """Takes decisions in place of the lease, for users in another thread."""
+        self._thread = 0
+        """The only thread that may settle it, without a settlement queue; 0 if any may."""
         self._can_renew = True
         """Whether the brokers can renew locks."""
         self._spans = held_ranges(lease)
@@ -201,6 +205,7 @@ class ShareBatch:
     def _settle(self, offset: int, kind: int) -> None:
         """Settle one record. Raises AcknowledgeError if it is too late."""
         if self._settlement_queue is None:
+            self._require_its_thread()
             is_settled = self._lease.decide(offset, kind)
         else:
             is_settled = self._settlement_queue.settle(self._lease, offset, kind)
@@ -213,6 +218,14 @@ class ShareBatch:
                     f"{self.topic}[{self.partition}]@{offset} can't be acknowledged any more: "
                     "its acknowledgement has been sent already"
                 )
+            )
+
+    def _require_its_thread(self) -> None:
+        """Leases have no lock, and the event loop can't be woken from elsewhere: refuse before anything happens."""
+        if self._settlement_queue is None and self._thread and thread_id.thread_id() != self._thread:
+            raise KshareError(
+                f"{self!r} was consumed in the event loop of another thread, and has to be acknowledged there: "
+                "call anyio.from_thread.run_sync(record.accept), or use kshare.sync, where any thread may do it"
             )
 
     def _settle_held(self, kind: int) -> None:
@@ -251,6 +264,7 @@ class ShareBatch:
         ]
 
     def _settle_all(self, kind: int) -> None:
+        self._require_its_thread()
         lost: list[tuple[int, int]] = []
         for first, last in self._spans:
             lost += self._lost_spans(first, last)
@@ -280,6 +294,7 @@ class ShareBatch:
             return None
         rest = ShareBatch(self.topic, lease, self._batches, self._reader)
         rest._settlement_queue, rest._can_renew = self._settlement_queue, self._can_renew
+        rest._thread = self._thread
         rest._spans = [(lease.first + start, lease.first + end - 1) for start, end in held]
         self._spans = [(first, min(last, offset)) for first, last in self._spans if first <= offset]
         self._is_part = rest._is_part = True
@@ -428,6 +443,11 @@ def decide_held(batch: ShareBatch, kind: int) -> None:
 def settle_through(batch: ShareBatch, settlement_queue: Settler) -> None:
     """Pass all decisions to this queue from now on, for users in another thread."""
     batch._settlement_queue = settlement_queue
+
+
+def settle_in(batch: ShareBatch, thread: int) -> None:
+    """Only this thread may settle it, since it runs the event loop."""
+    batch._thread = thread
 
 
 def undeserialized(batch: ShareBatch) -> BatchIterator:

@@ -130,7 +130,7 @@ class Connection:
         if pending.reply is not None:
             return pending.reply
         if self._error is not None:
-            raise own_copy(cast("KshareError", self._error))
+            raise own_copy(self._error)
         self._check_silence()
         raise self._timed_out(pending.request, limit)
 

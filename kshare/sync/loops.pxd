@@ -1,6 +1,7 @@
 # C types for loops.py.
 
 cimport cython
+cimport kshare.fast.thread_id as thread_id
 from kshare.client.record cimport BatchIterator, ShareRecord
 from kshare.fast.left_loops cimport Loop
 from kshare.sync.settlements cimport Settlements

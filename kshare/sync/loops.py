@@ -16,9 +16,9 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from threading import get_ident
 from typing import Any, NamedTuple, Self
 
+import kshare.fast.thread_id as thread_id
 from kshare.client.record import BatchIterator, ShareBatch, ShareRecord, lease_of, settle_held
 from kshare.client.streams import Inbox
 from kshare.errors import KshareError
@@ -182,7 +182,7 @@ class BlockingLoop(Loop):
             raise _shared("another thread is waiting on it")
         if self._is_closed:
             raise StopIteration
-        if self._current is not None and get_ident() != self._thread:
+        if self._current is not None and thread_id.thread_id() != self._thread:
             self._hand_over(self._current)
         try:
             self._is_asking = True
@@ -214,7 +214,7 @@ class BlockingLoop(Loop):
             raise TypeError("loops are created by their consumer")
         self._opened.begin(self._token, takes_records=self._takes_records())
         self._is_on = True
-        self._thread = get_ident()
+        self._thread = thread_id.thread_id()
 
     def _end(self) -> None:
         current, self._current = self._current, None
@@ -234,7 +234,7 @@ class BlockingLoop(Loop):
             is_held = lease_of(current.batch).is_held(current.offset)
         if is_held:
             raise _shared(f"{current!r} isn't acknowledged, and another thread is processing it")
-        self._thread = get_ident()
+        self._thread = thread_id.thread_id()
 
     def _takes_records(self) -> bool:
         raise NotImplementedError
