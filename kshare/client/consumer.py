@@ -356,6 +356,9 @@ class AsyncConsumer(Generic[RecordT_co]):
         book, lease = self._opened().book, lease_of(record.batch)
         return book.release_unseen(lease, [(record.offset, record.offset)]) > 0
 
+    def _set_delivery_limit(self, limit: int) -> None:
+        self._opened().book.unseen.limit = limit
+
     async def _restart_sessions(self) -> None:
         self._held()
         await self._member.restart_sessions()
@@ -500,6 +503,8 @@ class ConsumerSource(NamedTuple):
     release_unseen: Callable[[ShareRecord], bool]
     """Release a record that was handed out but that nobody has worked on. Its partition is paused, for longer each
     time: see `UnseenReleases`. Returns False if it was decided before, or if its lock was lost."""
+    set_delivery_limit: Callable[[int], None]
+    """Tell it the group's delivery count limit, if that is known."""
     restart_sessions: Callable[[], Coroutine[Any, Any, None]]
     """Give all records that aren't settled back to the brokers: see `GroupMember`."""
 
@@ -515,6 +520,7 @@ def source_of(consumer: AsyncConsumer[Any]) -> ConsumerSource:
         consumer._undecided,
         consumer._unheard_s,
         consumer._release_unseen,
+        consumer._set_delivery_limit,
         consumer._restart_sessions,
     )
 

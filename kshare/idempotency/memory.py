@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 
 from kshare.errors import ConfigError, StoreFailed
@@ -23,15 +24,20 @@ class MemoryStore:
         self._max_entries = max_entries
         self._clock = clock
         self._lock = threading.Lock()
+        # No call may look at all entries, and the first key of a plain dict is found slowly after many removals.
         self._entries: dict[str, Entry] = {}
-        """In the order in which they were claimed or finished."""
+        self._done: OrderedDict[str, None] = OrderedDict()
+        """The keys of results, in the order in which they were finished."""
+        self._expiring: dict[float, OrderedDict[str, None]] = {}
+        """For how long entries are kept → their keys, in the order in which they expire."""
+        self._kept_for: dict[str, float] = {}
 
     async def claim(self, key: str, owner: str, seconds: float) -> ClaimAnswer:
         with self._lock:
             now = self._clock()
             answer = on_claim(self._entries.get(key), owner, now)
             if answer.state is ClaimState.CLAIMED:
-                self._put(key, Entry(owner, now + seconds), now)
+                self._put(key, Entry(owner, now + seconds), seconds, now)
             return answer
 
     async def finish(self, key: str, owner: str, result: bytes, seconds: float) -> bool:
@@ -39,13 +45,13 @@ class MemoryStore:
             now = self._clock()
             if not may_finish(self._entries.get(key), owner, now):
                 return False
-            self._put(key, Entry(owner, now + seconds, result), now)
+            self._put(key, Entry(owner, now + seconds, result), seconds, now)
             return True
 
     async def abandon(self, key: str, owner: str) -> None:
         with self._lock:
             if may_abandon(self._entries.get(key), owner):
-                del self._entries[key]
+                self._remove(key)
 
     async def purge(self) -> int:
         with self._lock:
@@ -54,25 +60,40 @@ class MemoryStore:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def _put(self, key: str, entry: Entry, now: float) -> None:
-        if key not in self._entries and len(self._entries) >= self._max_entries:
+    def _put(self, key: str, entry: Entry, seconds: float, now: float) -> None:
+        if key in self._entries:
+            self._remove(key)
+        elif len(self._entries) >= self._max_entries:
             self._make_room(now)
-        self._entries.pop(key, None)
         self._entries[key] = entry
+        self._kept_for[key] = seconds
+        self._expiring.setdefault(seconds, OrderedDict())[key] = None
+        if entry.is_done:
+            self._done[key] = None
+
+    def _remove(self, key: str) -> None:
+        del self._entries[key]
+        self._done.pop(key, None)
+        seconds = self._kept_for.pop(key)
+        keys = self._expiring[seconds]
+        del keys[key]
+        if not keys:
+            del self._expiring[seconds]
 
     def _make_room(self, now: float) -> None:
         if self._purge(now):
             return
-        oldest = next((key for key, entry in self._entries.items() if entry.is_done), None)
+        oldest = next(iter(self._done), None)
         if oldest is None:
             raise StoreFailed(
                 f"MemoryStore: all {self._max_entries} entries are calls in progress, and none may be forgotten. "
                 "Raise max_entries, or run fewer calls at once."
             )
-        del self._entries[oldest]
+        self._remove(oldest)
 
     def _purge(self, now: float) -> int:
-        expired = [key for key, entry in self._entries.items() if entry.expires <= now]
-        for key in expired:
-            del self._entries[key]
-        return len(expired)
+        before = len(self._entries)
+        for keys in [*self._expiring.values()]:
+            while keys and self._entries[first := next(iter(keys))].expires <= now:
+                self._remove(first)
+        return before - len(self._entries)

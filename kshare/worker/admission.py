@@ -1,7 +1,9 @@
 """Whether records may be processed now: a pause, an open circuit breaker, a rate limit or other handlers may forbid it.
 
-A handler is *stopped* while it is paused, or its breaker isn't closed: then nothing is acquired either. While handlers
-with a higher priority have work, it only waits: it keeps what it has acquired.
+A handler is *stopped* while it is paused, or its breaker isn't closed: then nothing is acquired either. What it has
+acquired it keeps, and its locks are renewed: giving it back would use up a delivery of records that nobody has tried,
+each time. Only a long pause gives back what pins too much. While handlers with a higher priority have work, it only
+waits.
 """
 
 from __future__ import annotations
@@ -46,11 +48,10 @@ class Admission:
         self._on_change = on_change
         self._breaker = BreakerMachine(options.breaker) if options.breaker else None
         self._bucket = TokenBucket(options.rate_limit) if options.rate_limit else None
-        self._lock_s = limits.lock_s
+        self._limits = limits
         self._paused_until = 0.0
         self.hands_back = False
-        """Whether the pause is so long that what was acquired is handed back. Otherwise its locks would be renewed, and
-        it would pin the in-flight window for all other members."""
+        """Whether the pause is so long that what pins too much of the in-flight window is handed back."""
         self.is_held_up = False
         """Whether nothing may start, until `go_on`."""
         self._higher: Sequence[Admission] = ()
@@ -104,7 +105,7 @@ class Admission:
 
     def pause(self, seconds: float) -> None:
         self._paused_until = max(self._paused_until, self._clock() + seconds)
-        self.hands_back |= seconds >= self._lock_s
+        self.hands_back |= seconds >= self._limits.lock_s
         self._on_change()
 
     def end_pause(self, now: float) -> None:

@@ -50,6 +50,11 @@ class BoundedWrites:
             )
         )
 
+    async def call(self, function: Callable[[], Awaitable[object]], limit: float) -> object:
+        """Let a function of the user's write something. Raises KshareError if that takes longer than the limit."""
+        self._require_time()
+        return await self._within(function(), limit)
+
     async def write(self, results: Sequence[Result]) -> None:
         self._require_time()
         await self._within(self._publisher.write(results))
@@ -63,11 +68,13 @@ class BoundedWrites:
         if self._clock() >= self._deadline:
             raise KshareError("the worker is stopping, and has no time left to write")
 
-    async def _within(self, result: Awaitable[ResultT]) -> ResultT:
-        with anyio.CancelScope(deadline=self._deadline) as scope:
-            self._scopes.add(scope)
-            try:
-                return await result
-            finally:
-                self._scopes.discard(scope)
-        raise KshareError("it wasn't confirmed in time, and the worker is stopping")
+    async def _within(self, result: Awaitable[ResultT], limit: float = math.inf) -> ResultT:
+        with anyio.move_on_after(None if limit == math.inf else limit):
+            with anyio.CancelScope(deadline=self._deadline) as scope:
+                self._scopes.add(scope)
+                try:
+                    return await result
+                finally:
+                    self._scopes.discard(scope)
+            raise KshareError("it wasn't confirmed in time, and the worker is stopping")
+        raise KshareError(f"it took longer than {limit:g} s")

@@ -10,21 +10,25 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import anyio
 
 from kshare.errors import AcknowledgeError, KshareError
 from kshare.summary_log import SummaryLog
+from kshare.worker.bounded_writes import BoundedWrites
 from kshare.worker.delivery import Delivery
 from kshare.worker.group_limits import ShareLimits
 from kshare.worker.headers import Header, RetryContext, dead_letter_headers, own_bytes
 from kshare.worker.log_context import log_fields
 from kshare.worker.options import DeadLetterFunction
-from kshare.worker.outbound import Publisher
 from kshare.worker.retry_topics import RetryTopics
-from kshare.worker.user_functions import is_failure
+from kshare.worker.user_functions import is_failure, message_of, require_ended
 
 log = logging.getLogger("kshare.worker")
+
+_KEEP_LIMIT_S = 30.0
+"""How long a user's function may take to keep a dead letter. Then that is tried again later."""
 
 
 class Copies:
@@ -32,7 +36,7 @@ class Copies:
 
     def __init__(
         self,
-        publisher: Publisher,
+        writes: BoundedWrites,
         limits: ShareLimits,
         *,
         handler: str,
@@ -43,7 +47,7 @@ class Copies:
     ) -> None:
         self.tiers = tiers
         self.has_dead_letters = dead_letters is not None
-        self._publisher = publisher
+        self._writes = writes
         self._limits = limits
         self._handler = handler
         self._dead_letters = dead_letters
@@ -107,12 +111,14 @@ class Copies:
     async def _hand_over(self, keep: DeadLetterFunction, delivery: Delivery, message: str) -> bool:
         """Let the user's function keep it. Like a handler, it may be cancelled: then nothing is settled."""
         try:
-            await keep(delivery, message)
+            kept = await self._writes.call(partial(keep, delivery, message), _KEEP_LIMIT_S)
+            require_ended(keep, kept, "dead_letters")
         except BaseException as problem:
             if not is_failure(problem):
                 raise
             cause = f"records couldn't be kept by dead_letters ({type(problem).__qualname__}); this is tried again"
-            self._log.event(logging.ERROR, cause, repr(delivery), log_fields(delivery))
+            detail = f"{delivery!r}: {message_of(problem)}"
+            self._log.event(logging.ERROR, cause, detail, log_fields(delivery))
             log.debug("dead_letters failed for %r", delivery, exc_info=True)
             return False
         self._settle(delivery.record.reject, delivery)
@@ -140,7 +146,7 @@ class Copies:
         self, topic: str, delivery: Delivery, headers: list[Header], partition: int | None = None
     ) -> bool:
         try:
-            await self._publisher.publish(
+            await self._writes.publish(
                 topic,
                 key=delivery.key,
                 value=delivery.value,

@@ -5,6 +5,7 @@ They pin nothing, since all copies in such a topic wait equally long.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from anyio.abc import TaskGroup
@@ -14,6 +15,7 @@ from kshare.client.record import ShareRecord
 from kshare.errors import AcknowledgeError
 from kshare.worker.group_limits import ShareLimits
 from kshare.worker.headers import read_retry_context
+from kshare.worker.log_context import log_fields
 from kshare.worker.pipeline import Pipeline
 from kshare.worker.retry import LONGEST_DELAY_S
 
@@ -52,13 +54,22 @@ class CopyIntake:
     def _take(self, record: ShareRecord, tasks: TaskGroup) -> None:
         context = read_retry_context(record.headers)
         delivery = self._pipeline.deliver(record, context)
+        if context is None:
+            delivery.is_stray = True
+            self._pipeline.summary.event(
+                logging.WARNING,
+                "records in retry topics that no worker has written are processed as if they had just arrived, and "
+                "never moved to a retry topic",
+                repr(delivery),
+                log_fields(delivery),
+            )
         if context is not None and (context.is_over or context.group != self._group):
             try:
                 record.accept()
             except AcknowledgeError as problem:
                 self._pipeline.settling.on_lost(delivery, problem)
             return
-        if record.delivery_count >= self._limits.last_safe_delivery:
+        if record.delivery_count >= self._limits.last_safe_delivery and not delivery.is_stray:
             tasks.start_soon(self._pipeline.outcomes.move_away, delivery)
             return
         wait_s = max(0.0, context.due_ms / 1000 - self._wall_clock()) if context else 0.0

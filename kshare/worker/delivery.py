@@ -47,6 +47,7 @@ class Delivery:
         "is_cancelled",
         "is_over",
         "is_repeated",
+        "is_stray",
         "is_waiting",
         "moved_to",
         "moving",
@@ -74,6 +75,8 @@ class Delivery:
         """How many attempts before this one ended without a result."""
         self.is_repeated = False
         """Whether the worker has called its handler for this delivery before."""
+        self.is_stray = False
+        """Whether it is in a retry topic, but no worker has written it: then there is no topic for copies of it."""
         self.attempts_allowed = attempts_allowed
         self.payload: Any = None
         """The value, as the handler gets it."""
@@ -158,6 +161,11 @@ class Delivery:
     def counted_attempt(self) -> int:
         """Which attempt this is for the retry policy, which doesn't count those that ended without a result."""
         return self.attempt - self.unfinished
+
+    @property
+    def was_tried(self) -> bool:
+        """Whether this worker has called its handler for the record."""
+        return self.is_over or self.is_repeated
 
     @property
     def is_settled(self) -> bool:

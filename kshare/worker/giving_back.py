@@ -58,7 +58,7 @@ class GivingBack:
         moved = [
             (delivery, max(0.0, due_at - self._clock()))
             for delivery, due_at in waiting
-            if delivery.context is None and delivery.attempt > 1 and settling.tiers is not None
+            if delivery.context is None and delivery.attempt > 1 and settling.tiers_of(delivery) is not None
         ]
         await for_each(moved, settling.hand_back)
         async with anyio.create_task_group() as tasks:

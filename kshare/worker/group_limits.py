@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+
+import anyio
 
 from kshare.admin.configs import broker_values, group_config
 from kshare.admin.routing import Router
-from kshare.errors import BrokerError
+from kshare.errors import BrokerError, KshareError
 
 log = logging.getLogger("kshare.worker")
 
+LOOK_FOR_LIMITS_S = 10.0
+"""How often the limits of a group are read: two requests for each group."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class ShareLimits:
-    """Kafka's defaults, for what we aren't authorized to read."""
+    """Kafka's defaults, for what we aren't authorized to read. They may change while a worker runs."""
 
     lock_s: float = 30.0
     deliveries: int = 5
     window: int = 2_000
     writes_dead_letters: bool = False
     """Whether the brokers write dead letters for the group."""
+
+    def become(self, other: ShareLimits) -> None:
+        for one in fields(self):
+            setattr(self, one.name, getattr(other, one.name))
 
     @property
     def last_safe_delivery(self) -> int:
@@ -38,6 +48,11 @@ class ShareLimits:
         end with its process, too."""
         return max(2, self.deliveries - 1)
 
+    def may_be_released(self, delivery_count: int) -> bool:
+        """Whether a record that nobody has tried may be given back. It has to have two deliveries left, and must not be
+        taken for one whose deliveries end without a result."""
+        return self.deliveries - delivery_count >= 2 and delivery_count + 1 < self.last_safe_delivery
+
     @property
     def holdable_s(self) -> float:
         """How long a record can be held if locks can't be renewed: part of the lock is for the handler."""
@@ -54,11 +69,34 @@ class ShareLimits:
 
 async def read_group_limits(router: Router, group: str) -> ShareLimits:
     try:
-        found = {one.name: one.value for one in await group_config(router, group)}
-        found |= await broker_values(router, _OF_BROKERS)
+        return await current_limits(router, group)
     except BrokerError as error:
         log.warning("group %s: using Kafka's default limits, because they can't be read: %s", group, error)
         return ShareLimits()
+
+
+async def watch_limits(
+    router: Router, limits: Mapping[str, ShareLimits], on_change: Callable[[str], None]
+) -> None:
+    """Follow what changes, by group, until cancelled. What can't be read is as before."""
+    while True:
+        await anyio.sleep(LOOK_FOR_LIMITS_S)
+        for group, known in limits.items():
+            try:
+                found = await current_limits(router, group)
+            except KshareError as error:
+                log.debug("group %s: its limits can't be read: %s", group, error)
+                continue
+            if found != known:
+                log.warning("group %s: its limits have changed: %s", group, found)
+                known.become(found)
+                on_change(group)
+
+
+async def current_limits(router: Router, group: str) -> ShareLimits:
+    """Raises BrokerError."""
+    found = {one.name: one.value for one in await group_config(router, group)}
+    found |= await broker_values(router, _OF_BROKERS)
     return ShareLimits(
         lock_s=_number(found, "record.lock.duration.ms", 30_000) / 1000,
         deliveries=_number(found, "delivery.count.limit", 5),

@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from kshare.errors import ConfigError
 from kshare.worker.delivery import Deliveries, Delivery
 from kshare.worker.payloads import Decode, decoder_for
-from kshare.worker.user_functions import is_async
+from kshare.worker.user_functions import is_async, is_generator
 
 RunsIn = Literal["loop", "thread", "process"]
 
@@ -52,7 +52,7 @@ def inspect_handler(
     if isinstance(function, type):
         raise ConfigError(f"a handler must be a function, not the class {name}")
     target = function.func if isinstance(function, partial) else function
-    if inspect.isgeneratorfunction(target) or inspect.isasyncgenfunction(target):
+    if is_generator(function):
         raise ConfigError(
             f"handler {name} is a generator: its result would never be read. Return instead of yielding"
         )

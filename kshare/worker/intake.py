@@ -75,10 +75,13 @@ class Intake:
 
     @property
     def _takes_in(self) -> bool:
-        """Whether to ask for the next batch."""
+        """Whether to ask for the next batch. While nothing may start, all that was acquired is taken in: the consumer
+        renews the locks of what it has handed out, and releases what waits in it for long."""
         admission = self._admission
         if self._consumer.can_renew:
-            return self._queue.batches < 2 and (admission.may_start or admission.hands_back)
+            if admission.may_start:
+                return self._queue.batches < 2
+            return not self._consumer.is_drained
         # What waits in the consumer loses its lock, too. While the consumer is paused, this fetches nothing.
         return admission.may_start or (admission.is_stopped and not self._consumer.is_drained)
 

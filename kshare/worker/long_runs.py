@@ -25,7 +25,7 @@ class LongRuns:
         self._queue = queue
         self._counts = counts
         self._summary = summary
-        self._max_span = max_span
+        self.max_span = max_span
         self._keeping: dict[Delivery, anyio.CancelScope] = {}
         """Writes the copies of runs that were moved."""
 
@@ -34,7 +34,8 @@ class LongRuns:
             delivery.moving is None
             and delivery.decision is None
             and delivery.context is None
-            and self._queue.pinned(delivery) > self._max_span
+            and not delivery.is_stray
+            and self._queue.pinned(delivery) > self.max_span
         )
 
     async def start_moving(self, delivery: Delivery, tasks: TaskGroup) -> None:

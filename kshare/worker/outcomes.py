@@ -29,7 +29,7 @@ from kshare.worker.results import BatchResults, Result
 from kshare.worker.retry import LONGEST_DELAY_S, Exponential
 from kshare.worker.routes import OnError
 from kshare.worker.settling import Settling, is_open, without_result
-from kshare.worker.user_functions import is_failure, message_of
+from kshare.worker.user_functions import is_failure, message_of, require_ended
 from kshare.worker.watching import Watch
 
 log = logging.getLogger("kshare.worker")
@@ -87,8 +87,11 @@ class Outcomes:
             await settling.write_again(delivery)
         elif delivery.counted_attempt > self._most_attempts:
             await settling.give_up(delivery, f"{delivery.counted_attempt - 1} attempts have failed", None)
-        elif settling.tiers is not None and delivery.delivery_count >= self._limits.last_safe_delivery:
-            await settling.move_apart(delivery, settling.tiers)
+        elif (
+            delivery.delivery_count >= self._limits.last_safe_delivery
+            and (tiers := settling.tiers_of(delivery)) is not None
+        ):
+            await settling.move_apart(delivery, tiers)
         elif self._has_dead_letters and delivery.delivery_count >= self._limits.last_delivery:
             message = without_result(delivery, delivery.delivery_count - 1)
             await settling.give_up(delivery, message, None)
@@ -244,7 +247,7 @@ class Outcomes:
         delivery.is_over = False  # these functions may still decide: nothing else runs meanwhile
         for report in self._on_error:
             try:
-                report(delivery, error)
+                require_ended(report, report(delivery, error), "on_error")
             except BaseException as problem:
                 if not is_failure(problem):
                     raise
@@ -256,6 +259,7 @@ class Outcomes:
 
     async def on_cancelled(self, delivery: Delivery) -> None:
         self._counts.cancelled += 1
+        delivery.is_over = True
         if not is_open(delivery):
             if lost_spans_of(delivery.record.batch, delivery.record.offset, delivery.record.offset):
                 self._settling.on_lost(delivery, KshareError("its handler was cancelled"))

@@ -39,7 +39,8 @@ class Pipeline:
     """For one handler.
 
     `clock` is the event loop's, `wall_clock` the time of day, in seconds since 1970. `can_renew` says whether locks can
-    be renewed. `on_ready` is called when a record became ready, `on_admission` when the handler stops or goes on.
+    be renewed, `release_unseen` releases a record that nobody has tried. `on_ready` is called when a record became
+    ready, `on_admission` when the handler stops or goes on.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Pipeline:
         *,
         clock: Callable[[], float],
         can_renew: Callable[[], bool],
+        release_unseen: Callable[[ShareRecord], bool],
         on_ready: Callable[[], None],
         on_admission: Callable[[], None],
         wall_clock: Callable[[], float] = time.time,
@@ -67,11 +69,11 @@ class Pipeline:
         self.caller = Caller(
             route.call, route.middleware, options.most_at_once, watch, on_no_thread=self._on_no_thread
         )
-        max_span = max(1, int(options.max_pinned * limits.window))
+        self._limits = limits
         self.queue = WorkQueue(
             deliver=self.deliver,
             max_held=options.max_held,
-            max_span=max_span,
+            max_span=self._max_span,
             lane_of=route.lane_of,
             careful_from=limits.last_safe_delivery,
             on_gone=self._on_gone,
@@ -93,7 +95,7 @@ class Pipeline:
             None if options.tiers is None else MovedRuns(self.writes, options.tiers, self.summary, wall_clock)
         )
         self.long_runs = (
-            LongRuns(runs, self.queue, self.counts, self.summary, max_span)
+            LongRuns(runs, self.queue, self.counts, self.summary, self._max_span)
             if runs is not None and options.move_runs
             else None
         )
@@ -105,6 +107,7 @@ class Pipeline:
             counts=self.counts,
             summary=self.summary,
             can_renew=can_renew,
+            release_unseen=release_unseen,
             clock=clock,
             wall_clock=wall_clock,
             watch=watch,
@@ -132,10 +135,22 @@ class Pipeline:
             self.outcomes,
             self.long_runs,
             self.counts,
+            self.summary,
             watch,
             deliver=self.delivery_of,
             on_ready=on_ready,
         )
+
+    @property
+    def _max_span(self) -> int:
+        """How much of the window of a partition a record may pin."""
+        return max(1, int(self._route.options.max_pinned * self._limits.window))
+
+    def on_limits(self) -> None:
+        """The limits of the group have changed."""
+        self.queue.set_limits(max_span=self._max_span, careful_from=self._limits.last_safe_delivery)
+        if self.long_runs is not None:
+            self.long_runs.max_span = self._max_span
 
     async def close(self) -> None:
         """Call it at the end."""

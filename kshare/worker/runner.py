@@ -49,6 +49,8 @@ log = logging.getLogger("kshare.worker")
 
 _TICK_S = 0.1
 """How often running handlers and held records are looked after."""
+_HAND_BACK_S = 1.0
+"""How often to look for what pins too much during a long pause."""
 _MAX_PROBED = 100
 """How many records to probe with at most, while the circuit breaker is open. Then they are tried again in turn."""
 _CANCEL_GRACE_S = 5.0
@@ -88,6 +90,7 @@ class HandlerRunner:
             clock=self._clock,
             wall_clock=wall_clock,
             can_renew=lambda: self._consumer.can_renew,
+            release_unseen=lambda record: source_of(self._consumer).release_unseen(record),
             on_ready=self._wake,
             on_admission=self._on_admission,
             observers=observers,
@@ -102,6 +105,8 @@ class HandlerRunner:
         )
         self._wants = Signal()
         """Sent when the intake should look whether more records are needed."""
+        self._hand_back_at = 0.0
+        """When to look again what pins too much during a long pause."""
         self._stopping = anyio.Event()
         self._progress = Progress()
 
@@ -113,6 +118,7 @@ class HandlerRunner:
         try:
             async with self._new_consumer(self.route.group, self.route.topics, first) as consumer:
                 self._consumer = consumer
+                source_of(consumer).set_delivery_limit(self._limits.deliveries)
                 self._require_locks_that_last(consumer)
                 async with anyio.create_task_group() as tasks:
                     self._start(tasks)
@@ -186,6 +192,11 @@ class HandlerRunner:
         for topics, consumer in zip(route.retry_topics(), self._copy_consumers, strict=True):
             if consumer is not None:
                 consumer.subscribe(topics)
+
+    def on_limits(self) -> None:
+        """The limits of its group have changed."""
+        self._pipeline.on_limits()
+        source_of(self._consumer).set_delivery_limit(self._limits.deliveries)
 
     def pause(self, seconds: float) -> None:
         """Acquire and start nothing for some time."""
@@ -299,11 +310,12 @@ class HandlerRunner:
                 with anyio.move_on_after(_TICK_S):
                     await changed.wait()
         self._admission.hold_up()
-        self._slots.cancel_all()
+        self._slots.cancel_handlers()
         self._pipeline.writes.end_in(_LAST_WRITES_S)
-        with anyio.move_on_after(_CANCEL_GRACE_S):
-            while self._slots.busy:  # noqa: ASYNC110  once, at the end
-                await anyio.sleep(0.01)
+        now = self._clock()
+        until, until_settled = now + _CANCEL_GRACE_S, now + _LAST_WRITES_S + _CANCEL_GRACE_S
+        while self._clock() < (until_settled if self._slots.settling else until) and self._slots.busy:  # noqa: ASYNC110  once, at the end
+            await anyio.sleep(0.01)
         settling = self._pipeline.settling
         settling.is_ending = True
         rest = [(delivery, max(0.0, due_at - self._clock())) for delivery, due_at in self._queue.take_all()]
@@ -316,7 +328,8 @@ class HandlerRunner:
     @property
     def _is_idle(self) -> bool:
         """Whether everything that may be processed now is done."""
-        has_work = self._queue.has_ready and self._admission.may_start
+        # While a handler with a higher priority is busy, this one waits; so it isn't done.
+        has_work = self._queue.has_ready and not self._admission.is_stopped
         return all(one.is_drained for one in self._consumers) and not has_work and not self._slots.busy
 
     # --- looking after
@@ -367,8 +380,10 @@ class HandlerRunner:
             if not self._consumer.can_renew:
                 if not self._stopping.is_set():
                     self._giving_back.look(now, tasks)
-            elif self._admission.hands_back:
-                for delivery in queue.take_ready():
+            elif self._admission.hands_back and now >= self._hand_back_at:
+                going = queue.take_pinning(pipeline.settling.may_hand_back)
+                self._hand_back_at = now + (0 if going else _HAND_BACK_S)
+                for delivery in going:
                     tasks.start_soon(self._settle_elsewhere, pipeline.settling.hand_back, delivery)
             self._intake.make_room()
             pipeline.summary.log_due()

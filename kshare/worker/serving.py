@@ -25,13 +25,14 @@ from kshare.producer.writer import RecordWriter
 from kshare.worker.announcement import AnnouncedHandler, AnnounceOptions
 from kshare.worker.announcing import ANNOUNCED_EVERY_S, announced
 from kshare.worker.app import Hook, require_separate_topics
-from kshare.worker.group_limits import ShareLimits, read_group_limits
+from kshare.worker.group_limits import ShareLimits, read_group_limits, watch_limits
 from kshare.worker.observer import WorkerObserver
 from kshare.worker.outbound import WRITER_SETTINGS, Outbound
 from kshare.worker.process_identity import identify_process
 from kshare.worker.retry_group import prepare_retry_group
 from kshare.worker.routes import Route
 from kshare.worker.runner import HandlerRunner
+from kshare.worker.user_functions import require_ended
 
 log = logging.getLogger("kshare.worker")
 
@@ -162,6 +163,8 @@ class Serving:
                 if any(route.patterns for route in routes):
                     look = partial(self._look_for_topics, router, outbound, start)
                     tasks.start_soon(look, name="kshare worker: look for topics")
+                watch = partial(watch_limits, router, limits, self._on_limits)
+                tasks.start_soon(watch, name="kshare worker: watch limits")
                 self.is_started = True
                 task_status.started()
                 log.info("running: %s%s", ", ".join(map(_described, routes)), self._http_described)
@@ -169,6 +172,11 @@ class Serving:
                 for runner in self.runners:
                     runner.stop()
             tasks.cancel_scope.cancel()
+
+    def _on_limits(self, group: str) -> None:
+        for runner in self.runners:
+            if runner.route.group == group:
+                runner.on_limits()
 
     def _rank(self) -> None:
         """Tell the runners which of them have a higher priority."""
@@ -266,9 +274,10 @@ class _HandlerTask:
 
 
 async def _call(hook: Hook) -> None:
-    result = hook()
+    result: object = hook()
     if inspect.isawaitable(result):
-        await result
+        result = await result
+    require_ended(hook, result, "hook")
 
 
 async def _require_topics_of_copies(route: Route, outbound: Outbound) -> None:

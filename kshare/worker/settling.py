@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from kshare.client.record import ShareRecord
 from kshare.errors import AcknowledgeError, KshareError
 from kshare.summary_log import SummaryLog
 from kshare.worker.copies import Copies
@@ -37,7 +38,8 @@ _COPY_AGAIN_LONGEST_S = 30.0
 
 
 class Settling:
-    """For one handler. `can_renew` says whether locks can be renewed; `wall_clock` is the time of day, in seconds since
+    """For one handler. `can_renew` says whether locks can be renewed; `release_unseen` releases a record that nobody
+    has tried; `wall_clock` is the time of day, in seconds since
     1970."""
 
     def __init__(
@@ -50,6 +52,7 @@ class Settling:
         counts: Counts,
         summary: SummaryLog,
         can_renew: Callable[[], bool],
+        release_unseen: Callable[[ShareRecord], bool],
         clock: Callable[[], float],
         wall_clock: Callable[[], float],
         watch: Watch,
@@ -61,16 +64,16 @@ class Settling:
         self._counts = counts
         self._summary = summary
         self._can_renew = can_renew
+        self._release_unseen = release_unseen
         self._clock = clock
         self._wall_clock = wall_clock
         self._watch = watch
         self.is_ending = False
         """Whether nothing can be held any more."""
 
-    @property
-    def tiers(self) -> RetryTopics | None:
-        """The retry topics, if there are any."""
-        return self._copies.tiers
+    def tiers_of(self, delivery: Delivery) -> RetryTopics | None:
+        """The retry topics for copies of this record, if there are any."""
+        return None if delivery.is_stray else self._copies.tiers
 
     def is_due(self, delivery: Delivery) -> bool:
         """Whether a copy may be processed."""
@@ -84,7 +87,7 @@ class Settling:
         is_too_long = delay > self._options.hold_up_to or (
             not self._can_renew() and delay >= self._limits.holdable_s
         )
-        if self._copies.tiers is not None and (is_too_long or delivery.moved_to is not None):
+        if self.tiers_of(delivery) is not None and (is_too_long or delivery.moved_to is not None):
             await self.move(delivery, delay, counts=counts, error=error)
             return
         again = _next_delivery(delivery)
@@ -216,8 +219,8 @@ class Settling:
                 self._release(delivery)
             else:
                 self._queue.hold(delivery, delivery.instead_at)
-        elif self.tiers is not None:
-            await self.move(delivery, self.tiers.tiers[0], counts=False)
+        elif (tiers := self.tiers_of(delivery)) is not None:
+            await self.move(delivery, tiers.tiers[0], counts=False)
         else:
             self._summary.event(
                 logging.WARNING,
@@ -226,6 +229,12 @@ class Settling:
                 log_fields(delivery),
             )
             self._queue.put(delivery)
+
+    def may_hand_back(self, delivery: Delivery) -> bool:
+        """Whether the record may be handed back only because it pins too much, or its attempts are kept in a copy."""
+        if delivery.was_tried:
+            return self.tiers_of(delivery) is not None
+        return self._limits.may_be_released(delivery.delivery_count)
 
     async def hand_back(self, delivery: Delivery, delay: float = 0.0) -> None:
         """Release the record. If that would archive it, or forget its attempts or its delay, move it instead."""
@@ -239,7 +248,7 @@ class Settling:
                 await self.write_again(delivery)
             else:
                 self._release(delivery)
-        elif self.tiers is not None:
+        elif self.tiers_of(delivery) is not None:
             has_failed_here = delivery.attempt > 1 + (delivery.context.attempts if delivery.context else 0)
             if is_last or delay > 0 or has_failed_here or delivery.moved_to is not None:
                 await self.move(delivery, delay, counts=False)
@@ -256,7 +265,10 @@ class Settling:
             self._counts.released += 1
             return
         try:
-            delivery.record.release()
+            if delivery.was_tried or delivery.context is not None:
+                delivery.record.release()
+            elif not self._release_unseen(delivery.record):
+                raise AcknowledgeError("before it was its turn")
             self._counts.released += 1
             self._watch.settled(RecordOutcome.RELEASED, delivery)
         except AcknowledgeError as problem:
@@ -286,5 +298,6 @@ def _next_delivery(delivery: Delivery) -> Delivery:
     again = Delivery(delivery.record, delivery.group, delivery.attempts_allowed, delivery.context)
     again.attempt = delivery.attempt
     again.is_repeated = True
+    again.is_stray = delivery.is_stray
     again.probes = delivery.probes
     return again

@@ -13,6 +13,16 @@ from types import FrameType
 from typing import Any
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_handlers: set[Callable[[int, FrameType | None], None]] = set()
+"""Those of `on_stop_signals` that are installed."""
+
+
+def may_be_interrupted() -> bool:
+    """Whether Ctrl-C may raise KeyboardInterrupt here: in the main thread, unless its signal is handled otherwise."""
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    handler = signal.getsignal(signal.SIGINT)
+    return callable(handler) and handler not in _handlers
 
 
 @contextmanager
@@ -32,6 +42,7 @@ def on_stop_signals(act: Callable[[signal.Signals], None]) -> Iterator[None]:
         if callable(earlier) and earlier is not signal.default_int_handler:
             earlier(number, frame)
 
+    _handlers.add(handle)
     for one in STOP_SIGNALS:
         before[one] = signal.getsignal(one)
         if before[one] is not signal.SIG_IGN:
@@ -39,6 +50,7 @@ def on_stop_signals(act: Callable[[signal.Signals], None]) -> Iterator[None]:
     try:
         yield
     finally:
+        _handlers.discard(handle)
         for one, earlier in before.items():
             # None: it was installed from C, and can't be installed from here.
             if earlier is not None and signal.getsignal(one) is handle:

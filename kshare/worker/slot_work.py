@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -20,7 +21,7 @@ from kshare.worker.delivery import Delivery
 from kshare.worker.pipeline import Pipeline
 from kshare.worker.processing import forget_cancellation, is_worker_cancelled, unless_cancelled
 from kshare.worker.routes import Route
-from kshare.worker.slots import Slot, Slots
+from kshare.worker.slots import ScopeLeft, Slot, Slots
 
 _BURST_MS = 5
 """After this time, a slot lets other tasks run, however fast the handler is."""
@@ -64,7 +65,12 @@ class SlotWork:
         while True:
             try:
                 with anyio.CancelScope() as slot.scope:
-                    await self._work(slots, slot)
+                    slot.note_scope()
+                    try:
+                        await self._go_on(slots, slot)
+                    except ScopeLeft:
+                        slot.leaves_task = True
+                        return  # which raises RuntimeError: the scope of the handler should have been left before
             except asyncio.CancelledError:
                 if is_worker_cancelled():
                     raise
@@ -73,6 +79,14 @@ class SlotWork:
             await self._processing.cancelled(slot)
             slot.clear()
             self._admission.on_end()
+
+    async def _go_on(self, slots: Slots, slot: Slot) -> None:
+        if slot.rest is not None:
+            rest, slot.rest = slot.rest, None
+            await rest()
+            slot.clear()
+            self._admission.on_end()
+        await self._work(slots, slot)
 
     # --- records
 
@@ -128,20 +142,27 @@ class SlotWork:
                 assert record is not None, "suspended"
                 self._wake_another(slots)
                 self._pipeline.caller.check_result(await burst.suspended())
+                slot.is_settling = True
                 await unless_cancelled(slot)
                 record.accept()
                 self._counts.done += 1
-        except Exception as error:
-            record = burst.record
-            if record is None:
-                self._pipeline.on_unreadable(error)
-            else:
-                slot.item = record
-                await self._processing.failed(slot, self._pipeline.deliver(record), error)
         except BaseException as error:
+            slot.is_settling = True
             slot.item = burst.record
-            await self._processing.ended(slot, error)
+            self._processing.require_own_scope(slot, partial(self._burst_ended, slot, error))
+            await self._burst_ended(slot, error)
         slot.clear()
+        self._processing.require_own_scope(slot)
+
+    async def _burst_ended(self, slot: Slot, error: BaseException) -> None:
+        """A burst has ended with an exception, which may be that of reading a record."""
+        record = slot.item
+        if not isinstance(error, Exception):
+            await self._processing.ended(slot, error)
+        elif record is None:
+            self._pipeline.on_unreadable(error)
+        else:
+            await self._processing.failed(slot, self._pipeline.delivery_of(record), error)
 
     def _wake_another(self, slots: Slots) -> None:
         """This slot is about to wait for its handler, so another one should go on."""

@@ -6,24 +6,35 @@ wakes the next before it begins, if there is more. Tasks are created when they a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
 
+from kshare.fast.open_scopes import innermost_scope
 from kshare.worker.delivery import Delivery
 from kshare.worker.work_queue import Item
 
 
+class ScopeLeft(BaseException):
+    """A handler has left a cancel scope open in its task, which therefore ends: whatever that scope does later, it must
+    not happen to other records."""
+
+
 class Slot:
-    """One task. Records that it is processing are in `item`, or in `batch`."""
+    """One task at a time. Records that it is processing are in `item`, or in `batch`."""
 
     __slots__ = (
+        "_innermost",
+        "_own_scope",
         "batch",
         "delivery",
         "is_collecting",
         "is_settling",
         "item",
+        "leaves_task",
+        "rest",
         "scope",
         "seen",
         "seen_at",
@@ -40,6 +51,12 @@ class Slot:
         self.is_settling = False
         """Whether the handler has ended, so that its time doesn't count."""
         self.scope: anyio.CancelScope | None = None
+        self.leaves_task = False
+        """Whether the task ends, and another one goes on: a handler has left a cancel scope open in this one."""
+        self.rest: Callable[[], Awaitable[None]] | None = None
+        """What the next task has to do first."""
+        self._innermost: Callable[[], object] = lambda: None
+        self._own_scope: object = None
         self.seen: object = None
         """What was seen here when running handlers were last looked after. Noting the time of each record would cost
         too much."""
@@ -60,6 +77,16 @@ class Slot:
     @property
     def is_cancelled(self) -> bool:
         return self.scope is not None and self.scope.cancel_called
+
+    def note_scope(self) -> None:
+        """Its task has entered the scope in which handlers are called."""
+        self._innermost = innermost_scope()
+        self._own_scope = self._innermost()
+
+    @property
+    def has_left_scope(self) -> bool:
+        """Whether its task is in a cancel scope that a handler has left open."""
+        return self._innermost() is not self._own_scope
 
     @property
     def is_as_seen(self) -> bool:
@@ -84,7 +111,9 @@ class Slot:
 class Slots:
     """`work` is run by each task, for ever."""
 
-    def __init__(self, tasks: TaskGroup, most: int, work: Callable[[Slot], Awaitable[None]]) -> None:
+    def __init__(
+        self, tasks: TaskGroup, most: int, work: Callable[[Slot], Coroutine[Any, Any, None]]
+    ) -> None:
         self.all: list[Slot] = []
         self._tasks = tasks
         self.most = most
@@ -102,10 +131,21 @@ class Slots:
         """How many records are being processed."""
         return sum(len(slot.batch) if slot.batch is not None else slot.item is not None for slot in self.all)
 
+    @property
+    def settling(self) -> int:
+        """How many are settling what their handler has left."""
+        return sum(slot.is_settling for slot in self.all)
+
     def cancel_all(self) -> None:
-        """Cancel all handlers that are running."""
+        """Cancel all handlers that are running, and what is being settled."""
         for slot in self.all:
             if slot.current is not None:
+                slot.cancel()
+
+    def cancel_handlers(self) -> None:
+        """Cancel all handlers that are running. What has ended is settled: that it has failed mustn't be forgotten."""
+        for slot in self.all:
+            if slot.current is not None and not slot.is_settling:
                 slot.cancel()
 
     @property
@@ -147,5 +187,15 @@ class Slots:
                 self._idle.remove(event)
 
     async def _run(self, slot: Slot) -> None:
+        """The work is done in a task below this one, because a task in which a scope was left open can only fail."""
         self._is_waking = False
-        await self._work(slot)
+        while True:
+            slot.leaves_task = False
+            try:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._work, slot)
+            except BaseExceptionGroup as group:
+                if not slot.leaves_task or group.split(RuntimeError)[1] is not None:
+                    raise
+            if not slot.leaves_task:
+                return

@@ -24,6 +24,7 @@ from kshare.worker.pipeline import Pipeline
 from kshare.worker.results import Result
 from kshare.worker.routes import Route
 from kshare.worker.slots import Slot
+from kshare.worker.user_functions import require_ended
 
 
 class TrialOutcome(StrEnum):
@@ -163,6 +164,7 @@ class _TrialRun:
             clock=lambda: 0.0,
             wall_clock=lambda: now,
             can_renew=lambda: True,
+            release_unseen=_release,
             on_ready=lambda: None,
             on_admission=lambda: None,
         )
@@ -254,6 +256,7 @@ class _TrialRun:
     def _is_wanted(self, delivery: Delivery) -> bool:
         assert self._passed is not None, "checked before"
         is_wanted = self._passed(delivery)
+        require_ended(self._passed, is_wanted, "only")
         if not is_wanted:
             self._filtered.add(delivery)
         return is_wanted
@@ -261,6 +264,11 @@ class _TrialRun:
     def _keep_error(self, delivery: Delivery, error: BaseException) -> None:
         if isinstance(error, Exception):
             self._errors[delivery] = error
+
+
+def _release(record: ShareRecord) -> bool:
+    record.release()
+    return True
 
 
 class _Publications:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,7 @@ import anyio
 
 from kshare.errors import ConfigError, KshareError
 from kshare.log_text import escaped
+from kshare.worker.signals import may_be_interrupted
 
 _MAX_MESSAGE = 200
 
@@ -26,8 +27,21 @@ def as_failure(error: BaseException) -> HandlerExit:
 
 
 def is_failure(error: BaseException) -> bool:
-    """Whether it is the failure of a function, and not a cancellation, or Ctrl-C."""
-    return not isinstance(error, KeyboardInterrupt | GeneratorExit | anyio.get_cancelled_exc_class())
+    """Whether it is the failure of a function, and not a cancellation, Ctrl-C, or the end of the event loop."""
+    if isinstance(error, KeyboardInterrupt):
+        return not may_be_interrupted()
+    if isinstance(error, GeneratorExit):
+        return _is_in_task()
+    return not isinstance(error, anyio.get_cancelled_exc_class())
+
+
+def _is_in_task() -> bool:
+    """Whether the event loop runs this. Otherwise a coroutine that was left over is being thrown away."""
+    try:
+        anyio.get_current_task()
+    except Exception:
+        return False
+    return True
 
 
 def message_of(error: BaseException) -> str:
@@ -66,18 +80,48 @@ def call_plain(function: Callable[..., Any], *arguments: Any) -> None:
     require_ended(function, result)
 
 
-def require_ended(function: Callable[..., Any], result: Any) -> None:
+def require_ended(function: Callable[..., Any], result: Any, what: str = "handler") -> None:
     """Raises KshareError if the function has only begun: then it must not be taken for done."""
-    if result is None or not (inspect.isawaitable(result) or inspect.isasyncgen(result)):
+    if result is None or isinstance(result, bool | int | str | bytes):
         return
-    if inspect.iscoroutine(result):
+    hint = _hint(function, result)
+    if hint is None:
+        return
+    if isinstance(result, Coroutine):
         result.close()
     name = getattr(function, "__qualname__", repr(function))
-    if inspect.isasyncgen(result):
-        hint = "iterate over it in the handler"
-        raise KshareError(f"handler {name} returned an async generator that nobody awaits: {hint}")
-    hint = "await it" if is_async(function) else "declare the handler with `async def`, and await it"
-    raise KshareError(f"handler {name} returned a {type(result).__name__} that nobody awaits: {hint}")
+    raise KshareError(f"{what} {name} returned {_described(result)} that nobody {hint}")
+
+
+def _hint(function: Callable[..., Any], result: Any) -> str | None:
+    """What nobody does with a result that is work still to be done, and what to do about it; None for other results."""
+    if isinstance(result, Generator) and not inspect.isawaitable(result):
+        return "iterates over: do that in the function, or return instead of yielding"
+    if isinstance(result, AsyncGenerator):
+        return "iterates over: do that in the function"
+    if isinstance(result, map | filter):
+        return "iterates over, so nothing was called: use a loop"
+    if inspect.isawaitable(result):
+        hint = "await it" if is_async(function) else "declare the function with `async def`, and await it"
+        return f"awaits: {hint}"
+    if callable(getattr(type(result), "add_done_callback", None)):
+        return "waits for: wait for its result in the function"
+    return None
+
+
+def _described(result: Any) -> str:
+    kind = type(result).__name__
+    kind = {"async_generator": "async generator"}.get(kind, kind)
+    return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
+
+
+def is_generator(function: Callable[..., Any]) -> bool:
+    """Whether a call of it only makes a generator, async or not."""
+    target = function.func if isinstance(function, partial) else function
+    return any(
+        inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one)
+        for one in (target, getattr(target, "__call__", None))  # noqa: B004  the method of an object
+    )
 
 
 def require_plain(what: str, function: Callable[..., Any]) -> None:

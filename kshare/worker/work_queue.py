@@ -44,6 +44,7 @@ class WorkQueue:
         self._careful_from = careful_from
         self._on_gone = on_gone
         self._on_unreadable = on_unreadable
+        self._max_span = max_span
         self._held: HeldBack[Delivery] = HeldBack(max_records=max_held, max_span=max_span)
         self._copies: HeldBack[Delivery] = HeldBack(max_records=1_000_000, max_span=2**62)
         self._lane_of = lane_of
@@ -53,6 +54,10 @@ class WorkQueue:
         self._batches: deque[tuple[BatchIterator, Lease]] = deque()
         self._ready: deque[Item] = deque()
         self._may_hold_unwritten = False
+
+    def set_limits(self, *, max_span: int, careful_from: int) -> None:
+        self._max_span = self._held.max_span = max_span
+        self._careful_from = careful_from
 
     @property
     def has_ready(self) -> bool:
@@ -237,6 +242,16 @@ class WorkQueue:
         """Take out what could be processed now. Keys whose records wait for others keep their order."""
         while (item := self.next()) is not None:
             yield item if isinstance(item, Delivery) else self._deliver(item)
+
+    def take_pinning(self, may_go: Callable[[Delivery], bool]) -> list[Delivery]:
+        """Take out what could be processed now and pins too much of the in-flight window, if it may go."""
+        going: list[Delivery] = []
+        staying: list[Delivery] = []
+        for delivery in self.take_ready():
+            pins_much = self.pinned(delivery) > self._max_span
+            (going if pins_much and may_go(delivery) else staying).append(delivery)
+        self._ready.extend(staying)
+        return going
 
     def take_all(self) -> Iterator[tuple[Delivery, float]]:
         """Take out everything, to be handed back: with the time at which it may be processed, or 0."""

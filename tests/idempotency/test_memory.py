@@ -47,3 +47,41 @@ async def test_claims_beyond_the_limit_are_refused() -> None:
 async def test_a_store_without_entries_is_refused(entries: int) -> None:
     with pytest.raises(ConfigError, match="max_entries"):
         MemoryStore(entries)
+
+
+async def test_a_full_store_looks_at_few_entries() -> None:
+    """It looked at all of them in each call: 9 ms in the event loop with 100,000."""
+    compared = 0
+
+    class Moment(float):
+        def __add__(self, seconds: float) -> Moment:
+            return Moment(float(self) + seconds)
+
+        def __le__(self, other: float) -> bool:
+            nonlocal compared
+            compared += 1
+            return float(self) <= float(other)
+
+    clock = Clock()
+    store = MemoryStore(1000, clock=lambda: Moment(clock()))
+    for number in range(1010):
+        await store.claim(f"{number}", "anne", 60)
+        await store.finish(f"{number}", "anne", b"1", 600)
+        if number == 999:
+            compared = 0
+    assert len(store) == 1000
+    assert compared <= 10 * 8
+    clock.advance(601)
+    assert await store.purge() == 1000
+    assert len(store) == 0
+
+
+async def test_an_entry_that_is_claimed_again_expires_later() -> None:
+    clock = Clock()
+    store = MemoryStore(2, clock=clock)
+    for _ in range(3):
+        assert await store.claim("a", "anne", 60) == CLAIMED
+        clock.advance(59)
+    assert await store.purge() == 0
+    clock.advance(2)
+    assert await store.purge() == 1

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
 
+import anyio
 import pytest
 
 from kshare.admin.config import admin_settings
@@ -12,8 +15,9 @@ from kshare.errors import BrokerError
 from kshare.net.pool import Pool
 from kshare.protocol.error_codes import ErrorCode
 from kshare.testing import Broker
-from kshare.worker import group_limits
+from kshare.worker import Delivery, Worker, group_limits
 from kshare.worker.group_limits import ShareLimits, read_group_limits
+from tests.helpers.running_worker import from_the_start, running, until
 
 pytestmark = pytest.mark.anyio
 
@@ -66,3 +70,52 @@ async def test_defaults_are_used_if_nothing_can_be_read(
     monkeypatch.setattr(group_limits, "group_config", refuse)
     assert await read_group_limits(router, "g") == ShareLimits()
     assert "group g: using Kafka's default limits, because they can't be read" in caplog.text
+
+
+async def test_limits_that_change_are_followed(
+    kshare_broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With the old limit, a record would be archived in its second delivery, without a dead letter."""
+    monkeypatch.setattr(group_limits, "LOOK_FOR_LIMITS_S", 0.05)
+    from_the_start(kshare_broker)
+    kshare_broker.create_topic("orders")
+    worker = Worker(kshare_broker.bootstrap, group="g", dead_letters="dead", max_pinned=0.5)
+    called: list[int] = []
+
+    @worker.handler("orders")
+    async def ship(delivery: Delivery) -> None:
+        called.append(delivery.delivery_count)
+        delivery.release()
+
+    async with running(worker):
+        kshare_broker.set_group_config(
+            "g", {"share.delivery.count.limit": "2", "share.partition.max.record.locks": "400"}
+        )
+        await until(lambda: "its limits have changed" in caplog.text)
+        kshare_broker.produce("orders", [b"bad"])
+        await until(lambda: bool(kshare_broker.records("dead")))
+    assert called == [1]
+    assert "archived" not in caplog.text
+
+
+async def test_limits_that_cannot_be_read_for_a_while_stay_as_they_are(
+    router: Router, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_limits, "LOOK_FOR_LIMITS_S", 0.01)
+    answers: list[dict[str, str]] = [{"share.delivery.count.limit": "3"}]
+    asked: list[int] = []
+
+    async def config(router: Router, group: str) -> list[Any]:
+        asked.append(1)
+        if len(asked) % 2:
+            raise BrokerError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "not now")
+        return [SimpleNamespace(name=name, value=value) for name, value in answers[0].items()]
+
+    monkeypatch.setattr(group_limits, "group_config", config)
+    limits = {"g": ShareLimits()}
+    changed: list[str] = []
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(group_limits.watch_limits, router, limits, changed.append)
+        await until(lambda: len(asked) >= 6)
+        tasks.cancel_scope.cancel()
+    assert (limits["g"].deliveries, changed) == (3, ["g"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Any, Literal
 
 import anyio
 import pytest
@@ -65,6 +65,8 @@ def test_made_up_cancellations_release_the_record_only(
     ("runs_in", "error"),
     [
         ("loop", SystemExit),
+        ("loop", KeyboardInterrupt),  # the worker doesn't run in the main thread
+        ("loop", GeneratorExit),
         ("thread", SystemExit),
         ("thread", KeyboardInterrupt),  # never Ctrl-C, which is announced in the main thread
         ("thread", GeneratorExit),
@@ -208,3 +210,108 @@ async def test_on_error_and_middleware_may_decide_when_the_handler_has_failed() 
 
     for value in ("key", "other"):
         assert (await worker.test(value)).outcome is TrialOutcome.REJECTED
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit])
+@pytest.mark.parametrize("is_batch", [False, True])
+def test_a_filter_that_wants_to_end_the_program_fails_its_record(
+    error: type[BaseException], is_batch: bool
+) -> None:
+    def only(delivery: Delivery) -> bool:
+        if delivery.value == b"bad":
+            raise error
+        return True
+
+    worker = Worker(group="g", retry=Retry(attempts=1), dead_letters="dead", only=only)
+    got: list[bytes] = []
+
+    async def ship(value: bytes) -> None:
+        got.append(value)
+
+    async def ship_all(values: list[bytes]) -> None:
+        got.extend(values)
+
+    if is_batch:
+        worker.batch_handler("orders")(ship_all)
+    else:
+        worker.handler("orders")(ship)
+    with run_worker(worker) as running:
+        running.produce("orders", b"1", b"bad", b"2")
+        running.wait_until(lambda: len(got) == 2 and bool(running.records("dead")))
+        assert [one.value for one in running.records("dead")] == [b"bad"]
+
+
+async def in_a_scope() -> AsyncIterator[int]:
+    with anyio.CancelScope():
+        yield 1
+
+
+async def in_a_group() -> AsyncIterator[int]:
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(anyio.sleep, 3600)
+        yield 1
+
+
+async def with_a_deadline() -> AsyncIterator[int]:
+    with anyio.move_on_after(0.05):
+        yield 1
+
+
+LEFT: list[AsyncIterator[int]] = []
+
+
+@pytest.fixture
+def left_open() -> list[AsyncIterator[int]]:
+    """Generators that handlers have left open, and that aren't collected."""
+    LEFT.clear()
+    return LEFT
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("left", [in_a_scope, in_a_group, with_a_deadline])
+@pytest.mark.parametrize("takes", ["payload", "delivery", "batch"])
+@pytest.mark.parametrize("end", ["return", "wait", "raise"])
+def test_a_scope_that_a_handler_leaves_open_harms_no_other_record(
+    left: Callable[[], AsyncIterator[int]],
+    takes: str,
+    end: str,
+    backend: Literal["asyncio", "trio"],
+    left_open: list[AsyncIterator[int]],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    worker = Worker(group="g", concurrency=1, retry=Retry(attempts=2, delay=0.01), breaker=None)
+    got: list[bytes] = []
+
+    async def ship(value: bytes) -> None:
+        is_again = value in got
+        got.append(value)
+        if value.startswith(b"bad") and not is_again:
+            if end == "wait":
+                await anyio.sleep(0.001)
+            left_open.append(left())
+            await anext(left_open[-1])
+            if end == "raise":
+                raise ValueError
+        elif value.startswith(b"slow"):
+            await anyio.sleep(0.1)
+
+    async def ship_delivery(value: bytes, delivery: Delivery) -> None:
+        await ship(value)
+
+    async def ship_all(values: list[bytes]) -> None:
+        for value in values:
+            await ship(value)
+
+    if takes == "batch":
+        worker.batch_handler("orders", batch_size=1)(ship_all)
+    else:
+        worker.handler("orders")(ship if takes == "payload" else ship_delivery)
+    orders = [b"1", b"bad 1", b"slow 1", b"bad 2", b"slow 2"]
+    with run_worker(worker, backend=backend) as running:
+        running.produce("orders", *orders)
+        running.wait_until_settled()
+        [counts] = running.counts.values()
+        failed = 2 if end == "raise" else 0
+        assert (counts.done, counts.failed, counts.cancelled) == (5, failed, 0)
+    assert sorted(got) == sorted(orders + ([b"bad 1", b"bad 2"] if failed else []))
+    assert "left a cancel scope open" in caplog.text
