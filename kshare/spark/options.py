@@ -36,6 +36,8 @@ class ReadOptions:
     columns: tuple[str, ...] = ()
     """The columns to build, in this order, as `.schema(...)` selects them; all of them if empty."""
     fail_on_data_loss: bool = True
+    fail_on_lost_checkpoint: bool = True
+    """Whether to refuse a checkpoint that is older than the query, or that seems to replace another query's."""
     settle: Settle = "sink"
     """What owns the records while a micro-batch runs: the group (sink), Spark's checkpoint, or the query's journal."""
     journal: JournalSettings | None = None
@@ -196,6 +198,7 @@ _ALL = (
     _Known("includeHeaders", "include_headers", _flag),
     _Known("deliveryCount", "delivery_count", _flag),
     _Known("failOnDataLoss", "fail_on_data_loss", _flag),
+    _Known("failOnLostCheckpoint", "fail_on_lost_checkpoint", _flag, "stream"),
     _Known("minPartitions", "min_partitions", _count),
     _Known("maxPartitions", "max_partitions", _count),
     _Known("minRecordsPerPartition", "min_records_per_partition", _count),

@@ -8,6 +8,7 @@ Only the token survives a crash, so it holds everything that a later process mus
     group      the query's share group: the offsets are meaningless in another one
     member     the query's member id: after a crash, a new process takes the old one's place in the group
     journal    the query's journal, and how far its records are in tokens (only with `settle=journal`)
+    starts     the group's start offsets: if one is lower later, the group's offsets were set anew
     is_settled_by_row   the user may have settled some of `acquired` otherwise, which the token can't know
 
 It is compact: topics are named once, and ranges are plain numbers.
@@ -20,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 from uuid import UUID
 
 from kshare.errors import KshareError
@@ -56,6 +57,14 @@ class TokenError(KshareError, ValueError):
     """The checkpoint contains an offset that this source didn't write."""
 
 
+class StartOffset(NamedTuple):
+    """Where a group starts reading in a partition."""
+
+    topic_id: str
+    partition: int
+    offset: int
+
+
 @dataclass(frozen=True, slots=True)
 class JournalPosition:
     """What a token says about the query's journal."""
@@ -81,6 +90,8 @@ class Token:
     """Empty in tokens of versions that didn't store it."""
     journal: JournalPosition | None = None
     """Where the next token continues, for a query with a journal."""
+    starts: tuple[StartOffset, ...] = ()
+    """Ascending. Empty in tokens of versions that didn't store them, and if they are unknown."""
 
     @property
     def is_journaled(self) -> bool:
@@ -105,6 +116,8 @@ class Token:
         }
         if self.is_settled_by_row:
             value["rows"] = True
+        if self.starts:
+            value["starts"] = _pack_starts(self.starts)
         if self.journal is not None:
             value["journal"] = {name: getattr(self.journal, name) for name in ("journal", "place", "taken")}
         return value
@@ -115,7 +128,7 @@ class Token:
         if not isinstance(value, Mapping) or "kshare" not in value:
             raise TokenError(
                 f"the checkpoint contains an offset of another source ({str(value)[:80]}): "
-                "give this query a checkpointLocation of its own"
+                "give this query a checkpointLocation and an output path of its own"
             )
         if value["kshare"] not in (VERSION, _WITH_JOURNAL):
             raise TokenError(
@@ -145,6 +158,7 @@ class Token:
             member=member,
             group=group,
             journal=_journal(value.get("journal")),
+            starts=_unpack_starts(value.get("starts", {})),
         )
 
     def check_group(self, group: str) -> None:
@@ -152,8 +166,8 @@ class Token:
         if self.group and self.group != group:
             raise TokenError(
                 f"the checkpoint belongs to group {self.group!r}, and this query reads with group {group!r}: records "
-                f"of {group!r} would be accepted without being emitted. Give this query a checkpointLocation of its "
-                f'own, or set option("group", "{self.group}") again'
+                f"of {group!r} would be accepted without being emitted. Give this query a checkpointLocation and an "
+                f'output path of its own, or set option("group", "{self.group}") again'
             )
 
 
@@ -165,6 +179,27 @@ def _journal(value: object) -> JournalPosition | None:
         if isinstance(journal, str) and isinstance(place, str) and _is_count(taken):
             return JournalPosition(journal, place, taken)
     raise TokenError(f"the offset in the checkpoint is damaged: its journal is {str(value)[:80]}")
+
+
+def _pack_starts(starts: Iterable[StartOffset]) -> dict[str, dict[str, int]]:
+    """Topic id → partition → offset."""
+    packed: dict[str, dict[str, int]] = {}
+    for topic_id, partition, offset in sorted(starts):
+        packed.setdefault(topic_id, {})[str(partition)] = offset
+    return packed
+
+
+def _unpack_starts(packed: object) -> tuple[StartOffset, ...]:
+    """The opposite. Raises TokenError."""
+    starts: list[StartOffset] = []
+    for topic_id, partitions in packed.items() if isinstance(packed, Mapping) else [("", None)]:
+        for number, offset in partitions.items() if isinstance(partitions, Mapping) else [("", -1)]:
+            if not _is_uuid(topic_id) or not str(number).isdecimal() or not _is_count(offset):
+                raise TokenError(
+                    f"the offset in the checkpoint is damaged: its starts are {str(packed)[:80]}"
+                )
+            starts.append(StartOffset(topic_id, int(number), offset))
+    return tuple(sorted(starts))
 
 
 def pack_ranges(ranges: Iterable[RecordRange]) -> dict[str, dict[str, list[int]]]:

@@ -122,7 +122,7 @@ class ShareStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         else:
             begin = self._token(start)
             runner = self._running()
-        token = runner.latest(begin, getattr(limit, "max_rows", None))
+        token = runner.latest(begin, getattr(limit, "max_rows", None), is_certain=start is not None)
         return (token or begin).to_json()
 
     @with_plain_errors

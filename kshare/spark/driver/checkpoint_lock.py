@@ -41,7 +41,8 @@ class CheckpointLock:
             if anyio.current_time() >= deadline:
                 raise CheckpointInUse(
                     f"another query of group {group} is running with the same checkpoint on this machine (its runner "
-                    f"is process {self._owner()}): stop it, or give this query a checkpointLocation of its own"
+                    f"is process {self._owner()}): stop it, or give this query a checkpointLocation "
+                    "and an output path of its own"
                 )
             await anyio.sleep(_POLL_S)
 

@@ -52,16 +52,26 @@ class QueryCounters:
     def planned(self, token: Token) -> None:
         self._emitted += sum(map(len, token.acquired))
 
-    def on_group_offsets(self, group_offsets: Iterable[PartitionOffset]) -> None:
-        """Store the offsets that the group's coordinator reports. Brokers before Kafka 4.2 report no lag."""
+    def on_group_offsets(self, group_offsets: Iterable[PartitionOffset]) -> dict[tuple[str, int], int]:
+        """Store the offsets that the group's coordinator reports. Brokers before Kafka 4.2 report no lag.
+
+        Returns the earlier start offsets of partitions whose start offset is lower now, or not there any more.
+        """
         rows = list(group_offsets)
-        for row in rows:
-            if row.start_offset is not None:
-                self.starts[row.topic, row.partition] = row.start_offset
+        before = self.starts
+        self.starts = {
+            (row.topic, row.partition): row.start_offset for row in rows if row.start_offset is not None
+        }
         self.finished = {(row.topic, row.partition) for row in rows if row.lag == 0}
         self.partitions = len(rows)
         lags = [row.lag for row in rows if row.lag is not None]
         self._lag = sum(lags) if lags else None
+        asked = {(row.topic, row.partition) for row in rows}
+        return {
+            where: start
+            for where, start in before.items()
+            if where in asked and self.starts.get(where, -1) < start
+        }
 
     def lock_use(self, held: int) -> float | None:
         """The fraction of the records that the group may lock that this query holds; None if the limit is unknown."""

@@ -29,6 +29,9 @@ Every offset that a broker has acquired for this query is in one of these states
     its lag is 0, or the topic is deleted    |
     Spark begins with a token that another   | replay: its `acquired` are in flight; otherwise they are owed;
     process made (a restart)                 | its `owed` are owed
+    that process knew of acceptances that    | not owed: if the group delivers them, its offsets were set anew, and
+    its token doesn't know (`QueryMark`)     | they are emitted again
+    the group's start offset has gone back   | owed → unknown: the same
     Spark reads from a start that the plan   | what the start holds is owed, and left out of what is read, now and
     didn't know (PySpark 4.0 and 4.1)        | at each replay
 
@@ -43,11 +46,12 @@ from typing import Literal
 from uuid import UUID
 
 from kshare.spark.driver.delayed_releases import Delayed
-from kshare.spark.driver.offset_sets import OffsetSet, PartitionRange
+from kshare.spark.driver.offset_sets import OffsetSet, PartitionRange, span_of, spans_of
+from kshare.spark.driver.query_mark import QueryMark
 from kshare.spark.driver.range_queue import CountedRange, RangeQueue
 from kshare.spark.driver.staging import Staging
 from kshare.spark.options import Settle
-from kshare.spark.ranges import JournalPosition, RecordRange, Token, TokenError
+from kshare.spark.ranges import JournalPosition, RecordRange, StartOffset, Token, TokenError
 from kshare.state.lease import TopicIdPartition
 
 Verdict = Literal["reject", "release"]
@@ -97,6 +101,13 @@ class Custody:
         self._deleted_topics: set[bytes] = set()
         self._verdicts: dict[Verdict, OffsetSet] = {}
         self._ends: Mapping[tuple[str, int], int] | None = None
+        self._complete = 0
+        """The newest micro-batch that is certainly complete."""
+        self._covered = 0
+        """The newest one whose records were accepted, or are owed."""
+        self._mark: QueryMark | None = None
+        """What the process before this one knew."""
+        self._gone_back: set[TopicIdPartition] = set()
 
     # --- what is known
 
@@ -135,6 +146,29 @@ class Custody:
     def owed_spans(self) -> list[PartitionRange]:
         return [*self._unconfirmed]
 
+    @property
+    def mark(self) -> QueryMark | None:
+        """What the next process should know, even if it gets another checkpoint; None before a batch is complete."""
+        if not self._complete:
+            return None
+        return QueryMark(self._complete, self._covered, tuple(self._ranges(self._emitted_unconfirmed())))
+
+    # --- the past
+
+    def recall(self, mark: QueryMark | None) -> None:
+        """The mark of the process before this one. To be called before Spark's first token is taken over."""
+        self._mark = mark
+
+    def went_back(self, partition: TopicIdPartition) -> None:
+        """The group's offset in this partition was set to an earlier one: what it delivers is to be emitted again."""
+        self._gone_back.add(partition)
+        staged = (
+            OffsetSet() if self._staging is None else self._unconfirmed.common(self._staging.staged.offsets)
+        )
+        self._unconfirmed.forget(partition)
+        for span in staged:
+            self._unconfirmed.add(span)
+
     # --- Spark's side
 
     def complete(self, start: Token, verdicts: Verdicts | None = None) -> Decisions:
@@ -154,14 +188,18 @@ class Custody:
                 self._staging.put_back()
                 back = Decisions()
             self._last, self._in_flight, self._verdicts = start, OffsetSet(), {}
+            self._complete = self._covered = start.batch
             return back
         raise TokenError(
             f"Spark continues after batch {start.batch} of this source, but knows only batch {last.batch}: is the "
-            "checkpoint used by another query at the same time? Give each its own checkpointLocation"
+            "checkpoint used by another query at the same time? Give each its own checkpointLocation and output path"
         )
 
-    def plan(self, limit: int) -> Token | None:
-        """Make a token of at most `limit` fresh records; None if there are none. Call `complete` before."""
+    def plan(self, limit: int, starts: tuple[StartOffset, ...] = ()) -> Token | None:
+        """Make a token of at most `limit` fresh records; None if there are none. Call `complete` before.
+
+        `starts`: the group's start offsets, as last requested.
+        """
         assert self._last is not None, "Spark has passed its position before"
         assert not self._in_flight, "one batch at a time"
         staging = self._staging
@@ -179,9 +217,10 @@ class Custody:
             self._last.member,
             self._group,
             self.journal,
+            starts,
         )
         for one in ranges:
-            self._in_flight.add(_span(one))
+            self._in_flight.add(span_of(one))
         return self._last
 
     def release_fresh(self) -> Decisions:
@@ -206,11 +245,12 @@ class Custody:
         elif end != self._last:
             raise TokenError(
                 f"Spark reads batch {end.batch} of this source, but batch {self._last.batch} was planned: is the "
-                "checkpoint used by another query at the same time? Give each its own checkpointLocation"
+                "checkpoint used by another query at the same time? Give each its own checkpointLocation and output "
+                "path"
             )
         ranges = end.acquired
         if not end.follows(start):
-            emitted = _emitted(start)
+            emitted = self._emitted(start)
             ranges = tuple(_outside(ranges, emitted))
             if start != self._adopted_start:
                 self._adopted_start = start
@@ -218,11 +258,14 @@ class Custody:
                 decisions.accept += self._take_over_unconfirmed(emitted)
         if is_logged:
             self._begin_journaling(end)
+            if self._is_flight_journaled:
+                self._covered = end.batch
         if self.settle == "checkpoint" and is_logged:
             accept = [*self._in_flight]
             decisions.accept += accept
             self._add_unconfirmed(accept)
             self._in_flight = OffsetSet()
+            self._covered = end.batch
         return ranges, decisions
 
     def resume(self) -> Token | None:
@@ -297,7 +340,7 @@ class Custody:
 
     def adopt_journal(self, position: JournalPosition, staged: Iterable[RecordRange]) -> None:
         """The journal is open, and has this staged after what the newest token in Spark's log has."""
-        ranges = [CountedRange(_span(one), one.delivery_count) for one in staged]
+        ranges = [CountedRange(span_of(one), one.delivery_count) for one in staged]
         self._staging = Staging(position, ranges)
         for one in staged:
             self.names[UUID(one.topic_id).bytes] = one.topic
@@ -312,7 +355,7 @@ class Custody:
     def appended(self, frame: Iterable[RecordRange]) -> Decisions:
         """This frame is in the journal, so its records can be accepted."""
         assert self._staging is not None, "it has made the frame"
-        ranges = [CountedRange(_span(one), one.delivery_count) for one in frame]
+        ranges = [CountedRange(span_of(one), one.delivery_count) for one in frame]
         self._staging.appended(ranges)
         decisions = Decisions(accept=[one.span for one in ranges])
         self._add_unconfirmed(decisions.accept)
@@ -341,13 +384,38 @@ class Custody:
         self._is_flight_journaled = token.is_journaled
         if not is_complete:
             for one in token.acquired:
-                self.lost(_span(one))
-                self._in_flight.add(_span(one))
+                self.lost(span_of(one))
+                self._in_flight.add(span_of(one))
             if token.is_journaled:
                 # The other process may have ended before their acceptance was confirmed.
-                self._add_unconfirmed(map(_span, token.acquired))
-        emitted = _emitted(token, verdicts) if is_complete else _spans(token.owed)
+                self._add_unconfirmed(map(span_of, token.acquired))
+        self._complete = token.batch if is_complete else token.batch - 1
+        self._covered = self._complete
+        emitted = self._emitted(token, verdicts) if is_complete else self._emitted_before(token)
         return Decisions(accept=self._take_over_unconfirmed(emitted))
+
+    def _emitted(self, token: Token, verdicts: Verdicts | None = None) -> OffsetSet:
+        """What is owed when the batch of this token, which another process made, is complete."""
+        emitted = self._emitted_before(token)
+        # If it isn't known which rows the user settled otherwise, emit them twice rather than lose some.
+        if not token.is_settled_by_row or verdicts is not None:
+            for span in self._not_accepted(spans_of(token.acquired), token.batch):
+                emitted.add(span)
+        for spans in (verdicts or {}).values():
+            for span in spans:
+                emitted.remove(span)
+        return emitted
+
+    def _emitted_before(self, token: Token) -> OffsetSet:
+        """What was owed when this token was planned."""
+        return self._not_accepted(spans_of(token.owed), token.batch - 1)
+
+    def _not_accepted(self, emitted: OffsetSet, batch: int) -> OffsetSet:
+        """Without those that can be redelivered only because the group's offsets were set anew."""
+        owed = emitted if self._mark is None else self._mark.still_owed(emitted, batch)
+        for partition in self._gone_back:
+            owed.forget(partition)
+        return owed
 
     def _take_over_unconfirmed(self, emitted: OffsetSet) -> list[PartitionRange]:
         """These were emitted by another process. Returns those that are already held, to be accepted now."""
@@ -370,6 +438,7 @@ class Custody:
         decisions = Decisions()
         if self._last is not None:
             self._begin_journaling(self._last)
+            self._complete = self._covered = self._last.batch
         if self._is_flight_journaled:
             self._in_flight = OffsetSet()
             return decisions
@@ -389,7 +458,7 @@ class Custody:
     def _counted(self, spans: OffsetSet) -> Iterator[Delayed]:
         """These rows of the newest token, with their delivery counts."""
         for one in self._last.acquired if self._last is not None else ():
-            for part in spans.within(_span(one)):
+            for part in spans.within(span_of(one)):
                 yield part, one.delivery_count
 
     def _add_unconfirmed(self, spans: Iterable[PartitionRange]) -> None:
@@ -415,31 +484,9 @@ class Custody:
         return RecordRange(name, str(UUID(bytes=topic_id)), number, span.first, span.last, delivery_count)
 
 
-def _span(one: RecordRange) -> PartitionRange:
-    return PartitionRange((UUID(one.topic_id).bytes, one.partition), one.first, one.last)
-
-
-def _spans(ranges: Iterable[RecordRange]) -> OffsetSet:
-    spans = OffsetSet()
-    for one in ranges:
-        spans.add(_span(one))
-    return spans
-
-
-def _emitted(token: Token, verdicts: Verdicts | None = None) -> OffsetSet:
-    """What is owed when the batch of this token, which another process made, is complete."""
-    # If it isn't known which rows the user settled otherwise, emit them twice rather than lose some.
-    done = () if token.is_settled_by_row and verdicts is None else token.acquired
-    emitted = _spans((*token.owed, *done))
-    for spans in (verdicts or {}).values():
-        for span in spans:
-            emitted.remove(span)
-    return emitted
-
-
 def _outside(ranges: Iterable[RecordRange], spans: OffsetSet) -> Iterator[RecordRange]:
     for one in ranges:
-        for part in spans.outside(_span(one)):
+        for part in spans.outside(span_of(one)):
             yield replace(one, first=part.first, last=part.last)
 
 

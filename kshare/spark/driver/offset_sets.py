@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
+from uuid import UUID
 
+from kshare.spark.ranges import RecordRange
 from kshare.state.lease import TopicIdPartition
 
 
@@ -86,6 +88,25 @@ class OffsetSet:
 
     def forget(self, partition: TopicIdPartition) -> None:
         self._spans.pop(partition, None)
+
+    def common(self, other: OffsetSet) -> OffsetSet:
+        """The offsets that are in both."""
+        found = OffsetSet()
+        for span in other:
+            for part in self.within(span):
+                found.add(part)
+        return found
+
+
+def span_of(one: RecordRange) -> PartitionRange:
+    return PartitionRange((UUID(one.topic_id).bytes, one.partition), one.first, one.last)
+
+
+def spans_of(ranges: Iterable[RecordRange]) -> OffsetSet:
+    spans = OffsetSet()
+    for one in ranges:
+        spans.add(span_of(one))
+    return spans
 
 
 def _touching(spans: list[tuple[int, int]], first: int, last: int) -> tuple[int, int]:

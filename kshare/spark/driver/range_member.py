@@ -11,25 +11,29 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from functools import partial
+from uuid import UUID
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from kshare.admin.log_offsets import LATEST, log_offsets, partitions_of
 from kshare.admin.offsets import share_group_offsets
+from kshare.admin.results import PartitionOffset
 from kshare.admin.routing import Router
 from kshare.engine.events import Answered, Event, Fetched
 from kshare.engine.member import GroupMember
 from kshare.engine.opening import reached
 from kshare.engine.reporter import Reporter
 from kshare.engine.signals import Signal
-from kshare.errors import KshareError, own_copy
+from kshare.errors import BrokerError, KshareError, own_copy
 from kshare.installation import warn_if_slow
+from kshare.protocol.error_codes import ErrorCode
 from kshare.spark.driver.checkpoint_lock import CheckpointLock
 from kshare.spark.driver.counters import QueryCounters
 from kshare.spark.driver.custody import Custody, Verdict
 from kshare.spark.driver.driver_watch import DriverWatch
 from kshare.spark.driver.lock_fit import LockFit
+from kshare.spark.driver.mark_keeper import MarkKeeper
 from kshare.spark.driver.offset_sets import PartitionRange
 from kshare.spark.driver.range_holdings import RangeHoldings
 from kshare.spark.driver.settling import RowRanges, serve_settlements, socket_folder
@@ -40,7 +44,8 @@ from kshare.spark.driver.verdict_writer import VerdictWriter
 from kshare.spark.journal.opening import check_drained
 from kshare.spark.lock_limit import lock_limit
 from kshare.spark.options import ReadOptions
-from kshare.spark.ranges import RecordRange, Token
+from kshare.spark.ranges import RecordRange, StartOffset, Token
+from kshare.spark.topic_check import TopicIds, topic_ids
 
 log = logging.getLogger("kshare.spark")
 
@@ -48,6 +53,8 @@ _REFRESH_S = 10.0
 """How often to request the group's offsets and lag, from which follows what needn't be remembered any more."""
 _DRIVER_LOOK_S = 1.0
 _POLL_S = 0.2
+_MARK_S = 1.0
+"""How often to store the query's mark, if it changes."""
 _APPEND_S = 60.0
 _QUIET_S = 3.0
 """A drain ends this long after the last record if we aren't authorized to read the group's offsets."""
@@ -83,6 +90,8 @@ class RangeMember:
         self.close_reason: str | None = None
         """Why the member left the group, if `close` wasn't called by Spark."""
         self._refresh_at = 0.0
+        self._first_ids: TopicIds = {}
+        """The ids of the topics when the query's position was taken over."""
 
     # --- starting and ending
 
@@ -106,11 +115,18 @@ class RangeMember:
             self._topics = TopicWatch(
                 self._router, self._options.topics, fails_on_loss=self._options.fail_on_data_loss
             )
+            self._marks = MarkKeeper(
+                self._router,
+                config.group,
+                self._options.topics,
+                fails_on_loss=self._options.fail_on_lost_checkpoint,
+            )
             async with anyio.create_task_group() as self._tasks:
                 self._join = partial(GroupMember, settings, cluster.pool, self._holdings.book, self._tasks)
                 task_status.started()
                 self._tasks.start_soon(self._watch_driver)
                 self._tasks.start_soon(self._refresh_periodically)
+                self._tasks.start_soon(self._keep_mark)
                 if self._stager is not None:
                     self._tasks.start_soon(self._stager.run)
                 if self._options.settle_rows:
@@ -130,6 +146,7 @@ class RangeMember:
                 await self._stager.stop()
         if self._member is not None:
             await self._member.close()
+            await self._store_mark()
         if self._stager is not None:
             await self._stager.close()
 
@@ -155,6 +172,22 @@ class RangeMember:
             await self._stager.open(token)
         elif token.journal is not None:
             await check_drained(self._router, token.journal, int(time.time() * 1000))
+        self._custody.recall(await self._marks.take_over(token))
+        await self._find_resets(token)
+
+    async def _find_resets(self, token: Token) -> None:
+        """Find out in which partitions the group's offsets have been set to earlier ones since this token."""
+        try:
+            ids = await topic_ids(self._router, self._options.topics)
+        except KshareError as error:
+            log.info("it is unknown whether the topics exist: %s", error)
+            return
+        names = {str(UUID(bytes=topic_id)): name for name, topic_id in ids.items()}
+        self.counters.starts = {
+            (names[one.topic_id], one.partition): one.offset for one in token.starts if one.topic_id in names
+        }
+        self._first_ids = ids
+        await self._refresh_group_offsets()
 
     def _start_member(self, token: Token) -> None:
         """Join the group if necessary. The token has the query's member id."""
@@ -181,8 +214,11 @@ class RangeMember:
 
     # --- calls of Spark
 
-    async def latest(self, start: Token, max_rows: int | None) -> Token | None:
-        """Plan the next micro-batch; None if there are no records. This call means that `start` is complete."""
+    async def latest(self, start: Token, max_rows: int | None, *, is_certain: bool) -> Token | None:
+        """Plan the next micro-batch; None if there are no records. This call means that `start` is complete.
+
+        `is_certain`: whether Spark has passed `start`. Otherwise, the query may have another one.
+        """
         await self._topics.start()
         self._topics.check()
         self._note_duration()
@@ -190,6 +226,8 @@ class RangeMember:
         self._batch = None
         self._raise_failure()
         await self._take_over(start)
+        if is_certain and not start.batch:
+            await self._marks.check_new(start.member)
         self._start_member(start)
         verdicts = self._verdict_log.read(start.batch) if self._verdict_log and is_restart else None
         self._holdings.apply(self._custody.complete(start, verdicts))
@@ -206,7 +244,9 @@ class RangeMember:
             await self._wait_until_drained(limit)
         self._holdings.drop_expired()
         # If locks can't be renewed, nothing is left for the next batch: half of its lock would be used up by then.
-        token = self._custody.plan(max(limit, self._custody.fresh) if self._must_fit_in_lock else limit)
+        token = self._custody.plan(
+            max(limit, self._custody.fresh) if self._must_fit_in_lock else limit, self._starts()
+        )
         if token is not None:
             self.counters.planned(token)
             self._planned_at = anyio.current_time()
@@ -227,6 +267,8 @@ class RangeMember:
         is_replay = not self._custody.has_begun
         if start != end:
             await self._take_over(end)
+            if not start.batch:
+                await self._marks.check_new(end.member)
         ranges, decisions = self._custody.read(start, end, is_logged=is_logged)
         if not self._custody.has_begun:
             # Acquire nothing until it is known whether this batch is complete: records would be mistaken for new ones.
@@ -395,6 +437,22 @@ class RangeMember:
             self._empty.discard(event.node)
         self._event_seen.send()
 
+    # --- the query's mark
+
+    async def _keep_mark(self) -> None:
+        while True:
+            await anyio.sleep(_MARK_S)
+            await self._store_mark()
+
+    async def _store_mark(self) -> None:
+        mark, token = self._custody.mark, self._custody.resume()
+        if mark is None or token is None:
+            return
+        try:
+            await self._marks.write(token.member, mark, self._holdings.reached)
+        except KshareError as error:
+            log.info("the mark of the query can't be stored now: %s", error)
+
     # --- the group's offsets
 
     async def _refresh_periodically(self) -> None:
@@ -427,9 +485,12 @@ class RangeMember:
                 self._router, self._options.group, dict.fromkeys(self._options.topics)
             )
         except KshareError as error:
-            log.info("the group's offsets are unknown: %s", error)
-            return
-        self.counters.on_group_offsets(group_offsets)
+            if not isinstance(error, BrokerError) or error.code != ErrorCode.GROUP_ID_NOT_FOUND:
+                log.info("the group's offsets are unknown: %s", error)
+                return
+            group_offsets = [PartitionOffset(*where, None, -1, None) for where in self.counters.starts]
+        for where, before in self.counters.on_group_offsets(group_offsets).items():
+            self._on_went_back(where, before)
         for span in unconfirmed:
             topic_id, number = span.partition
             where = (self._custody.names[topic_id], number)
@@ -437,3 +498,33 @@ class RangeMember:
                 self._custody.confirmed(span)
             elif (start := self.counters.starts.get(where)) is not None:
                 self._custody.start_moved(span.partition, start)
+
+    def _on_went_back(self, where: tuple[str, int], before: int) -> None:
+        """The group's start offset in this partition is lower than before."""
+        topic, number = where
+        now = self.counters.starts.get(where)
+        log.warning(
+            "the offset of group %s in %s[%d] was %d before, and %s: what the group delivers again is emitted again",
+            self._options.group,
+            topic,
+            number,
+            before,
+            "was deleted" if now is None else f"was set to {now}",
+        )
+        if (topic_id := self._topic_ids.get(topic)) is not None:
+            self._custody.went_back((topic_id, number))
+
+    @property
+    def _topic_ids(self) -> TopicIds:
+        return self._topics.ids or self._first_ids
+
+    def _starts(self) -> tuple[StartOffset, ...]:
+        """The group's start offsets, for the next token."""
+        ids = self._topic_ids
+        return tuple(
+            sorted(
+                StartOffset(str(UUID(bytes=ids[topic])), number, offset)
+                for (topic, number), offset in self.counters.starts.items()
+                if topic in ids
+            )
+        )

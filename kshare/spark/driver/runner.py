@@ -52,9 +52,13 @@ class Runner:
         if exit_cleanly_on_signals():
             self._running.add_done_callback(self._end_process)
 
-    def latest(self, start: Token, max_rows: int | None) -> Token | None:
+    def latest(self, start: Token, max_rows: int | None, *, is_certain: bool = True) -> Token | None:
         self._has_planned = True
-        return self._call(self._member.latest, start, max_rows)
+
+        async def latest() -> Token | None:
+            return await self._member.latest(start, max_rows, is_certain=is_certain)
+
+        return self._call(latest)
 
     def read(self, start: Token, end: Token) -> tuple[RecordRange, ...]:
         """Return the ranges to read.

@@ -29,6 +29,11 @@ class TopicWatch:
         self._ids: TopicIds | None = None
         self._problem: TopicDeleted | None = None
 
+    @property
+    def ids(self) -> TopicIds:
+        """The ids of the topics, as last requested; empty before `start`."""
+        return self._ids or {}
+
     async def start(self) -> None:
         """Raise UnknownTopic if a topic doesn't exist. Does nothing the second time."""
         if self._ids is None:

@@ -25,6 +25,7 @@ from uuid import uuid4
 from kshare.spark.journal.frames import Frame, encode
 from kshare.spark.journal.replay import JournalContents, replay
 from kshare.spark.journal.store import JournalError, JournalFenced, JournalStore, return_command
+from kshare.spark.new_checkpoint import NEW_CHECKPOINT
 from kshare.spark.ranges import JournalPosition, RecordRange
 
 _CLAIMS = 3
@@ -205,7 +206,7 @@ def require_match(contents: JournalContents | None, known: JournalPosition | Non
                 f"the journal in {place} has {contents.staged_records:,} staged records of another query of group "
                 f"{contents.group}, whose checkpoint this query doesn't have. They were accepted, and nobody has "
                 "processed them. Start that query again with its checkpointLocation, or, if that is lost, write its "
-                f"records to their topics again: `{return_command(place)}`. {_ANOTHER}"
+                f"records to their topics again: `{return_command(place)}`, and begin with {NEW_CHECKPOINT}. {_ANOTHER}"
             )
         return
     if contents is None or contents.journal != known.journal:
@@ -214,8 +215,8 @@ def require_match(contents: JournalContents | None, known: JournalPosition | Non
         )
         raise JournalError(
             f"the query's journal has vanished: {place} {what}. Records that were accepted after the last logged "
-            "micro-batch may be lost. Restore it, or start the query with a new checkpointLocation: then it goes on "
-            "with what the group delivers"
+            f"micro-batch may be lost. Restore it, or start the query with {NEW_CHECKPOINT}: then it goes on with "
+            "what the group delivers"
         )
     if known.taken < contents.done:
         staged = contents.staged_records
@@ -224,13 +225,13 @@ def require_match(contents: JournalContents | None, known: JournalPosition | Non
             f"the checkpoint is older than the journal in {place}: it continues at position {known.taken:,}, and "
             f"records up to position {contents.done:,} are in complete micro-batches, or were written to their topics "
             "again by `kshare spark journal return`. If the checkpoint was restored from a copy, use the newest one. "
-            f"Otherwise {first if staged else ''}start the query with a new checkpointLocation"
+            f"Otherwise {first if staged else ''}start the query with {NEW_CHECKPOINT}"
         )
     if known.taken > contents.end or known.taken < contents.first:
         raise JournalError(
             f"frames of the journal in {place} have vanished: the checkpoint continues at position {known.taken:,}, "
-            f"and the journal has {contents.first:,} to {contents.end:,}. Restore it, or start the query with a new "
-            "checkpointLocation; records that were accepted after the last logged micro-batch may be lost"
+            f"and the journal has {contents.first:,} to {contents.end:,}. Restore it, or start the query with "
+            f"{NEW_CHECKPOINT}; records that were accepted after the last logged micro-batch may be lost"
         )
 
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 from kshare.spark.journal.frames import Frame, JournalDamaged, decode
 from kshare.spark.journal.store import return_command
+from kshare.spark.new_checkpoint import NEW_CHECKPOINT
 from kshare.spark.ranges import RecordRange
 
 
@@ -55,7 +56,7 @@ def replay(found: Iterable[tuple[int, bytes | None]], place: str) -> JournalCont
         "it isn't a journal"
         if contents is None
         else f"`{return_command(place)}` writes to their topics again what is staged before that. Then start the query "
-        "with a new checkpointLocation"
+        f"with {NEW_CHECKPOINT}"
     )
     raise JournalDamaged(f"the journal in {place} is damaged at {damage}: {advice}")
 

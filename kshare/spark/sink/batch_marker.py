@@ -20,6 +20,7 @@ from zlib import crc32
 
 from kshare.errors import KshareError
 from kshare.producer.records import Headers
+from kshare.spark.new_checkpoint import NEW_CHECKPOINT
 from kshare.spark.sink.row_columns import Row
 
 _FORMAT = 1
@@ -112,7 +113,8 @@ def marker_to_match(
         raise KshareError(
             f"micro-batch {batch_id} of query {key.query_id} isn't written, because micro-batch {newest} was written "
             f"before, according to topic {topic}. If the checkpoint was restored from an older copy, start the query "
-            "with another exactlyOnceTopic (rows since then are written twice), or with a new checkpoint"
+            "with another exactlyOnceTopic (rows since then are written twice), or with "
+            f"{NEW_CHECKPOINT}"
         )
     found = markers.get(key)
     return found if found is not None and found.batch_id == batch_id else None

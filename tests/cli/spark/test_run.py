@@ -109,7 +109,8 @@ def test_the_query_cannot_go_on_after_that(query: Abandoned, run: Kshare, settle
     query.at = lambda step, batch: None
     query.folder = query.folder if settle == "journal" else None
     with pytest.raises(
-        Exception, match=r"the checkpoint is older than .* start the query with a new checkpoint"
+        Exception,
+        match=r"the checkpoint is older than .* start the query with a new checkpointLocation and a new",
     ):
         query.run(settle=settle)
 

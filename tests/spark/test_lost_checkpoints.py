@@ -1,0 +1,236 @@
+"""A checkpoint that was lost, or restored from an older copy: refused, since the sink would skip what was accepted."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import anyio
+import pytest
+
+from kshare.admin.committed_texts import committed_texts
+from kshare.admin.groups import list_groups
+from kshare.admin.routing import Router
+from kshare.engine.opening import reached
+from kshare.errors import KshareError
+from kshare.net.settings import NetSettings
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.message import Request
+from kshare.protocol.messages import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+from kshare.spark.driver.mark_keeper import LostCheckpoint
+from kshare.spark.driver.query_mark import QueryMark, member_of
+from kshare.testing import Broker
+from tests.spark.driven import Crash, DrivenQuery, OlderDrivenQuery, Stop
+from tests.spark.queries import eventually
+
+pytestmark = pytest.mark.lengthy
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    quick = {"group.share.session.timeout.ms": "3000", "group.share.heartbeat.interval.ms": "500"}
+    with Broker(settings=quick) as broker:
+        yield broker
+
+
+@pytest.fixture(params=["sink", "checkpoint", "journal"])
+def mode(request: pytest.FixtureRequest) -> str:
+    """The option `settle`."""
+    return str(request.param)
+
+
+@pytest.fixture
+def query(broker: Broker, mode: str) -> DrivenQuery:
+    """It has emitted 300 records in several micro-batches, and has ended normally."""
+    query = DrivenQuery(broker)
+    for _ in range(6):
+        query.produce(50)
+    query.run(maxRecordsPerTrigger="100", settle=mode)
+    query.expect(300)
+    return query
+
+
+def lose_checkpoint(query: DrivenQuery) -> None:
+    """The sink is still there, with the numbers of the micro-batches that it knows."""
+    query.offset_log.clear()
+    query.commit_log.clear()
+
+
+def test_a_lost_checkpoint_is_refused(query: DrivenQuery, mode: str) -> None:
+    lose_checkpoint(query)
+    query.produce(200)
+    for _ in range(2):
+        with pytest.raises(
+            LostCheckpoint, match=r"isn't running .* a new checkpointLocation and a new output path"
+        ):
+            query.run(settle=mode)
+    assert query.lag() == 200
+    query.sink.clear()
+    query.run(settle=mode, failOnLostCheckpoint="false")
+    assert sorted(query.written) == [(0, at) for at in range(300, 500)]
+    query.produce(10)
+    query.run(settle=mode)
+    assert len(query.written) == 210
+
+
+def test_an_older_copy_is_refused(query: DrivenQuery, mode: str) -> None:
+    copied = 2
+    del query.offset_log[copied:]
+    query.commit_log = set(range(copied))
+    query.produce(300)
+    for _ in range(2):
+        with pytest.raises(
+            KshareError, match=r"older than the .*a new checkpointLocation and a new output path"
+        ):
+            query.run(settle=mode)
+    assert query.lag() == 300
+
+
+def test_an_older_copy_of_a_query_that_crashed_is_refused(query: DrivenQuery, mode: str) -> None:
+    """The mark is stored while the query runs."""
+    for _ in range(4):
+        query.produce(50)
+    seen = mark_of(query)
+
+    def crash(step: str, batch: int) -> None:
+        if (step, batch) == ("read", len(query.commit_log)) and len(query.written) == 450:
+            eventually(lambda: mark_of(query) > seen + 1, "the mark is stored")
+            raise Crash
+
+    query.at = crash
+    with pytest.raises(Crash):
+        query.run(until=lambda: False, maxRecordsPerTrigger="50", settle=mode)
+    query.at = lambda step, batch: None
+    copied = len(query.offset_log) - 2
+    del query.offset_log[copied:]
+    query.commit_log = set(range(copied))
+    with pytest.raises(KshareError, match="older than the"):
+        query.run(settle=mode)
+
+
+def test_an_older_copy_is_taken_on_request(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing is lost then, whatever the sink has skipped before, and the next start isn't refused."""
+    query = DrivenQuery(broker)
+    for _ in range(6):
+        query.produce(50)
+    query.run(maxRecordsPerTrigger="100")
+    copied = 1
+    for batch in range(copied, len(query.offset_log)):
+        del query.sink[batch]  # a new output path
+    del query.offset_log[copied:]
+    query.commit_log = set(range(copied))
+    query.produce(20)
+    with caplog.at_level(logging.WARNING):
+        query.run(failOnLostCheckpoint="false")
+    assert "as failOnLostCheckpoint is false" in caplog.text
+    assert set(query.written) >= {(0, at) for at in range(300, 320)}
+    query.produce(20)
+    query.run()
+    assert set(query.written) >= {(0, at) for at in range(300, 340)}
+
+
+def test_another_query_beside_one_that_runs(broker: Broker) -> None:
+    """Several queries of a group share its records."""
+    first, second = DrivenQuery(broker), DrivenQuery(broker)
+    second.topic, second.group = first.topic, first.group
+    first.produce(50)
+
+    def join(step: str, batch: int) -> None:
+        if (step, batch) == ("committed", 1):
+            eventually(lambda: mark_of(first) > 0, "the first query has stored its mark")
+            first.produce(50, 1)
+            second.run()
+            raise Stop
+
+    first.run()
+    first.at = join
+    first.produce(50)
+    first.run(until=lambda: False)
+    assert len(first.written) + len(second.written) == 150
+
+
+def test_other_topics_of_the_group(broker: Broker) -> None:
+    first, second = DrivenQuery(broker), DrivenQuery(broker)
+    first.produce(10)
+    first.run()
+    second.group = first.group
+    second.produce(10)
+    second.run()
+    second.expect(10)
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_older_sparks(broker: Broker, is_told: bool) -> None:
+    """They pass no offset to a query that goes on, which isn't taken for a new one."""
+    query = OlderDrivenQuery(broker)
+    query.is_told_the_last_offset = is_told
+    for count in (10, 20):
+        query.produce(10)
+        query.run(until=lambda count=count: len(query.written) == count)  # type: ignore[misc]
+    query.expect(20)
+    lose_checkpoint(query)
+    query.produce(10)
+    for _ in range(2):
+        with pytest.raises(LostCheckpoint, match="begins with an empty checkpoint"):
+            query.run(until=lambda: False)
+    query.expect(20)
+
+
+def refuse_to_read(answer: OffsetFetchResponse) -> None:
+    for group in answer.groups:
+        group.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+def refuse_to_write(answer: OffsetCommitResponse) -> None:
+    for topic in answer.topics:
+        for row in topic.partitions:
+            row.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize(
+    ("request_type", "refuse", "right"),
+    [(OffsetFetchRequest, refuse_to_read, "Describe"), (OffsetCommitRequest, refuse_to_write, "Read")],
+)
+def test_without_the_right_to_keep_a_mark(
+    broker: Broker,
+    request_type: type[Request[Any]],
+    refuse: Any,
+    right: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The query runs all the same, and says once what it doesn't recognize."""
+    refusing = broker.faults.add(request_type, times=None, change=refuse)
+    query = DrivenQuery(broker)
+    query.produce(10)
+    query.run()
+    refusing.stop()
+    query.expect(10)
+    told = [one.getMessage() for one in caplog.records if "the mark of this query" in one.getMessage()]
+    assert len(told) == 1
+    assert f"lacks {right} on group {query.group}.kshare-spark." in told[0]
+    query.produce(10)
+    query.run()
+    query.expect(20)
+    assert mark_of(query) == 2
+
+
+def mark_of(query: DrivenQuery) -> int:
+    """The newest micro-batch that a mark of the group calls complete."""
+
+    async def ask() -> int:
+        async with reached(NetSettings.parse(query.broker.bootstrap)) as cluster:
+            router = Router(cluster.pool, 30)
+            groups = [
+                one.group for one in await list_groups(router, (), ()) if member_of(one.group, query.group)
+            ]
+            texts = [text for group in groups for text in (await committed_texts(router, group)).values()]
+            marks = [QueryMark.from_text(text) for text in texts]
+            return max((mark.complete for mark in marks if mark is not None), default=0)
+
+    return anyio.run(ask)
