@@ -17,6 +17,7 @@ of 0 for nothing to do. The exporter stays ready while the cluster is away, beca
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from urllib.parse import unquote_to_bytes
 
 from kshare.exporter.exposition import CONTENT_TYPE, exposition_text
@@ -28,6 +29,7 @@ from kshare.monitor.figures import Row
 from kshare.wording import no_group
 
 _GROUPS = "/groups"
+_JSON = "application/json"
 _KEYS = (
     *("group", "state", "members", "most_members", "partitions", "lag", "redelivered", "most_deliveries"),
     *("settled_per_second", "written_per_second", "oldest_seconds", "oldest_share", "window_use"),
@@ -46,6 +48,9 @@ class ExporterPages:
     def __init__(self, watch: ClusterWatch, *, has_partitions: bool) -> None:
         self._watch = watch
         self._has_partitions = has_partitions
+        self._made_of: Report | None = None
+        self._made: dict[str, bytes] = {}
+        """Made of this report, by page: many may ask for the same."""
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         match request.path:
@@ -62,18 +67,31 @@ class ExporterPages:
             if found is None:
                 return _json(503, {"error": self._watch.problem})
             if request.path == _GROUPS:
-                return _json(
-                    200, {"time": found.time, "groups": [_form(row) for row in found.groups.values()]}
-                )
+                return HttpResponse(200, _JSON, self._of_report(found, _GROUPS, _all_groups))
             return _group(found, request.path.removeprefix(f"{_GROUPS}/"))
         return HttpResponse.text(404, "there are /metrics, /groups, /groups/NAME, /live and /ready")
 
     def _metrics(self) -> HttpResponse:
         found = self._watch.report
-        values = [*exporter_values(self._watch.state)]
-        if found is not None:
-            values += report_values(found, has_partitions=self._has_partitions)
-        return HttpResponse(200, CONTENT_TYPE, exposition_text(values).encode())
+        own = exposition_text(exporter_values(self._watch.state)).encode()
+        return HttpResponse(
+            200, CONTENT_TYPE, own + (self._of_report(found, "/metrics", self._figures) if found else b"")
+        )
+
+    def _figures(self, found: Report) -> bytes:
+        return exposition_text(report_values(found, has_partitions=self._has_partitions)).encode()
+
+    def _of_report(self, found: Report, page: str, make: Callable[[Report], bytes]) -> bytes:
+        """Made once for each report, however often it is asked for: a cluster may have very many partitions."""
+        if found is not self._made_of:
+            self._made_of, self._made = found, {}
+        if page not in self._made:
+            self._made[page] = make(found)
+        return self._made[page]
+
+
+def _all_groups(found: Report) -> bytes:
+    return _encoded({"time": found.time, "groups": [_form(row) for row in found.groups.values()]})
 
 
 def _group(found: Report, encoded: str) -> HttpResponse:
@@ -105,4 +123,8 @@ def _form(row: Row) -> Row:
 
 
 def _json(status: int, form: object) -> HttpResponse:
-    return HttpResponse(status, "application/json", f"{json.dumps(form)}\n".encode())
+    return HttpResponse(status, _JSON, _encoded(form))
+
+
+def _encoded(form: object) -> bytes:
+    return f"{json.dumps(form)}\n".encode()

@@ -5,9 +5,13 @@ request                                              | response
 with a Host header that isn't ours                   | 421: it may be DNS rebinding
 without a valid name and password, if there are users| 401
 without a trusted proxy's header, if one is expected | 401
-a POST while changes aren't allowed, or not to them  | 403
-a POST without the token of this session's forms     | 403
+by another site's page, other than to open one       | 403
 a POST that another site has sent                    | 403
+a POST without a session, or whose body isn't UTF-8  | 403, 415
+a POST without the token of this session's forms     | 403
+a POST while changes aren't allowed, or not to them  | 403
+
+Only the last two need the body, which is parsed after everything else was checked.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import base64
 import hashlib
 import hmac
 import secrets
+from email.message import Message
 
 from anyio import CapacityLimiter, to_thread
 from starlette.datastructures import FormData, Headers
@@ -26,6 +31,8 @@ from kshare.web.config import WebConfig
 from kshare.web.users import User, Users, read_users
 
 SESSION_COOKIE = "kshare_session"
+_FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+_OUTDATED = "this form is outdated: reload the page, and send it again"
 _READER = "anyone on this machine"
 _SAME_SITE = ("same-origin", "none")
 """Values of Sec-Fetch-Site for our own pages, and for requests that no page has made."""
@@ -94,17 +101,38 @@ class Access:
     def is_sealed(self, seal: str, *parts: str) -> bool:
         return _is_equal(seal, self.seal(*parts))
 
+    def check_origin(self, method: str, headers: Headers) -> None:
+        """Raises HTTPException 403 if a page of another site makes the request, unless a user follows a link there."""
+        if headers.get("sec-fetch-site", "none") in _SAME_SITE and (method == "GET" or _is_own(headers)):
+            return
+        is_link = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+        if method != "GET" or not is_link:
+            raise HTTPException(403, "another site has sent this request")
+
+    def check_unread_form(self, request: Request) -> None:
+        """Raises HTTPException 403 or 415 for a form that needn't be read to be refused."""
+        if not request.cookies.get(SESSION_COOKIE):
+            raise HTTPException(403, _OUTDATED)
+        kind = Message()
+        kind["content-type"] = request.headers.get("content-type", "")
+        charset = kind.get_content_charset("utf-8")
+        if kind.get_content_type() not in _FORMS or charset not in ("utf-8", "utf8"):
+            raise HTTPException(415, "a form in UTF-8 is expected")
+
     def check_form(self, request: Request, form: FormData, user: User, *, is_change: bool = True) -> None:
         """Raises HTTPException 403 unless one of our own pages has sent the form."""
         session = request.cookies.get(SESSION_COOKIE, "")
         sent = form.get("token")
         if not session or not isinstance(sent, str) or not _is_equal(sent, self.token(session)):
-            raise HTTPException(403, "this form is outdated: reload the page, and send it again")
-        if request.headers.get("sec-fetch-site", "none") not in _SAME_SITE or not _is_own(request):
-            raise HTTPException(403, "another site has sent this form")
-        if is_change and not self._config.allow_changes:
+            raise HTTPException(403, _OUTDATED)
+        if is_change:
+            self.check_change(user)
+
+    def check_change(self, user: User) -> None:
+        """Raises HTTPException 403."""
+        if not self._config.allow_changes:
             raise HTTPException(403, "this console is read-only: start it with --allow-changes")
-        if is_change and not user.may_change:
+        if not user.may_change:
             raise HTTPException(403, f"{user.name} may read, but not make changes")
 
 
@@ -126,9 +154,9 @@ def _credentials(header: str) -> tuple[str, str]:
     return name, password
 
 
-def _is_own(request: Request) -> bool:
-    origin = request.headers.get("origin")
-    return origin is None or origin.partition("://")[2] == request.headers.get("host")
+def _is_own(headers: Headers) -> bool:
+    origin = headers.get("origin")
+    return origin is None or origin.partition("://")[2] == headers.get("host")
 
 
 def _is_equal(one: str, other: str) -> bool:

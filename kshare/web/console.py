@@ -21,11 +21,14 @@ from kshare.web.audit import AuditLog
 from kshare.web.config import WebConfig
 from kshare.web.jobs import Jobs
 from kshare.web.rendering import make_environment
+from kshare.web.turns import Turns
 from kshare.web.users import User
 from kshare.web.watcher import Watcher
 
 _STALE_AFTER_S = 30.0
 """Readings of the largest clusters are 15 seconds apart."""
+_MOST_ASKING = 8
+"""Pages that ask the cluster at a time: each has its own connections, and keeps what it reads."""
 LIMIT_S = 15.0
 """How long a page may wait for the cluster."""
 
@@ -40,6 +43,7 @@ class Console:
         self.is_closing = anyio.Event()
         self._asking: set[anyio.CancelScope] = set()
         """Of pages that wait for the cluster."""
+        self._turns = Turns(_MOST_ASKING, "others are asking the cluster just now: try again in a moment")
         self._environment = make_environment()
 
     @property
@@ -49,11 +53,14 @@ class Console:
 
     @asynccontextmanager
     async def router(self) -> AsyncIterator[Router]:
-        """Connections to the cluster for one page. A page that takes longer than it may is an error."""
+        """Connections to the cluster for one page, of which a few are made at a time.
+
+        A page that takes longer than it may is an error.
+        """
         with anyio.move_on_after(2 * LIMIT_S) as scope:
             self._asking.add(scope)
             try:
-                async with Pool(self.config.net) as pool:
+                async with self._turns.turn(), Pool(self.config.net) as pool:
                     await pool.bootstrap(timeout=LIMIT_S)
                     yield Router(pool, LIMIT_S)
             finally:
@@ -111,6 +118,9 @@ class Console:
 
     async def form(self, request: Request, *, is_change: bool = True) -> FormData:
         """The form of a POST, once it is clear that the user has sent it. Without `is_change`, a mere question."""
+        if is_change:
+            self.access.check_change(user_of(request))
+        self.access.check_unread_form(request)
         form = await request.form(max_files=1, max_fields=200)
         self.access.check_form(request, form, user_of(request), is_change=is_change)
         return form

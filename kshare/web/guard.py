@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import anyio
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse
@@ -9,9 +10,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kshare.web.access import Access
 
-MOST_BODY_BYTES = 64 << 20
+MOST_BODY_BYTES = 256 << 10
+MOST_BYTES_TO_NAME = 64 << 20
 """Captures are uploaded."""
-_TOO_LARGE = f"at most {MOST_BODY_BYTES >> 20} MB can be sent"
+_BODY_PART_S = 10.0
+"""How long a connection may be silent in the middle of a body."""
+_UPLOADS = "/wire"
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -40,25 +44,34 @@ class Guard:
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
-        received = 0
+        received, is_whole = 0, False
+        most = MOST_BYTES_TO_NAME if scope["path"] == _UPLOADS else MOST_BODY_BYTES
+        too_large = HTTPException(413, f"at most {most:,} bytes can be sent")
 
         async def receive_within_limit() -> Message:
-            """The length may not have been announced."""
-            nonlocal received
-            message = await receive()
+            """The length may not have been announced. After the body, only the end of the connection can come."""
+            nonlocal received, is_whole
+            if is_whole:
+                return await receive()
+            with anyio.move_on_after(_BODY_PART_S) as waiting:
+                message = await receive()
+            if waiting.cancelled_caught:
+                raise HTTPException(408, "the request took too long to arrive")
+            is_whole = not message.get("more_body", False)
             received += len(message.get("body", b""))
-            if received > MOST_BODY_BYTES:
-                raise HTTPException(413, _TOO_LARGE)
+            if received > most:
+                raise too_large
             return message
 
         headers = Headers(scope=scope)
         try:
             self._access.check_host(headers.get("host", ""))
+            self._access.check_origin(scope["method"], headers)
             peer = (scope.get("client") or ("", 0))[0]
             scope["kshare.user"] = await self._access.user_of(headers, peer)
             scope["kshare.address"] = self._access.client_address(headers, peer)
-            if int(headers.get("content-length", "0") or 0) > MOST_BODY_BYTES:
-                raise HTTPException(413, _TOO_LARGE)
+            if int(headers.get("content-length", "0") or 0) > most:
+                raise too_large
         except (HTTPException, ValueError) as error:
             refused = (
                 error if isinstance(error, HTTPException) else HTTPException(400, "Content-Length is invalid")

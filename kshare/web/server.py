@@ -14,6 +14,7 @@ from kshare.errors import KshareError
 from kshare.net.addresses import format_address
 from kshare.web.app import make_app
 from kshare.web.config import WebConfig
+from kshare.web.connections import bounded_protocol
 from kshare.web.console import Console
 from kshare.web.watcher import Watcher
 
@@ -30,6 +31,8 @@ def serve(config: WebConfig, on_ready: Callable[[str, Callable[[], None]], None]
         server = _Server(
             uvicorn.Config(
                 make_app(console),
+                http=bounded_protocol(),
+                ws="none",
                 log_level="warning",
                 access_log=False,
                 proxy_headers=False,

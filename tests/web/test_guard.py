@@ -15,7 +15,7 @@ _CHUNK = 1000
 
 
 def test_a_body_whose_length_is_not_announced_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "MOST_BODY_BYTES", 3 * _CHUNK)
+    monkeypatch.setattr(guard, "MOST_BYTES_TO_NAME", 3 * _CHUNK)
 
     def chunks() -> Iterator[bytes]:
         yield b"text="
@@ -28,10 +28,61 @@ def test_a_body_whose_length_is_not_announced_is_bounded(monkeypatch: pytest.Mon
             "POST",
             "/wire",
             chunks(),
-            {"Content-Type": "application/x-www-form-urlencoded"},
+            {"Content-Type": "application/x-www-form-urlencoded", "Cookie": "kshare_session=x"},
             encode_chunked=True,
         )
         answer = connection.getresponse()
         assert answer.status == 413
         assert "at most" in answer.read().decode()
         connection.close()
+
+
+FORM = {"Content-Type": "application/x-www-form-urlencoded", "Cookie": "kshare_session=x"}
+PAGES = ("/wire", "/group/offsets", "/group/settings", "/dead-letters/start", "/dead-letters/stop")
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Cookie": ""}, 403),
+        ({"Content-Type": "application/x-www-form-urlencoded; charset=punycode"}, 415),
+        ({"Content-Type": "application/x-www-form-urlencoded; charset=utf-7"}, 415),
+        ({"Content-Type": "text/plain"}, 415),
+    ],
+    ids=["site", "origin", "session", "punycode", "utf-7", "text"],
+)
+def test_forms_are_refused_by_their_headers(headers: dict[str, str], status: int) -> None:
+    """Only the headers are sent: what waits for the body hasn't looked at them first."""
+    with running_console("127.0.0.1:1", allow_changes=True) as console:
+        for page in PAGES:
+            connection = HTTPConnection(urlsplit(console.url).netloc, timeout=DEADLINE_S)
+            connection.putrequest("POST", page)
+            for name, value in {**FORM, "Content-Length": "100000", **headers}.items():
+                connection.putheader(name, value)
+            connection.endheaders()
+            assert connection.getresponse().status == status, page
+            connection.close()
+
+
+def test_bodies_are_small_where_nothing_is_uploaded() -> None:
+    with running_console("127.0.0.1:1", allow_changes=True) as console:
+        for page in PAGES[1:]:
+            headers = FORM | {"Content-Length": str(guard.MOST_BODY_BYTES + 1)}
+            assert console.request(page, headers=headers, method="POST")[0] == 413
+
+
+@pytest.mark.parametrize(
+    ("mode", "target", "status"),
+    [
+        ("navigate", "document", 200),
+        ("navigate", "iframe", 403),
+        ("no-cors", "image", 403),
+        ("cors", "empty", 403),
+    ],
+)
+def test_other_sites_may_only_link_here(mode: str, target: str, status: int) -> None:
+    headers = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": mode, "Sec-Fetch-Dest": target}
+    with running_console("127.0.0.1:1") as console:
+        assert console.request("/wire", headers=headers)[0] == status

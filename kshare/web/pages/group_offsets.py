@@ -16,7 +16,7 @@ from kshare.admin.results import OffsetReset
 from kshare.errors import ConfigError, KshareError
 from kshare.monitor.figures import Row
 from kshare.monitor.snapshot import GroupReading
-from kshare.web.console import Console, text_of
+from kshare.web.console import Console, text_of, user_of
 from kshare.web.done_notes import note_of, redirect_with_note
 from kshare.web.error_status import reason_of, status_of
 from kshare.web.fields import time_of
@@ -60,8 +60,10 @@ def routes(console: Console) -> list[Route]:
 
     async def reset(request: Request) -> Response:
         """First a dry run, which changes nothing; then the same form again, confirmed."""
-        is_confirmed = (await request.form()).get("confirm") is not None
-        form = await console.form(request, is_change=is_confirmed)
+        form = await console.form(request, is_change=False)
+        is_confirmed = form.get("confirm") is not None
+        if is_confirmed:
+            console.access.check_change(user_of(request))
         group, rows = await find_group(console, text_of(form, "name"))
         typed = {name: text_of(form, name) for name in _FIELDS}
         try:
