@@ -5,6 +5,8 @@ from __future__ import annotations
 from copy import copy
 from typing import Any, TypeVar
 
+from kshare.log_text import escaped
+
 ErrorT = TypeVar("ErrorT", bound=BaseException)
 
 _MAX_MESSAGE = 2000
@@ -68,6 +70,10 @@ class Copyable(Exception):
 
 class KshareError(Copyable):
     """The base class of all errors that kshare raises on purpose."""
+
+    def __str__(self) -> str:
+        """In one line: it may contain names and messages that others chose."""
+        return escaped(super().__str__())
 
 
 class EncodeError(KshareError, ValueError):

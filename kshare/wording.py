@@ -5,8 +5,11 @@ Counts have separators: 1,050 records. Offsets, partitions and ids have none, be
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from datetime import UTC, datetime
+
+from kshare.log_text import escaped
 
 _MOST_SUGGESTIONS = 3
 
@@ -58,3 +61,27 @@ def did_you_mean(name: str, known: Iterable[str], most: int = _MOST_SUGGESTIONS)
 def no_group(name: str, known: Iterable[str]) -> str:
     """For example: no group 'pinters'; did you mean 'printers'?"""
     return f"no group {name!r}{did_you_mean(name, known)}"
+
+
+def shell_word(text: str) -> str:
+    r"""A word of a suggested command. Names with control characters are written as `$'a\x1bb'`.
+
+    A terminal would obey these when the command is pasted, whatever quotes are around them.
+    """
+    if escaped(text) == text:
+        return shlex.quote(text)
+    signs = (_shell_sign(sign) for sign in text)
+    return f"$'{''.join(signs)}'"
+
+
+def shell_line(words: Iterable[str]) -> str:
+    """A suggested command."""
+    return " ".join(map(shell_word, words))
+
+
+def _shell_sign(sign: str) -> str:
+    if sign in "\\'":
+        return f"\\{sign}"
+    if escaped(sign) == sign:
+        return sign
+    return "".join(f"\\x{byte:02x}" for byte in sign.encode("utf-8", "surrogatepass"))

@@ -34,6 +34,7 @@ from kshare.cli.trace.options import trace
 from kshare.cli.web.options import web
 from kshare.cli.worker.options import worker
 from kshare.errors import KshareError
+from kshare.log_text import escaped
 
 _ABORTED = 130
 _USAGE = 2
@@ -131,5 +132,5 @@ def run(arguments: list[str]) -> int:
 
 def _say(reason: str, code: int) -> int:
     sys.stdout.flush()
-    sys.stderr.write(f"kshare: {' '.join(reason.split())}\n")
+    sys.stderr.write(f"kshare: {escaped(' '.join(reason.split()))}\n")
     return code

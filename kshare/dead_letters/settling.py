@@ -6,7 +6,6 @@ no more are delivered.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,6 +31,7 @@ from kshare.producer.settings import WriterSettings
 from kshare.producer.writer import RecordWriter
 from kshare.protocol.error_codes import ErrorCode
 from kshare.state.share_records import SharePartitionKey
+from kshare.wording import shell_word
 
 _LIMIT = "share.delivery.count.limit"
 _LEAST_LIMIT = 5
@@ -142,7 +142,7 @@ async def _prepare_group(router: Router, group: str) -> int:
         raise ConfigError(
             f"group {group} has {_LIMIT}={limit.value}: runs also deliver dead letters that aren't chosen, and these "
             "would soon be archived. Raise it: "
-            f"kshare groups config set {shlex.quote(group)} {_LIMIT}={_LEAST_LIMIT}"
+            f"kshare groups config set {shell_word(group)} {_LIMIT}={_LEAST_LIMIT}"
         )
     highest = limit.highest if limit is not None and limit.source != "group" else None
     if settings[RESET].value == "latest":
@@ -150,7 +150,7 @@ async def _prepare_group(router: Router, group: str) -> int:
             raise ConfigError(
                 f"group {group} exists, and starts at the latest record ({RESET}=latest), so it may not get older dead "
                 "letters. Its settings aren't changed: name a new group, or let it start at the first record: "
-                f"kshare groups config set {shlex.quote(group)} {RESET}=earliest"
+                f"kshare groups config set {shell_word(group)} {RESET}=earliest"
             )
         changes = {RESET: "earliest", **({_LIMIT: highest} if highest else {})}
         await configs.alter(router, ConfigResource.GROUP, group, changes, is_trial=False)

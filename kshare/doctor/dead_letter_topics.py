@@ -5,7 +5,6 @@ Groups without one are only noted, all on one line: a group needs none if its me
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from kshare.admin import configs
@@ -27,7 +26,7 @@ from kshare.monitor.dead_letter_topics import (
 from kshare.monitor.settings import DEAD_LETTER_TOPIC
 from kshare.monitor.tracking_groups import is_tracking
 from kshare.protocol.error_codes import ErrorCode
-from kshare.wording import counted
+from kshare.wording import counted, shell_word
 
 _CHECK = "dead letters"
 _USUAL_PREFIX = "dlq."
@@ -69,7 +68,7 @@ async def _without(info: ClusterInfo, groups: Sequence[str]) -> CheckResult:
 
 def _create_command(server: str, topic: str) -> str:
     return (
-        f"kshare topics create {shlex.quote(topic)} --config {GROUP_ENABLE}=true --bootstrap-server {server}"
+        f"kshare topics create {shell_word(topic)} --config {GROUP_ENABLE}=true --bootstrap-server {server}"
     )
 
 

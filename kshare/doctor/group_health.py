@@ -14,7 +14,6 @@ records rejected                                        | ok, but said: members 
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
@@ -31,7 +30,7 @@ from kshare.monitor.snapshot import GroupReading, PartitionReading
 from kshare.monitor.stalls import LONG_S, assigned_members, is_pinned, stalled_for
 from kshare.monitor.tracking_groups import is_tracking
 from kshare.monitor.troubles import first_record, full_window, name_of, removed, stalled, unknown_lags
-from kshare.wording import counted
+from kshare.wording import counted, shell_word
 
 _LIMIT, _USUAL_LIMIT = "share.delivery.count.limit", 5
 _DEAD_LETTERS = "errors.deadletterqueue.topic.name"
@@ -140,7 +139,7 @@ def _stalled(info: ClusterInfo, group: GroupReading, one: PartitionProgress, qui
 
 
 def _look(info: ClusterInfo, group: GroupReading) -> tuple[str, ...]:
-    return (f"kshare groups describe {shlex.quote(group.group)} --members --bootstrap-server {info.server}",)
+    return (f"kshare groups describe {shell_word(group.group)} --members --bootstrap-server {info.server}",)
 
 
 def _more_room(info: ClusterInfo, group: str, one: PartitionProgress, settings: _Settings) -> tuple[str, ...]:
@@ -206,7 +205,7 @@ def _delivery_limit_reached(
         check_of(group.group),
         f"{name_of(one)}: {' and '.join(reasons)}, and no dead-letter topic is set: archived records are lost",
         "# with Kafka 4.4: set a dead-letter topic that has errors.deadletterqueue.group.enable=true",
-        f"kshare groups config set {shlex.quote(group.group)} {_DEAD_LETTERS}={shlex.quote(f'dlq.{group.group}')}",
+        f"kshare groups config set {shell_word(group.group)} {_DEAD_LETTERS}={shell_word(f'dlq.{group.group}')}",
     )
 
 

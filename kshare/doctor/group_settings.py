@@ -5,7 +5,6 @@ That a group has no problems of this kind is said after its dead-letter topic wa
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import AsyncIterator, Iterable
 
 from kshare.admin import groups, offsets
@@ -16,6 +15,7 @@ from kshare.doctor.cluster_info import ClusterInfo
 from kshare.doctor.releases import SKIPPED_RECORDS, minor_release
 from kshare.errors import BrokerError
 from kshare.protocol.error_codes import ErrorCode
+from kshare.wording import shell_word
 
 _HEARTBEAT, _SESSION = "share.heartbeat.interval.ms", "share.session.timeout.ms"
 
@@ -48,7 +48,7 @@ async def visible_groups(info: ClusterInfo) -> tuple[str, ...]:
 
 
 def set_command(server: str, group: str, setting: str) -> str:
-    return f"kshare groups config set {shlex.quote(group)} {shlex.quote(setting)} --bootstrap-server {server}"
+    return f"kshare groups config set {shell_word(group)} {shell_word(setting)} --bootstrap-server {server}"
 
 
 def check_of(group: str) -> str:
@@ -183,7 +183,7 @@ async def _missing_topics(info: ClusterInfo, group: str) -> list[CheckResult]:
             check_of(group),
             f"{one.client_id} ({one.member_id}) on {one.host} waits for topic {topic}, which doesn't exist, or which "
             "this user may not see",
-            f"kshare topics create {shlex.quote(topic)} --bootstrap-server {info.server}",
+            f"kshare topics create {shell_word(topic)} --bootstrap-server {info.server}",
         )
         for one in members
         for topic in one.topics

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import AsyncIterator
 
 from kshare.doctor.check_result import CheckResult, ok, problem, unknown
@@ -17,7 +16,7 @@ from kshare.doctor.operations import (
 )
 from kshare.net.permissions import ResourceKind, Right, grant, principal
 from kshare.protocol.error_codes import ErrorCode
-from kshare.wording import did_you_mean
+from kshare.wording import did_you_mean, shell_word
 
 _CHECK = "rights"
 
@@ -34,7 +33,7 @@ async def rights(info: ClusterInfo) -> AsyncIterator[CheckResult]:
     for topic in info.topics:
         found = await topic_with_operations(info, topic)
         if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            command = f"kshare topics create {shlex.quote(topic)} --bootstrap-server {info.server}"
+            command = f"kshare topics create {shell_word(topic)} --bootstrap-server {info.server}"
             known = [one.name or "" for one in (await info.router.metadata(None)).topics]
             yield problem(_CHECK, f"topic {topic} doesn't exist{did_you_mean(topic, known)}", command)
         else:

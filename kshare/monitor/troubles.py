@@ -7,13 +7,12 @@ All commands use the same sentences. Times are counted from what brokers have st
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 from kshare.admin.expected_starts import RESET
 from kshare.admin.results import FULL_FROM, Member, PartitionProgress
 from kshare.admin.window_limits import USUAL_LIMIT
-from kshare.wording import counted, duration
+from kshare.wording import counted, duration, shell_word
 
 _MEMBERS_NAMED = 3
 
@@ -151,8 +150,8 @@ def unknown_lags(found: Iterable[PartitionProgress]) -> str | None:
 
 def what_to_do(group: str) -> str:
     return (
-        f"Have it settled, or end the process that holds it (kshare groups describe {shlex.quote(group)} --members); "
-        f"kshare doctor --group {shlex.quote(group)} has more"
+        f"Have it settled, or end the process that holds it (kshare groups describe {shell_word(group)} --members); "
+        f"kshare doctor --group {shell_word(group)} has more"
     )
 
 

@@ -5,7 +5,6 @@ Decides how a right is named and granted in Kafka's terms. The caller knows whic
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -14,6 +13,7 @@ from kshare.errors import NotAuthorized
 from kshare.net.addresses import format_address
 from kshare.net.settings import NetSettings
 from kshare.protocol.error_codes import ErrorCode
+from kshare.wording import shell_line
 
 ResourceKind = Literal["topic", "group", "cluster", "transactional-id"]
 
@@ -64,4 +64,4 @@ def grant(right: Right, settings: NetSettings) -> str:
     words = ["kafka-acls.sh", "--bootstrap-server", format_address(settings.bootstrap[0]), "--add"]
     words += ["--allow-principal", principal(settings) or "User:NAME", "--operation", right.operation]
     words += [f"--{right.resource}", right.name] if right.name else [f"--{right.resource}"]
-    return shlex.join(words)
+    return shell_line(words)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from kshare.admin.configs import broker_values, group_config
 from kshare.admin.routing import Router
 from kshare.spark.ranges import RecordRange
+from kshare.wording import shell_word
 
 LOCKS = "share.partition.max.record.locks"
 _BROKERS_DEFAULT = f"group.{LOCKS}"
@@ -57,4 +57,4 @@ def _remedy(group: str, limit: LockLimit) -> str:
         return f"For more, raise the brokers' {_MOST} (now {limit.most:,}) and then the group's {LOCKS}, {others}"
     value = limit.most or "..."
     bound = f" (the brokers' {_MOST} allows up to {limit.most:,})" if limit.most else ""
-    return f"For more, run `kshare groups config set {shlex.quote(group)} {LOCKS}={value}`{bound}, {others}"
+    return f"For more, run `kshare groups config set {shell_word(group)} {LOCKS}={value}`{bound}, {others}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +10,7 @@ from starlette.exceptions import HTTPException
 from kshare.dead_letters.letter_states import default_group
 from kshare.dead_letters.selection import Selection
 from kshare.web.fields import milliseconds, place
+from kshare.wording import shell_line
 
 MOST_CHOSEN = 200
 """How many dead letters can be chosen one by one: a page lists fewer, and a command line must hold them."""
@@ -108,4 +108,4 @@ class LetterChoice:
         if is_dry_run:
             words.append("--dry-run")
         words += ["--bootstrap-server", server]
-        return shlex.join(words)
+        return shell_line(words)

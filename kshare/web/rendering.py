@@ -6,8 +6,9 @@ import time
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
+from kshare.log_text import escaped_lines
 from kshare.wording import counted, duration, iso_time
 
 DASH, ELLIPSIS = "\N{EN DASH}", "\N{HORIZONTAL ELLIPSIS}"
@@ -49,16 +50,34 @@ def one_line(text: str, most: int) -> str:
     return line if len(line) <= most else line[:most].rstrip() + ELLIPSIS
 
 
+def exact(text: object) -> Markup:
+    """For values of fields, which come back when the form is sent, and which nobody sees. Escaped, but not changed."""
+    return escape(text)
+
+
+def _harmless(value: object) -> object:
+    """What a template shows: names that come from the cluster may have control characters, Markup is our own."""
+    return escaped_lines(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+
+
 def make_environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("kshare.web", "templates"),
         autoescape=True,
+        finalize=_harmless,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters.update(
-        number=number, rate=rate, share=share, age=age, clock=clock, one_line=one_line, query=query
+        number=number,
+        rate=rate,
+        share=share,
+        age=age,
+        clock=clock,
+        one_line=one_line,
+        query=query,
+        exact=exact,
     )
     environment.globals.update(now=time.time, counted=counted, Markup=Markup)
     return environment

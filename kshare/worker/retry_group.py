@@ -9,11 +9,11 @@ one.
 from __future__ import annotations
 
 import logging
-import shlex
 
 from kshare.admin.configs import ConfigResource, alter, group_config
 from kshare.admin.routing import Router
 from kshare.errors import BrokerError, ConfigError, NotAuthorized
+from kshare.wording import shell_word
 
 log = logging.getLogger("kshare.worker")
 
@@ -41,7 +41,7 @@ async def prepare_retry_group(router: Router, group: str) -> None:
         if _START in changes and not await _starts_at_the_beginning(router, name):
             raise ConfigError(
                 f"group {name}, which reads the retry topics of group {group}, must have {_START}=earliest, and we "
-                f"aren't authorized to set it: run `kshare groups config set {shlex.quote(name)} {_START}=earliest`, "
+                f"aren't authorized to set it: run `kshare groups config set {shell_word(name)} {_START}=earliest`, "
                 f"or grant AlterConfigs on group {name}"
             ) from error
         log.warning("group %s has other settings than group %s: %s", name, group, error)

@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
+from kshare.log_text import escaped
+
 _PORTS = range(1 << 16)
 
 
@@ -135,5 +137,5 @@ def _say(line: str) -> None:
 
 
 def _fail(problem: Exception, code: int) -> int:
-    sys.stderr.write(f"kshare: {' '.join(str(problem).split())}\n")
+    sys.stderr.write(f"kshare: {escaped(' '.join(str(problem).split()))}\n")
     return code

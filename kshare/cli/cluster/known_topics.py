@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable
 
 import anyio
@@ -14,7 +13,7 @@ from kshare.errors import BrokerError
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 from kshare.protocol.error_codes import ErrorCode
-from kshare.wording import did_you_mean
+from kshare.wording import did_you_mean, shell_word
 
 _LOOKS, _PAUSE_S = 3, 0.3
 """A topic that was created a moment ago isn't known to every broker yet."""
@@ -56,7 +55,7 @@ async def topic_exists(router: Router, name: str) -> bool:
 
 
 def _complaint(name: str, known: list[str], suggest_creation: bool) -> str:
-    create = f"kshare topics create {shlex.quote(name)}"
+    create = f"kshare topics create {shell_word(name)}"
     suggestion = did_you_mean(name, known, 1)
     if not suggest_creation:
         return f"there is no topic {name}{suggestion}"

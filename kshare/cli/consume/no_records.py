@@ -5,8 +5,6 @@ If the cluster doesn't answer, or permissions are missing, it gives no explanati
 
 from __future__ import annotations
 
-import shlex
-
 import anyio
 
 from kshare.admin import configs, offsets
@@ -20,7 +18,7 @@ from kshare.monitor.troubles import full_window, removed
 from kshare.net.pool import Pool
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import DescribeShareGroupOffsetsRequest
-from kshare.wording import counted
+from kshare.wording import counted, shell_word
 
 _PATIENCE_S = 5.0
 _TELLS_LAG = 1
@@ -45,7 +43,7 @@ async def explain_no_records(config: ConsumerConfig) -> str | None:
 
 
 async def _why(router: Router, group: str, topics: list[str], *, can_reset: bool) -> str:
-    quoted = shlex.quote(group)
+    quoted = shell_word(group)
     group_offsets = await offsets.share_group_offsets(router, group, dict.fromkeys(topics))
     rows = (await ProgressReader(router).read({group: group_offsets}))[group]
     lost = [removed(row) for row in rows if row.removed]
@@ -72,7 +70,7 @@ async def _why(router: Router, group: str, topics: list[str], *, can_reset: bool
     begins = (
         f"It started with {_RESET}={reset}" if reset not in (None, "latest") else "A new group starts there"
     )
-    names = " ".join(f"--topic {shlex.quote(topic)}" for topic in topics)
+    names = " ".join(f"--topic {shell_word(topic)}" for topic in topics)
     how = (
         f"stop this command and run kshare groups reset-offsets {quoted} {names} --to-earliest --execute"
         if can_reset

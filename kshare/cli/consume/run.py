@@ -26,6 +26,7 @@ from kshare.cli.terminal.failure import ClosedPipe, Failure, Misuse
 from kshare.client.consumer import ShareConsumer
 from kshare.client.record import ShareBatch, ShareRecord
 from kshare.errors import ConfigError
+from kshare.log_text import escaped
 
 _KAFKAS_GROUP = "console-share-consumer"
 _LOOK_S = 0.2
@@ -216,7 +217,7 @@ class RecordPrinter:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"kshare: {text}\n")
+    sys.stderr.write(f"kshare: {escaped(text)}\n")
     sys.stderr.flush()
 
 

@@ -23,6 +23,7 @@ from kshare.dead_letters.letter_run import (
 from kshare.dead_letters.letter_states import letter_states
 from kshare.dead_letters.read import bounds, count_given_up
 from kshare.dead_letters.selection import Selection
+from kshare.log_text import escaped
 from kshare.wording import counted
 
 T = TypeVar("T")
@@ -40,7 +41,7 @@ class _Warnings(logging.Handler):
 
     def show(self) -> None:
         for text in self._texts:
-            sys.stderr.write(f"kshare: warning: {' '.join(text.split())}\n")
+            sys.stderr.write(f"kshare: warning: {escaped(' '.join(text.split()))}\n")
 
 
 def watched(text: Callable[[ProgressT], str], run: Callable[[Callable[[ProgressT], None]], T]) -> T:
@@ -110,7 +111,7 @@ def complain_of_unreadable(texts: Sequence[str]) -> None:
     if texts:
         *others, last = texts
         for text in others:
-            sys.stderr.write(f"kshare: warning: {text}\n")
+            sys.stderr.write(f"kshare: warning: {escaped(text)}\n")
         raise Failure(last)
 
 

@@ -11,6 +11,7 @@ from anyio.abc import TaskStatus
 
 from kshare.cli.cluster.connection import Cluster
 from kshare.cli.terminal.failure import Misuse
+from kshare.cli.terminal.log_lines import log_handler
 from kshare.cli.terminal.screen import Screen
 from kshare.errors import ConfigError, KshareError
 from kshare.exporter.exporter import ExporterOptions, run_exporter
@@ -26,7 +27,9 @@ def run_exporter_command(
         address = parse_listen_address(listen, "--listen")
     except ConfigError as error:
         raise Misuse(str(error)) from error
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(
+        level=logging.WARNING, handlers=[log_handler("%(asctime)s %(levelname)s %(name)s: %(message)s")]
+    )
     options = ExporterOptions(address, groups, interval, has_partitions)
     failure = anyio.run(_run, cluster.settings, options)
     if failure is not None:

@@ -26,6 +26,7 @@ from kshare.cli.terminal.failure import Failure, Misuse
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.standard_input import standard_input
 from kshare.cli.terminal.table import show_json
+from kshare.log_text import escaped
 from kshare.producer.records import NewRecord
 from kshare.producer.settings import WriterSettings
 from kshare.producer.writer import RecordWriter
@@ -133,7 +134,7 @@ async def _write(writer: RecordWriter, topic: str, drafts: Sequence[Draft], writ
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"kshare: {text}\n")
+    sys.stderr.write(f"kshare: {escaped(text)}\n")
     sys.stderr.flush()
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from kshare.log_text import escaped
+
 
 class ProgressLine:
     def __init__(self) -> None:
@@ -12,7 +14,7 @@ class ProgressLine:
 
     def show(self, text: str) -> None:
         if self._is_shown:
-            sys.stderr.write(f"\r{text.ljust(self._width)}")
+            sys.stderr.write(f"\r{escaped(text).ljust(self._width)}")
             sys.stderr.flush()
             self._width = len(text)
 

@@ -15,6 +15,7 @@ from rich.console import Console, Group
 from rich.text import Text
 
 from kshare.cli.terminal.failure import ClosedPipe
+from kshare.log_text import escaped
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -59,7 +60,7 @@ class Screen:
 
     def line(self, *parts: Part) -> None:
         if self.is_plain:
-            self.text("".join([text for text, _ in parts]).rstrip() + "\n")
+            self.text(escaped("".join([text for text, _ in parts]).rstrip()) + "\n")
             return
         text = Text.assemble(*_harmless(parts))
         text.rstrip()
@@ -71,7 +72,7 @@ class Screen:
     def paragraph(self, first: Part, text: str, margin: int) -> None:
         """Print text wrapped beside its first part, not cut; in a pipe, on one line."""
         if self.is_plain:
-            self.text(f"{first[0]}{text}\n")
+            self.text(f"{escaped(first[0] + text)}\n")
             return
         ((shown, style),) = _harmless([first])
         harmless = "".join(part for part, _ in _harmless([(text, "")]))

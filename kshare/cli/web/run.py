@@ -12,6 +12,7 @@ from typing import Any
 
 from kshare.cli.cluster.connection import Cluster
 from kshare.cli.terminal.failure import Failure, Misuse
+from kshare.cli.terminal.log_lines import log_handler
 from kshare.errors import ConfigError
 from kshare.http.endpoint import parse_listen_address
 
@@ -35,7 +36,7 @@ def run_web(
             "--worker-topic out"
         )
     host, port = _address(listen)
-    logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    logging.basicConfig(handlers=[log_handler("%(message)s")], level=logging.WARNING)
     with _demo() if is_demo else _cluster(server, properties) as (cluster, found):
         try:
             config = WebConfig(cluster, host, port, **{**options, **found})

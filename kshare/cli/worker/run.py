@@ -16,6 +16,7 @@ from kshare.admin.config import admin_settings
 from kshare.admin.configs import broker_values
 from kshare.admin.routing import Router
 from kshare.cli.terminal.failure import Failure, Misuse
+from kshare.cli.terminal.log_lines import log_handler
 from kshare.cli.worker.app_import import (
     describe_error,
     files_of,
@@ -185,4 +186,4 @@ def _set_up_logs(level: str | None, process: str = "") -> None:
     if level is not None:
         logging.getLogger("kshare").setLevel(level.upper())
     if not logging.getLogger().handlers:
-        logging.basicConfig(level=logging.INFO, format=_FORMAT.format(process=process))
+        logging.basicConfig(level=logging.INFO, handlers=[log_handler(_FORMAT.format(process=process))])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 
 from kshare.cli.worker.checks.app_facts import AppFacts, GroupFacts, members_of
@@ -10,6 +9,7 @@ from kshare.doctor.check_result import CheckResult, ok, problem, unknown, warnin
 from kshare.doctor.operations import AclOperation, allows
 from kshare.net.addresses import format_address
 from kshare.net.permissions import Right, grant, principal
+from kshare.wording import shell_word
 from kshare.worker.retry_group import retry_group
 
 MOST_MEMBERS = "group.share.max.size"
@@ -60,7 +60,7 @@ def _rights(facts: AppFacts, group: str, found: GroupFacts) -> Iterator[CheckRes
         yield problem(
             f"group {group}",
             "it reads retry topics, so it must start at the earliest offset, and the worker may not set that",
-            f"kshare groups config set {shlex.quote(group)} {_RESET}=earliest --bootstrap-server {_server(facts)}",
+            f"kshare groups config set {shell_word(group)} {_RESET}=earliest --bootstrap-server {_server(facts)}",
         )
 
 
@@ -74,7 +74,7 @@ def _start(facts: AppFacts, group: str, found: GroupFacts) -> Iterator[CheckResu
         f"group {group}",
         f"it has read nothing of {', '.join(found.unread)} yet, and {_RESET} is latest: it starts at "
         "the end, and never gets the records that are there",
-        f"kshare groups config set {shlex.quote(group)} {_RESET}=earliest --bootstrap-server {_server(facts)}",
+        f"kshare groups config set {shell_word(group)} {_RESET}=earliest --bootstrap-server {_server(facts)}",
     )
 
 
