@@ -1,0 +1,104 @@
+"""Records that nobody saw keep their deliveries; what the end of a session costs; empty answers aren't asked for at once."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from kshare import ShareConsumer
+from kshare.engine.events import Answered, Event
+from tests.integration.behaviour.conftest import FreshQueue
+from tests.integration.behaviour.work_queue import DEADLINE_S, WorkQueue
+
+pytestmark = [pytest.mark.kafka, pytest.mark.anyio]
+
+RECORDS = 300
+OPENED = 8
+LIMIT = 5
+LASTS_S = 3.0
+MOST_FETCHES = 40
+"""In that time. Without a brake, there are thousands."""
+
+
+async def delivery_counts(queue: WorkQueue, records: int) -> dict[int, int]:
+    """By offset; everything is accepted."""
+    found: dict[int, int] = {}
+    async with queue.consumer() as consumer:
+        with anyio.fail_after(DEADLINE_S):
+            while len(found) < records:
+                batch = await consumer.next_batch()
+                found |= {record.offset: record.delivery_count for record in batch}
+                batch.accept()
+    return found
+
+
+async def test_stopped_consumer_fetches_nothing_with_another_maximum(fresh_queue: FreshQueue) -> None:
+    """300 of 300 records were archived, and nobody had seen them."""
+    queue = fresh_queue()
+    await queue.produce(RECORDS)
+    async with queue.consumer() as consumer:
+        with anyio.fail_after(DEADLINE_S):
+            first = await consumer.next_batch()
+        accepted = len(first)
+        first.accept()
+        consumer.stop_acquiring()
+        consumer.set_max_records(1000)
+        await anyio.sleep(LASTS_S)
+    counts = await delivery_counts(queue, RECORDS - accepted)
+    assert max(counts.values()) <= LIMIT - 2
+
+
+async def test_opening_without_asking_costs_no_delivery(fresh_queue: FreshQueue) -> None:
+    """16 records were archived in 8 starts."""
+    queue = fresh_queue()
+    await queue.produce(RECORDS)
+    for _ in range(OPENED):
+        async with queue.consumer() as consumer:
+            await is_assigned(consumer)
+    assert set((await delivery_counts(queue, RECORDS)).values()) == {1}
+
+
+async def test_measured_what_the_end_of_a_session_costs(fresh_queue: FreshQueue) -> None:
+    """A delivery since Kafka 4.2, whether or not anybody has seen the record."""
+    queue = fresh_queue()
+    await queue.produce(10)
+    async with queue.consumer(acknowledgement="explicit") as consumer:
+        with anyio.fail_after(DEADLINE_S):
+            await consumer.next_batch()
+    assert set((await delivery_counts(queue, 10)).values()) == {1 if queue.is_4_1 else 2}
+
+
+async def test_deleted_records_below_acquired_ones_cause_no_hot_loop(fresh_queue: FreshQueue) -> None:
+    queue, events = fresh_queue(), list[Event]()
+    await queue.produce(RECORDS)
+    async with queue.consumer(acknowledgement="explicit") as consumer:
+        with anyio.fail_after(DEADLINE_S):
+            await consumer.next_batch()
+    await queue.delete_records(RECORDS // 2)
+    async with (
+        queue.consumer(observer=events.append) as consumer,
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def consume() -> None:
+            async for _ in consumer:
+                pass
+
+        tasks.start_soon(consume)
+        await is_assigned(consumer)
+        await anyio.sleep(LASTS_S)
+        before = len(fetches(events))
+        await anyio.sleep(LASTS_S)
+        assert len(fetches(events)) - before <= MOST_FETCHES
+        tasks.cancel_scope.cancel()
+
+
+def fetches(events: list[Event]) -> list[Answered]:
+    return [one for one in events if isinstance(one, Answered) and one.api == "ShareFetch"]
+
+
+async def is_assigned(consumer: ShareConsumer) -> None:
+    with anyio.fail_after(DEADLINE_S):
+        while not consumer._member._membership.assignment:
+            await anyio.sleep(0.02)
+    await anyio.sleep(0.3)  # in which it could fetch
