@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import logging
+import math
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from kshare.engine import events
+from kshare.engine.delivery_limit import ASK_EVERY_S, limit_in, limit_request
 from kshare.engine.demand import HeldDemand
 from kshare.engine.lease_book import LeaseBook
 from kshare.engine.node_session import NodeSession
@@ -90,6 +92,7 @@ class GroupMember:
         self._nodes: dict[int, NodeSession] = {}
         self._ended: dict[int, anyio.Event] = {}
         self._wakeup = Signal()
+        self._limit_asked_at = -math.inf
         self._unreadable = UnreadableAnswers()
 
     @property
@@ -147,6 +150,7 @@ class GroupMember:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._repeat, self._heartbeat)
             tasks.start_soon(self._repeat, self._refresh_metadata)
+            tasks.start_soon(self._repeat, self._learn_limit)
 
     async def close(self) -> None:
         """Send acknowledgements, release all other records, leave the group.
@@ -249,6 +253,19 @@ class GroupMember:
             self._unreadable.on_useful()
             self._on_events(membership.on_response(heartbeat, reply, anyio.current_time()))
         return membership.wake_at
+
+    async def _learn_limit(self) -> None:
+        now = anyio.current_time()
+        if not len(self._book.unseen) or now < self._limit_asked_at + ASK_EVERY_S:
+            return
+        self._limit_asked_at = now
+        try:
+            limit = limit_in(await self._ask(None, limit_request(self._settings.group)))
+        except KshareError as error:
+            log.debug("the group's delivery count limit can't be read: %s", error)
+        else:
+            if limit is not None:
+                self._book.unseen.limit = limit
 
     async def _refresh_metadata(self) -> float | None:
         request = self._cluster.request(anyio.current_time())

@@ -1,14 +1,14 @@
-"""Records that nobody saw keep their deliveries; what the end of a session costs; empty answers aren't asked for at once."""
+"""Records that nobody saw keep their deliveries; what the end of a session costs; no hot loop on empty answers."""
 
 from __future__ import annotations
 
 import anyio
 import pytest
 
-from kshare import ShareConsumer
-from kshare.engine.events import Answered, Event
+from kshare.engine.delivery_limit import limit_in, limit_request
+from kshare.engine.events import Answered, Assigned, Event
 from tests.integration.behaviour.conftest import FreshQueue
-from tests.integration.behaviour.work_queue import DEADLINE_S, WorkQueue
+from tests.integration.behaviour.work_queue import DEADLINE_S, WorkQueue, until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.anyio]
 
@@ -53,8 +53,9 @@ async def test_opening_without_asking_costs_no_delivery(fresh_queue: FreshQueue)
     queue = fresh_queue()
     await queue.produce(RECORDS)
     for _ in range(OPENED):
-        async with queue.consumer() as consumer:
-            await is_assigned(consumer)
+        events: list[Event] = []
+        async with queue.consumer(observer=events.append):
+            await is_assigned(events)
     assert set((await delivery_counts(queue, RECORDS)).values()) == {1}
 
 
@@ -85,7 +86,7 @@ async def test_deleted_records_below_acquired_ones_cause_no_hot_loop(fresh_queue
                 pass
 
         tasks.start_soon(consume)
-        await is_assigned(consumer)
+        await is_assigned(events)
         await anyio.sleep(LASTS_S)
         before = len(fetches(events))
         await anyio.sleep(LASTS_S)
@@ -97,8 +98,14 @@ def fetches(events: list[Event]) -> list[Answered]:
     return [one for one in events if isinstance(one, Answered) and one.api == "ShareFetch"]
 
 
-async def is_assigned(consumer: ShareConsumer) -> None:
-    with anyio.fail_after(DEADLINE_S):
-        while not consumer._member._membership.assignment:
-            await anyio.sleep(0.02)
+async def is_assigned(events: list[Event]) -> None:
+    await until(lambda: any(isinstance(one, Assigned) and one.gained for one in events))
     await anyio.sleep(0.3)  # in which it could fetch
+
+
+@pytest.mark.release("4.3.1", "4.4.0", "embedded")
+async def test_brokers_say_what_the_limit_of_a_group_is(fresh_queue: FreshQueue) -> None:
+    queue = fresh_queue()
+    assert limit_in(await queue.ask(limit_request(queue.group))) == LIMIT
+    await queue.configure_group({"share.delivery.count.limit": "7"})
+    assert limit_in(await queue.ask(limit_request(queue.group))) == 7
