@@ -87,6 +87,23 @@ def test_a_drain_ends_if_others_have_accepted_everything(
     query.expect(0)
 
 
+def test_a_drain_that_gives_up_names_what_is_left(
+    query: DrivenQuery, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It ends normally, and the next start of the query tries again."""
+    monkeypatch.setattr(range_member, "_USUAL_SESSION_S", 0.4)
+    query.produce(10, 1)
+    with ShareConsumer(query.broker.bootstrap, group=query.group, topics=[query.topic]) as other:
+        held = next(other.batches())
+        query.run()
+        query.expect(0)
+        assert f"{query.topic}[1] from offset 0 to 9" in caplog.text
+        assert f"{query.topic}[0]" not in caplog.text
+        held.release()
+    query.run()
+    query.expect(0, 10)
+
+
 def test_a_drain_does_not_wait_for_records_accepted_before_a_crash(
     query: DrivenQuery, patience_without_end: None
 ) -> None:

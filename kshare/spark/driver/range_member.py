@@ -7,6 +7,7 @@ decodes records; the tokens are all that it has of Spark.
 from __future__ import annotations
 
 import logging
+import shlex
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
@@ -53,6 +54,8 @@ _REFRESH_S = 10.0
 """How often to request the group's offsets and lag, from which follows what needn't be remembered any more."""
 _DRIVER_LOOK_S = 1.0
 _POLL_S = 0.2
+_NAMED = 10
+"""How many partitions a warning names."""
 _MARK_S = 1.0
 """How often to store the query's mark, if it changes."""
 _APPEND_S = 60.0
@@ -375,6 +378,8 @@ class RangeMember:
         if self._holdings.delayed.total:
             return False
         if quiet > max(self._holdings.lock_s or 0.0, _USUAL_SESSION_S):
+            await self._refresh_group_offsets()
+            self._warn_of_rest(quiet)
             return True
         if anyio.current_time() >= self._refresh_at:
             self._refresh_at = anyio.current_time() + _REFRESH_S / 20
@@ -389,6 +394,28 @@ class RangeMember:
         )
         is_settled = self._member is not None and self._member.is_settled
         return is_passed and is_settled and not self._has_unconfirmed()
+
+    def _warn_of_rest(self, quiet: float) -> None:
+        """Say what the query leaves behind: nobody looks at the lag of a query that has ended normally."""
+        starts = self.counters.starts
+        rest = [
+            f"{topic}[{number}] from offset {at} to {end - 1}"
+            for (topic, number), end in sorted((self._ends or {}).items())
+            if (topic, number) not in self.counters.finished
+            and (at := max(self._holdings.reached.get((topic, number), 0), starts.get((topic, number), 0)))
+            < end
+        ]
+        if rest:
+            log.warning(
+                "the query ends although group %s hasn't delivered all records: %s%s. Nothing has arrived for %d s: "
+                "another consumer may keep them locked, or a broker doesn't deliver them. `kshare groups describe %s` "
+                "shows the lag; the next start of the query tries again",
+                self._options.group,
+                ", ".join(rest[:_NAMED]),
+                f" and {len(rest) - _NAMED} other partitions" if rest[_NAMED:] else "",
+                int(quiet),
+                shlex.quote(self._options.group),
+            )
 
     def _has_unconfirmed(self) -> bool:
         """Whether anything is owed in a topic that is subscribed to. Records of others aren't redelivered to us."""
