@@ -96,12 +96,6 @@ class PendingBatch:
     def place(self) -> str:
         return f"{self.topic}[{self.partition}]"
 
-    def add(self, send: PendingSend, record: Contents, size: int, memory: int) -> None:
-        self.sends.append(send)
-        self.records.append(record)
-        self.size += size
-        self.memory += memory
-
 
 @dataclass(slots=True, eq=False)
 class _Partition:
@@ -162,25 +156,33 @@ class Backlog:
     # --- adding
 
     def add(
-        self, topic: str, partition: int, record: NewRecord, now: float, caller: object = None
+        self, topic: str, partition: int, record: NewRecord, now: float, caller: object = None, size: int = 0
     ) -> tuple[PendingSend, bool]:
-        """Returns the handle, and whether there may be something to send, or something new to wait for."""
+        """Returns the handle, and whether there may be something to send, or something new to wait for.
+
+        `size` is that of the record, if it is known.
+        """
         place = (topic, partition)
-        queue = self._queue(place)
-        send, size = PendingSend(record), record.size
-        memory = size + RECORD_MEMORY + HEADER_MEMORY * len(record.headers)
+        queue = self._partitions.get(place) or self._queue(place)
+        size = size or record.size
         batch = self._open_batch(queue, size)
         is_new = batch is None
         if batch is None:
             batch = self._begin_batch(place, queue, now)
-        batch.add(send, record, size, memory)
-        if caller is not None:
-            batch.callers.add(caller)
+        send = PendingSend(record)
+        batch.sends.append(send)
+        batch.records.append(record)
+        batch.callers.add(caller)
+        memory = size + RECORD_MEMORY
+        if record.headers:
+            memory += HEADER_MEMORY * len(record.headers)
+        batch.size += size
+        batch.memory += memory
         self.size += memory
-        is_full = batch.size >= self._settings.batch_bytes
-        if is_new or is_full:
+        if is_new or batch.size >= self._settings.batch_bytes:
             self._plan(queue)
-        return send, is_new or is_full
+            return send, True
+        return send, False
 
     def add_block(
         self,
@@ -198,8 +200,7 @@ class Backlog:
         batch.block = PendingBlock(records)
         batch.sends, batch.records, batch.size = [batch.block], list(records), size
         batch.memory = size + BLOCK_RECORD_MEMORY * len(records)
-        if caller is not None:
-            batch.callers.add(caller)
+        batch.callers.add(caller)
         self.size += batch.memory
         self._plan(queue)
         return batch.block
@@ -221,18 +222,17 @@ class Backlog:
         self._batches.append(batch)
         return batch
 
-    def has_room(self, topic: str, partition: int, record: NewRecord) -> bool:
-        """Whether the record would join others that wait for this partition."""
+    def has_room(self, topic: str, partition: int, size: int) -> bool:
+        """Whether a record of this size would join others that wait for this partition."""
         queue = self._waiting.get((topic, partition))
-        return queue is not None and self._open_batch(queue, record.size) is not None
+        return queue is not None and self._open_batch(queue, size) is not None
 
     def _open_batch(self, queue: _Partition, size: int) -> PendingBatch | None:
         if not queue.batches:
             return None
         batch = queue.batches[-1]
-        is_sent = batch.payload is not None or batch.attempts > 0 or batch.is_under_way
-        is_open = not is_sent and batch.block is None
-        return batch if is_open and batch.size + size <= self._settings.batch_bytes else None
+        is_closed = batch.attempts or batch.block is not None
+        return None if is_closed or batch.size + size > self._settings.batch_bytes else batch
 
     # --- sending
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from kshare.net.running_loop import running_asyncio_loop
+
 
 def task_function() -> Callable[[], object]:
     """The function that returns the current task. Call this in async code."""
-    try:
-        is_asyncio = asyncio.current_task() is not None
-    except RuntimeError:
-        is_asyncio = False
-    if is_asyncio:
+    if running_asyncio_loop() is not None:
         return asyncio.current_task
     from trio.lowlevel import current_task
 

@@ -65,7 +65,7 @@ class Failures:
 
     def add(self, failure: BatchFailure, callers: Iterable[object]) -> None:
         """`callers` have records in the batch."""
-        for caller in callers:
+        for caller in set(callers) - {None}:
             self._unaware.setdefault(caller, self._last)
         self._last += 1
         failure.number = self._last

@@ -123,11 +123,11 @@ class RecordWriter:
         transaction = self._require_open()
         topics = self._sender.topics
         found = topics.known(topic) or await topics.find(topic)
-        number = self._choose(found, topic, record, partition)
+        number = self._choose(found, topic, record.key, size, partition)
         if self._backlog.size + size > self._settings.buffer_bytes or self._room.locked():
             await self._wait_for_room(topic, number, size)
         self._require_same(transaction)
-        send, is_news = self._backlog.add(topic, number, record, anyio.current_time(), self._caller())
+        send, is_news = self._backlog.add(topic, number, record, anyio.current_time(), self._caller(), size)
         if is_news:
             self._sender.wake()
         return send
@@ -151,7 +151,7 @@ class RecordWriter:
         if partition is None:
             number = found.partition_without_key(self._random, lambda _: False)
         else:
-            number = self._choose(found, topic, NewRecord(*records[0]), partition)
+            number = self._choose(found, topic, None, size, partition)
         if self._backlog.size + size > self._settings.buffer_bytes or self._room.locked():
             await self._wait_for_room(topic, number, size)
         self._require_same(transaction)
@@ -232,17 +232,19 @@ class RecordWriter:
         while (oldest := self._backlog.oldest_number) is not None and oldest <= number:
             await self._sender.wait_for_progress()
 
-    def _choose(self, found: WrittenTopic, topic: str, record: NewRecord, partition: int | None) -> int:
+    def _choose(
+        self, found: WrittenTopic, topic: str, key: bytes | None, size: int, partition: int | None
+    ) -> int:
         if partition is not None:
             if type(partition) is not int:
                 partition = _whole(partition)
             if partition not in found.leaders:
                 raise ConfigError(no_partition(topic, partition, len(found.leaders)))
             return partition
-        if record.key is not None:
-            return partition_for(record.key, len(found.leaders))
+        if key is not None:
+            return partition_for(key, len(found.leaders))
         return found.partition_without_key(
-            self._random, lambda number: self._backlog.has_room(topic, number, record)
+            self._random, lambda number: self._backlog.has_room(topic, number, size)
         )
 
     async def _wait_for_room(self, topic: str, partition: int, size: int) -> None:
