@@ -22,18 +22,15 @@ from kshare.admin.expected_rows import expected_row
 from kshare.admin.routing import ResponseError, Router, response_error
 from kshare.errors import (
     BrokerError,
-    ConnectionLost,
-    IncompleteResponse,
     KshareError,
     ProducerFenced,
-    RequestTimedOut,
 )
 from kshare.net.permissions import Right
 from kshare.producer.backlog import ProducerIdentity
 from kshare.producer.records import NewRecord
 from kshare.producer.settings import WriterSettings
 from kshare.producer.transactions import TransactionLink
-from kshare.producer.verdicts import is_fencing
+from kshare.producer.verdicts import BatchVerdict, is_fencing, verdict_on
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ProduceRequest, ProduceResponse
 from kshare.protocol.messages.produce_request import PartitionProduceData, TopicProduceData
@@ -41,7 +38,7 @@ from kshare.protocol.record_builder import BatchBuilder
 
 _ALL_REPLICAS = -1
 _DUPLICATE = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
-_NO_ANSWER = (ConnectionLost, RequestTimedOut, IncompleteResponse)
+_MAY_BE_WRITTEN = {BatchVerdict.RETRY_OPEN, BatchVerdict.REFUSED_OPEN}
 _CLAIM_S = 600.0
 _UNKNOWN_S = 10.0
 """How long a topic may be unknown before it counts as deleted."""
@@ -87,29 +84,39 @@ class FencedWriter:
             builder.append(value, key=key, headers=headers, timestamp=timestamp)
             count += 1
         payload = bytes(builder.build())
+        may_be_written = False
 
         async def step(deadline: float) -> int:
+            nonlocal may_be_written
             found = self._found or await self._router.leader(self._topic, self._partition, deadline)
             leader, topic_id = found
             rows = [TopicProduceData(self._topic, topic_id, [PartitionProduceData(self._partition, payload)])]
             timeout_ms = int(1000 * self._router.pool.settings.request_timeout)
             request = ProduceRequest(None, _ALL_REPLICAS, timeout_ms, rows)
             self._found = None  # looked up again if this fails
-            answer = await self._router.ask(leader, request, self._errors_of, deadline)
+            before, may_be_written = may_be_written, True
+            try:
+                answer = await self._router.ask(leader, request, self._errors_of, deadline)
+            except BrokerError as error:
+                may_be_written = before or verdict_on(error.code, is_transactional=True) in _MAY_BE_WRITTEN
+                raise
             self._found = found
             return self._written_at(answer)
 
         try:
             written_at = await self._router.retry(step, unknown_s=_UNKNOWN_S)
-        except BrokerError as error:
-            self._failure = self._fenced(error.code) if is_fencing(error.code) else error
-            raise self._failure from None
         except BaseException as error:
-            self._failure = KshareError(
-                f"it isn't known whether an append to {self._topic}[{self._partition}] was written: "
-                f"{str(error) or 'it was cancelled'}"
-            )
-            if isinstance(error, _NO_ANSWER):
+            if isinstance(error, BrokerError) and is_fencing(error.code):
+                self._failure = self._fenced(error.code)
+            elif isinstance(error, BrokerError) and not may_be_written:
+                self._failure = error
+                raise
+            else:
+                self._failure = KshareError(
+                    f"it isn't known whether an append to {self._topic}[{self._partition}] was written: "
+                    f"{str(error) or 'it was cancelled'}"
+                )
+            if isinstance(error, KshareError):
                 raise self._failure from error
             raise
         self._sequence += count

@@ -70,7 +70,11 @@ class TransactionLink:
         return identity
 
     async def fence(self) -> ProducerIdentity:
-        """Get the next epoch, so that late requests of the last one have no effect. What is left of it is aborted."""
+        """Get the next epoch, so that late requests of the last one have no effect. What is left of it is aborted.
+
+        If AddPartitionsToTxn was lost and is executed between both requests, the coordinator fences this producer.
+        That can't be prevented, but nothing is told wrongly.
+        """
         last = self.state.identity
         if self.state.may_be_ongoing and last is not None:
             try:

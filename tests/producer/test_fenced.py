@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from time import time
 from typing import Any
 
 import anyio
@@ -32,7 +33,7 @@ async def writer(kshare_broker: Broker) -> AsyncIterator[NewWriter]:
 
 
 def record(text: bytes) -> NewRecord:
-    return NewRecord(text, None, (), 1)
+    return NewRecord(text, None, (), int(time() * 1000))  # brokers delete old ones
 
 
 def written(broker: Broker) -> list[bytes | None]:
@@ -71,6 +72,18 @@ async def test_a_lost_response_doubles_nothing(kshare_broker: Broker, writer: Ne
     await one.append([record(b"b")])
     await one.append([record(b"c")])
     assert written(kshare_broker) == [b"a", b"b", b"c"]
+
+
+async def test_an_append_is_unknown_whatever_follows_a_lost_response(
+    kshare_broker: Broker, writer: NewWriter
+) -> None:
+    one = writer()
+    await one.claim()
+    kshare_broker.faults.add(ProduceRequest, cut_after=3)
+    kshare_broker.faults.add(ProduceRequest, times=None, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    with pytest.raises(KshareError, match=r"it isn't known whether an append to frames\[0\] was written"):
+        await one.append([record(b"a")])
+    assert written(kshare_broker) == [b"a"]
 
 
 async def test_a_transient_error_is_retried(kshare_broker: Broker, writer: NewWriter) -> None:
