@@ -10,7 +10,7 @@ from typing import BinaryIO
 from kshare.capture import CaptureWriter
 from kshare.dissect import dissect_request, dissect_response
 from kshare.traffic import Frame
-from kshare.wire.masking import holds_secrets, mask
+from kshare.wire.masking import hide_plausible, holds_secrets, mask
 
 _SIZE_BYTES = 4
 
@@ -49,9 +49,12 @@ class CapturedConnection:
 def _masked(frame: Frame) -> bytes | bytearray | memoryview:
     if frame.is_token:
         return b"*" * len(frame.data)
-    if not holds_secrets(frame.api_key):
+    if frame.api_key >= 0 and not holds_secrets(frame.api_key):
         return frame.data
     data = bytearray(frame.data)
+    if frame.api_key < 0:  # what it is isn't known
+        hide_plausible(data)
+        return data
     if frame.is_request:
         reading = dissect_request(data, is_sized=False)
     else:

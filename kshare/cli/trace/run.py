@@ -5,6 +5,7 @@ Ctrl-C ends it with a summary, a closed pipe without one.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -12,12 +13,13 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from time import time
+from typing import BinaryIO
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from kshare.cli.cluster.connection import Cluster
-from kshare.cli.terminal.failure import Misuse
+from kshare.cli.terminal.failure import Failure, Misuse
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.traffic.view import TrafficOptions, TrafficView
 from kshare.cli.trace.capture_writer import TrafficCapture
@@ -34,8 +36,18 @@ def run_trace(cluster: Cluster, listen: str, write: Path | None, show: TrafficOp
     settings = cluster.settings
     where = _parse_listen(listen)
     with ExitStack() as files:
-        capture = TrafficCapture(files.enter_context(write.open("wb"))) if write else None
+        capture = TrafficCapture(files.enter_context(_new_file(write))) if write else None
         anyio.run(_trace, TrafficView(Screen(), show), capture, settings, where)
+
+
+def _new_file(path: Path) -> BinaryIO:
+    """For this user alone: it has everything that clients send but for passwords. A pipe may be there already."""
+    is_pipe = path.exists() and not path.is_file()
+    flags = os.O_WRONLY if is_pipe else os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    try:
+        return os.fdopen(os.open(path, flags, 0o600), "wb")
+    except FileExistsError:
+        raise Failure(f"{path} exists already: name another file with --write, or remove it") from None
 
 
 def _parse_listen(text: str) -> Address:
