@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol, cast
@@ -22,6 +23,9 @@ from kshare.protocol.messages import SaslAuthenticateRequest, SaslHandshakeReque
 
 log = logging.getLogger("kshare.net")
 
+_ITERATIONS = re.compile(rb"r=[^,]*,s=[^,]*,i=([0-9]{1,10})")
+_LEAST_ITERATIONS = 4096
+"""Of RFC 7677, and of Kafka. An impostor that asks for fewer gets a proof that can be guessed from quickly."""
 _MAX_ROUNDS = 20
 """SCRAM takes two, Kerberos a few: a broker that requires more is faulty."""
 
@@ -74,6 +78,12 @@ async def _exchange_messages(ask: AskFunction, mechanism: _Mechanism, step: str)
             reason = answer.error_message or error_name(answer.error_code)
             raise AuthenticationFailed(f"{step} was refused: {reason}{_readable(challenge)}")
         challenge = answer.auth_bytes
+        found = _ITERATIONS.match(challenge) if step.startswith("SCRAM") else None
+        if found is not None and int(found[1]) < _LEAST_ITERATIONS:
+            raise AuthenticationFailed(
+                f"{step} was stopped: with the iteration count {int(found[1])}, who listens could guess the password "
+                f"(Kafka's least is {_LEAST_ITERATIONS:,})"
+            )
         try:
             await _in_thread(partial(mechanism.receive, challenge))
         except Exception as error:

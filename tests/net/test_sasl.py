@@ -159,8 +159,9 @@ async def test_refused_mechanism(answer: SaslHandshakeResponse, says: str) -> No
         (PLAIN, [SaslAuthenticateResponse(auth_bytes=b"more")], "did not complete"),
         (SCRAM, [SaslAuthenticateResponse(auth_bytes=b"e=unknown-user")], "(e=unknown-user)"),
         (SCRAM, [SaslAuthenticateResponse(auth_bytes=b"\xff\x00")], "got an invalid response"),
-        (SCRAM, [SaslAuthenticateResponse(auth_bytes=b"r=other,s=AAAA,i=1")], "got an invalid response"),
+        (SCRAM, [SaslAuthenticateResponse(auth_bytes=b"r=other,s=AAAA,i=4096")], "got an invalid response"),
         (SCRAM, [SaslAuthenticateResponse(auth_bytes=b"")], "got an invalid response"),
+        (SCRAM, [SaslAuthenticateResponse(auth_bytes=b"r=mine,s=AAAA,i=4095")], "iteration count 4095"),
         (bearer(lambda: "hush"), [SaslAuthenticateResponse(auth_bytes=b"{}")] * 20, "did not complete"),
     ],
 )
