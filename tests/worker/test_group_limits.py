@@ -119,3 +119,14 @@ async def test_limits_that_cannot_be_read_for_a_while_stay_as_they_are(
         await until(lambda: len(asked) >= 6)
         tasks.cancel_scope.cancel()
     assert (limits["g"].deliveries, changed) == (3, ["g"])
+
+
+def test_records_that_nobody_has_tried_keep_two_deliveries_and_more() -> None:
+    """And none of them is taken for one whose deliveries end without a result."""
+    released = {
+        limit: [
+            count for count in range(1, limit + 1) if ShareLimits(deliveries=limit).may_be_released(count)
+        ]
+        for limit in (2, 3, 5, 10)
+    }
+    assert released == {2: [], 3: [], 5: [1], 10: [1, 2, 3]}

@@ -98,3 +98,49 @@ def test_copies_of_a_run_say_so_whoever_writes_them_again() -> None:
         copies = running.records("jobs.retry.10m")
     assert len(copies) > 2
     assert all("__kshare.retry.run" in dict(one.headers) for one in copies)
+
+
+@pytest.mark.parametrize("takes", ["payload", "delivery"])
+def test_a_dead_letters_function_that_hangs_has_a_limit(
+    takes: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The record is held, the slot goes on, and a time limit of the handler doesn't call the handler again."""
+    monkeypatch.setattr("kshare.worker.copies._KEEP_LIMIT_S", 5.0)
+    calls: list[bytes | None] = []
+    hangs = True
+
+    async def keep(delivery: Delivery, reason: str) -> None:
+        if hangs:
+            await anyio.sleep_forever()
+
+    worker = Worker(
+        group="g",
+        concurrency=1,
+        retry=Retry(attempts=1),
+        dead_letters=keep,
+        time_limit=2.0,
+        breaker=None,
+        drain_timeout=1.0,
+    )
+
+    async def fail(value: bytes) -> None:
+        calls.append(value)
+        if value == b"bad":
+            raise ValueError
+
+    async def fail_delivery(value: bytes, delivery: Delivery) -> None:
+        await fail(value)
+
+    worker.handler("orders")(fail if takes == "payload" else fail_delivery)
+    with run_worker(worker) as running:
+        running.produce("orders", b"bad", b"good")
+        running.advance(8)
+        running.wait_until(lambda: b"good" in calls)
+        assert "records couldn't be kept by dead_letters" in caplog.text
+        assert "took longer than 5 s" in caplog.text
+        hangs = False
+        running.advance(10)
+        running.wait_until_settled()
+        [counts] = running.counts.values()
+        assert (counts.dead, counts.done) == (1, 1)
+    assert calls == [b"bad", b"good"]
