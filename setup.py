@@ -34,7 +34,8 @@ INLINED = {
 DIRECTIVES = {"language_level": 3}
 # Types come from the .pxd files; annotations speak to mypy, and mean more to Cython than they say.
 # Pickling would follow pointers into memory. What must not be copied says so itself: see kshare/protocol/uncopied.py.
-HAND_WRITTEN = {"annotation_typing": False, "auto_pickle": False}
+# An object can be made without `__init__`, and then what Python code would find missing is None.
+HAND_WRITTEN = {"annotation_typing": False, "auto_pickle": False, "nonecheck": True}
 RECORD_DIRECTIVES = {
     **HAND_WRITTEN,
     # The sources compare every position before they read there. Messages don't: they rely on IndexError.

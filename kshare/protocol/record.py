@@ -173,6 +173,10 @@ class RecordWalk:
         has_append_time: bool,
         ranges: OffsetRanges | None,
     ) -> None:
+        if not view.c_contiguous or view.itemsize != 1 or not 0 <= start <= len(view):
+            raise ValueError(
+                f"records are read from bytes in one piece, from 0 to {len(view)}, not from {start}"
+            )
         self._kept = uncollected.kept(view)
         self._data = memory.readable(view)
         self._position = start
@@ -222,6 +226,8 @@ class RecordWalk:
 
     def read_at(self, position: int, left: int, previous_delta: int) -> Record:
         """The record at that position: for `record_loop`, if it can't read it itself."""
+        if not 0 <= position <= self._end:
+            raise IndexError(f"the records end at byte {self._end}, before {position}")
         self._position = position
         self._left = left
         self._previous_delta = previous_delta

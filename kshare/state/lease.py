@@ -214,6 +214,8 @@ class Lease:
     def send(self, start: int, stop: int) -> bytes:
         """Marks this part of the states as sent; returns its types, or just one if all are the same."""
         states = self.states
+        if not 0 <= start < stop <= len(states):
+            raise IndexError(f"{start} to {stop} isn't a part of {len(states)} states")
         types = bytes(states[start:stop])
         states[start:stop] = types.translate(_TO_SENT)
         kind = types[0]
