@@ -267,7 +267,8 @@ class RecordWriter:
 
     def _require_open(self) -> Transaction | None:
         """Returns the transaction that records are written in. After a failure, nothing of it can be committed."""
-        self._require_running()
+        if self._tasks is None or self._sender.fatal is not None:  # for every record: a call less
+            self._require_running()
         if self._settings.transactional_id is None:
             return None
         transaction = self._transactions.current
