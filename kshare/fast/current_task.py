@@ -1,9 +1,9 @@
 """Identifies the current task: an object that is the same while one task runs, and another one in another task.
 
-It is needed for every record. If compiled, it is the task's context (of `contextvars`), which the interpreter keeps in
-a field: see `current_task.pxd`. Otherwise it is the task itself.
+It is needed for every record. If compiled, the task is looked up once for each of its steps, not for each record: see
+`current_task.pxd`. Its context (of `contextvars`) wouldn't do: several tasks may have the same.
 
-Gains: reads a pointer instead of calling two libraries, once per record: 94 ns per record instead of 597.
+Gains: compares two numbers instead of calling two libraries, once per record: 94 ns per record instead of 597.
 To take it out: delete the `.pxd`; the Python function works if compiled, too.
 """
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 import itertools
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -10,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from kshare import ConfigError, KshareError, ShareConsumer
+from kshare import ConfigError, KshareError, ShareConsumer, ShareRecord
 from kshare.protocol.messages import ShareFetchRequest
 from kshare.testing import Broker
 from tests.fakes.tiny_cluster import ACCEPTED, ACQUIRED, AVAILABLE, TinyCluster
@@ -264,3 +266,24 @@ async def test_what_a_random_user_has_finished_is_accepted_and_nothing_else(seed
 
         with anyio.fail_after(DEADLINE_S):
             await check_async(broker.bootstrap, "t", "g", produce, seed, steps=100)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_tasks_with_the_same_context_must_not_share_an_iterator_either() -> None:
+    """Compiled, a task was recognised by its context."""
+    context = contextvars.copy_context()
+
+    async def take(records: Any) -> ShareRecord:
+        taken: ShareRecord = await anext(records)
+        return taken
+
+    async with filled(3).running() as cluster:
+        with anyio.fail_after(DEADLINE_S):
+            async with consumer(cluster, "t") as source:
+                records = aiter(source)
+                first = await asyncio.create_task(take(records), context=context)
+                with pytest.raises(KshareError, match="shared by several tasks"):
+                    await asyncio.create_task(take(records), context=context)
+                first.accept()
+                assert (await asyncio.create_task(take(records), context=context)).offset == 1
+        assert cluster.topics["t"].states == [ACCEPTED, AVAILABLE, AVAILABLE]
