@@ -155,7 +155,7 @@ class Producer:
         await self._open().flush()
 
     @property
-    def unconfirmed(self) -> int:
+    def _unconfirmed(self) -> int:
         """How many records wait for their outcome."""
         return 0 if self._writer is None else self._writer.unconfirmed
 

@@ -10,8 +10,6 @@ from kshare.errors import DecodeError
 from kshare.protocol.compression import DECOMPRESSED_LIMIT, Buffer, decompress
 from kshare.protocol.compression_bounds import decompressed_bound
 
-__all__ = ["BudgetSpentError", "DecompressionBudget"]
-
 
 class BudgetSpentError(DecodeError):
     """What is left of a budget isn't enough. With a new budget, the same bytes may be readable."""

@@ -83,13 +83,13 @@ class Producer:
 
     def __del__(self) -> None:
         if self._loop is not None and not self._loop.is_foreign:
-            self.warn()
+            self._warn()
 
-    def warn(self) -> None:
+    def _warn(self) -> None:
         """It should have been closed, and the process may end before its records are written."""
         _open.discard(self)
         warnings.warn(f"{NOT_CLOSED}: use it with `with`", ResourceWarning, stacklevel=2, source=self)
-        if count := self._producer.unconfirmed:
+        if count := self._producer._unconfirmed:
             log.warning("%s: %d of them", NOT_CLOSED, count)
 
     def __exit__(
@@ -225,7 +225,7 @@ _open: WeakSet[Producer] = WeakSet()
 def _warn_of_open() -> None:
     """When the interpreter exits, nothing more is written."""
     for producer in list(_open):
-        producer.warn()
+        producer._warn()
 
 
 _thread: ContextVar[Thread | None] = ContextVar("thread", default=None)

@@ -12,6 +12,8 @@ ROOT = Path(__file__).parents[2]
 FAST = ROOT / "kshare" / "fast"
 MODULES = sorted(path.name for path in FAST.glob("*.py") if path.stem != "__init__")
 
+NO_OPTIMIZATION = {"kshare/sync/producer.py": ["__del__"]}
+"""Warns if records are lost because a producer wasn't closed."""
 MARKS = ("__del__", "Py_REFCNT", "getrefcount", "cdef extern", "cdef inline", "PyTypeObject", "pythonapi")
 
 
@@ -47,4 +49,4 @@ def test_no_other_module_uses_such_optimizations() -> None:
         for path in sources
         if FAST not in path.parents
     }
-    assert {path: marks for path, marks in found.items() if marks} == {}
+    assert {path: marks for path, marks in found.items() if marks} == NO_OPTIMIZATION
