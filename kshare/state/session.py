@@ -140,7 +140,7 @@ class ShareSession:
         self._wanted = frozenset(partitions)
 
     def fetch(self, limits: FetchLimits, acks: Acks) -> SentRequest:
-        """Asks for records. Acknowledging a partition adds it to the session, so the next fetch forgets it again."""
+        """Asks for records. A fetch that acknowledges a partition adds it to the session: a later one forgets it."""
         self._check(acks)
         added = self._wanted - self._in_session
         forgotten = self._in_session - self._wanted - acks.keys()
@@ -177,10 +177,9 @@ class ShareSession:
         return self._send(request, acks, (self._in_session - forgotten) | added | acks.keys())
 
     def acknowledge(self, acks: Acks, *, is_renewing: bool = False) -> SentRequest:
-        """Acknowledges without asking for records; renews without the cost of a fetch."""
-        return self._send(
-            self._acknowledgement(acks, self._epoch, is_renewing), acks, self._in_session | acks.keys()
-        )
+        """Acknowledges without asking for records; renews without the cost of a fetch. It adds no partitions: those
+        that the broker has forgotten have to be added again before it returns records of them."""
+        return self._send(self._acknowledgement(acks, self._epoch, is_renewing), acks, self._in_session)
 
     def close(self, acks: Acks) -> SentRequest:
         """The last request: the broker releases what it doesn't acknowledge."""

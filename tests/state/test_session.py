@@ -171,6 +171,18 @@ def test_rule_5_partition_in_an_acknowledgement_is_forgotten_later(by_fetch: boo
     assert [topic.topic_id for topic in request.forgotten_topics_data] == [A]
 
 
+def test_an_acknowledgement_without_a_fetch_adds_no_partition() -> None:
+    """The broker has forgotten the partition: unless it is added again, it returns no more records of it."""
+    made = opened((A, 0))
+    made.want([])
+    made.on_answer(made.fetch(LIMITS, {}), ShareFetchResponse())
+    made.on_answer(made.acknowledge(ACCEPTED), _acknowledged(0))
+    assert not made.has_partition_changes
+    made.want([(A, 0)])
+    assert made.has_partition_changes
+    assert named(made.fetch(LIMITS, {}).request) == {(A, 0): []}
+
+
 def test_rule_6_renewals_are_marked() -> None:
     request = opened().acknowledge({(A, 0): [AckRange(0, 9, b"\x04")]}, is_renewing=True).request
     assert isinstance(request, ShareAcknowledgeRequest)

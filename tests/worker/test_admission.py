@@ -139,3 +139,30 @@ def test_pauses_archive_nothing_that_nobody_has_tried(backend: Literal["asyncio"
         assert (counts.released, counts.lost, counts.dead) == (0, 0, 0)
     assert sorted(got) == [*range(608)]
     assert max(deliveries) == 1
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_what_pauses_hand_back_comes_again(backend: Literal["asyncio", "trio"]) -> None:
+    """After the first pause, nothing more was fetched: 603 of 608 records were processed, 5 released, for ever."""
+    worker = Worker(group="g", concurrency=1, dead_letters="dead", max_pinned=0.001)
+    got: list[int] = []
+    deliveries: list[int] = []
+
+    @worker.handler("orders")
+    async def ship(number: int, delivery: Delivery) -> None:
+        got.append(number)
+        deliveries.append(delivery.delivery_count)
+        if len(got) > 600:
+            worker.pause("ship", 31)
+
+    with run_worker(worker, backend=backend) as running:
+        running.produce("orders", *[b"%d" % number for number in range(608)])
+        running.wait_until(lambda: len(got) > 600, timeout=30.0)
+        for _ in range(16):
+            running.advance(40)
+        running.wait_until_settled()
+        [counts] = running.counts.values()
+        assert counts.released > 0
+        assert (counts.lost, counts.dead) == (0, 0)
+    assert sorted(got) == [*range(608)]
+    assert max(deliveries) == 2

@@ -5,8 +5,10 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from kshare.client.consumer import source_of
 from kshare.engine.delivery_limit import limit_in, limit_request
 from kshare.engine.events import Answered, Assigned, Event
+from kshare.state.unseen_releases import FIRST_S
 from tests.integration.behaviour.conftest import FreshQueue
 from tests.integration.behaviour.work_queue import DEADLINE_S, WorkQueue, until
 
@@ -67,6 +69,34 @@ async def test_measured_what_the_end_of_a_session_costs(fresh_queue: FreshQueue)
         with anyio.fail_after(DEADLINE_S):
             await consumer.next_batch()
     assert set((await delivery_counts(queue, 10)).values()) == {1 if queue.is_4_1 else 2}
+
+
+async def test_a_paused_partition_goes_on_though_records_of_it_are_settled_meanwhile(
+    fresh_queue: FreshQueue,
+) -> None:
+    """Settling them was believed to add the partition to the session again. If the pause ended then, nothing was
+    fetched any more."""
+    queue = fresh_queue()
+    await queue.produce(RECORDS)
+    async with queue.consumer(acknowledgement="explicit", max_records=RECORDS) as consumer:
+        with anyio.fail_after(DEADLINE_S):
+            held = [*await consumer.next_batch()]
+            while len(held) < RECORDS // 2:
+                held += await consumer.next_batch()
+            left = RECORDS
+            for record in held:
+                if record is held[0]:
+                    assert source_of(consumer).release_unseen(record)
+                    continue
+                record.accept()
+                left -= 1
+                await consumer.commit()
+                await anyio.sleep(1.5 * FIRST_S / len(held))
+            while left:
+                batch = await consumer.next_batch()
+                left -= len(batch)
+                batch.accept()
+                await consumer.commit()
 
 
 async def test_deleted_records_below_acquired_ones_cause_no_hot_loop(fresh_queue: FreshQueue) -> None:
