@@ -31,6 +31,7 @@ __all__ = [
     "IncompleteResponse",
     "KshareError",
     "NotAuthorized",
+    "OversizedBatchError",
     "ProducerFenced",
     "RequestTimedOut",
     "StoreFailed",
@@ -101,6 +102,10 @@ class CorruptBatchError(DecodeError):
     def __init__(self, base_offset: int, offset: int, reason: str) -> None:
         super().__init__(f"batch at partition offset {base_offset}", offset, reason)
         self.base_offset = base_offset
+
+
+class OversizedBatchError(CorruptBatchError):
+    """A record batch would decompress to more than the limit. Its checksum is correct: it was written like that."""
 
 
 class FrameTooLarge(DecodeError):

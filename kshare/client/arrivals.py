@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from kshare.engine.events import Damaged
 from kshare.engine.lease_book import LeaseBook
+from kshare.protocol.decompression_budget import DecompressionLimit
 from kshare.protocol.messages.share_fetch_response import PartitionData
 from kshare.protocol.records import Batch
 from kshare.state.coverage import Coverage, RangeContents
@@ -25,9 +26,15 @@ _NAMED = 5
 class FetchedPartition:
     """The records of one partition in one fetch response."""
 
-    def __init__(self, leases: Sequence[Lease], data: PartitionData, book: LeaseBook) -> None:
+    def __init__(
+        self,
+        leases: Sequence[Lease],
+        data: PartitionData,
+        book: LeaseBook,
+        limit: DecompressionLimit | None = None,
+    ) -> None:
         """`leases`: everything that the response acquired."""
-        self.coverage = Coverage(data.records, [(lease.first, lease.last) for lease in leases])
+        self.coverage = Coverage(data.records, [(lease.first, lease.last) for lease in leases], limit)
         self.book = book
         self.kept: set[int] = set()
         """First offsets of the leases that stay locked because nothing of them can be handed out."""
@@ -43,21 +50,29 @@ class PendingBatch(NamedTuple):
     def verify(self) -> list[Batch]:
         """Verify the records, and return the record batches that contain them.
 
-        Doubtful offsets are released: the next fetch may return them intact. If all of the lease is
-        damaged, it stays locked for a growing time before; what stays damaged is archived at the group's delivery
-        limit. Offsets that compaction may have removed are released at once: most have no record, and a pause would
-        hold up the partition.
+        Doubtful offsets are released: the next fetch may return them intact. If all of the lease is damaged, it stays
+        locked for a growing time before; what stays damaged is archived at the group's delivery limit. Batches over the
+        limit of decompressed bytes stay locked for good. Offsets that compaction may have removed are released at once:
+        most have no record, and a pause would hold up the partition.
         """
         lease = self.lease
         contents = self.fetched.coverage.of(lease.first, lease.last, lease.delivery_count)
         for first, last in contents.gaps:
             _decide(lease, first, last, GAP)
+        if contents.oversized:
+            self._keep(contents)
         if contents.unverified:
             self._release(contents)
         lease.leader_epochs = [
             (batch.base_offset, batch.last_offset, batch.leader_epoch) for batch in contents.batches
         ]
         return contents.batches
+
+    def _keep(self, contents: RangeContents) -> None:
+        book, (topic, partition) = self.fetched.book, (self.topic, self.lease.partition[1])
+        kept = book.keep_oversized(self.lease, contents.oversized, contents.oversized_reason)
+        if kept:
+            book.reporter.report(Damaged(topic, partition, kept, contents.oversized_reason))
 
     def _release(self, contents: RangeContents) -> None:
         book, lease, reason = self.fetched.book, self.lease, str(contents.reason)

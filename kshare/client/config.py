@@ -17,6 +17,7 @@ from kshare.engine.settings import MemberSettings
 from kshare.errors import ConfigError
 from kshare.net.addresses import joined
 from kshare.net.settings import CLIENT_OPTIONS, NetSettings
+from kshare.protocol.compression import DECOMPRESSED_LIMIT
 
 Acknowledgement = Literal["implicit", "explicit"]
 Acquire = Literal["auto", "batches", "records"]
@@ -51,6 +52,9 @@ class ConsumerConfig:
     max_bytes: int = DEFAULT_MAX_BYTES
     """The maximum size of the records held at once, in bytes. No fetch asks for more than what is left of it. A larger
     batch is fetched alone, when nothing else is held."""
+    max_decompressed_bytes: int = DECOMPRESSED_LIMIT
+    """The largest size of a record batch when it is decompressed, in bytes. Records of a larger batch aren't handed
+    out: they stay locked, and an ERROR names them."""
     renew_leases: bool = True
     """Whether to renew the acquisition locks of records that your code is still processing (Kafka 4.2 and later)."""
     max_lease_seconds: float = 300.0
@@ -150,8 +154,10 @@ class ConsumerConfig:
                     f"{name} must be {' or '.join(map(repr, allowed))}, not {getattr(self, name)!r}"
                 )
         check_max_records(self.max_records)
-        if type(self.max_bytes) is not int or not 1 <= self.max_bytes < 2**63:
-            raise ConfigError(f"max_bytes must be a number of bytes above 0, not {self.max_bytes!r}")
+        for name in ("max_bytes", "max_decompressed_bytes"):
+            size = getattr(self, name)
+            if type(size) is not int or not 1 <= size < 2**63:
+                raise ConfigError(f"{name} must be a number of bytes above 0, not {size!r}")
         for name in ("max_lease_seconds", "request_timeout", "close_timeout"):
             value = getattr(self, name)
             if not _is_number(value) or not 0 < value <= 86_400:

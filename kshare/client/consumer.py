@@ -128,6 +128,7 @@ class AsyncConsumer(Generic[RecordT_co]):
                 holdings = Holdings(
                     max_records=self.config.max_records,
                     max_bytes=self.config.max_bytes,
+                    max_decompressed_bytes=self.config.max_decompressed_bytes,
                     lease_timers=cluster.lease_timers(
                         renews=self.config.renew_leases, max_lease_s=self.config.max_lease_seconds
                     ),
@@ -349,7 +350,7 @@ class AsyncConsumer(Generic[RecordT_co]):
                 holdings.batch_available.send()
 
     def _undecided(self) -> int:
-        return self._opened().book.counter.undecided
+        return self._opened().undecided
 
     def _release_unseen(self, record: ShareRecord) -> bool:
         """In the event loop."""

@@ -19,6 +19,8 @@ from kshare.engine.lease_book import LeaseBook
 from kshare.engine.reporter import Reporter
 from kshare.engine.signals import Signal
 from kshare.net.clock import suspended_s
+from kshare.protocol.compression import DECOMPRESSED_LIMIT
+from kshare.protocol.decompression_budget import DecompressionLimit
 from kshare.protocol.messages.share_fetch_response import PartitionData
 from kshare.state.lease import ACCEPT, Lease, TopicIdPartition
 from kshare.state.lease_timers import RENEW_LOCK_AFTER, LeaseTimers
@@ -48,6 +50,7 @@ class Holdings:
         can_renew: bool = True,
         reporter: Reporter | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
+        max_decompressed_bytes: int = DECOMPRESSED_LIMIT,
         release_unattended: Callable[[Lease], int] = lambda lease: 0,
         suspended: Callable[[], float] = suspended_s,
     ) -> None:
@@ -73,6 +76,10 @@ class Holdings:
         self._reporter = self.book.reporter
         self._topics: Container[str] | None = None
         self._max_bytes = max_bytes
+        self._limit: DecompressionLimit | None = None
+        """None for the default, which costs batches no call."""
+        if max_decompressed_bytes != DECOMPRESSED_LIMIT:
+            self._limit = DecompressionLimit(max_decompressed_bytes)
         self._intake = Intake.ON
         self._is_stalled = True
         """The user hasn't asked for records yet, or didn't ask for more before locks expired. More records would only
@@ -98,11 +105,11 @@ class Holdings:
             return False
         if self._is_stalled or self._outlasts_locks:
             return self.is_user_waiting
-        wants = self.processing_rate.wants(self._undecided, is_waiting=self.is_user_waiting)
+        wants = self.processing_rate.wants(self.undecided, is_waiting=self.is_user_waiting)
         return wants and self.bytes_left > 0
 
     @property
-    def _undecided(self) -> int:
+    def undecided(self) -> int:
         """Without records that stay locked but that nobody can get."""
         return self._counter.undecided - self.book.kept.held
 
@@ -120,7 +127,7 @@ class Holdings:
         return max(0, self._max_bytes - self._lease_timers.bytes_held(self._max_bytes))
 
     def capacity(self, brokers: int) -> int:
-        return self.processing_rate.capacity(self._undecided, brokers, is_waiting=self.is_user_waiting)
+        return self.processing_rate.capacity(self.undecided, brokers, is_waiting=self.is_user_waiting)
 
     def capacity_in_bytes(self, brokers: int) -> int:
         return max(1, self.bytes_left // brokers)
@@ -141,7 +148,7 @@ class Holdings:
 
     def on_acquired(self, topic: str, leases: Sequence[Lease], data: PartitionData, lock_s: float) -> None:
         self._lock_s = lock_s or self._lock_s
-        fetched = FetchedPartition(leases, data, self.book)
+        fetched = FetchedPartition(leases, data, self.book, self._limit)
         for lease in leases:
             pending = PendingBatch(topic, lease, fetched)
             if self.memory and pending.verify():

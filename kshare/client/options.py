@@ -68,8 +68,8 @@ class ClientOptions(TypedDict, total=False):
 class ConsumerOptions(TypedDict, total=False):
     """Options of a share consumer that it doesn't need, without those of every client.
 
-    Options: acknowledgement, acquire, max_records, max_bytes, renew_leases, max_lease_seconds, on_poison, on_settled,
-    observer, metrics_push, rack, close_timeout.
+    Options: acknowledgement, acquire, max_records, max_bytes, max_decompressed_bytes, renew_leases, max_lease_seconds,
+    on_poison, on_settled, observer, metrics_push, rack, close_timeout.
     """
 
     acknowledgement: Acknowledgement
@@ -85,6 +85,9 @@ class ConsumerOptions(TypedDict, total=False):
     max_bytes: int
     """The maximum size of the records held at once, in bytes. No fetch asks for more than what is left of it. A larger
     batch is fetched alone, when nothing else is held. Default: 64 MiB."""
+    max_decompressed_bytes: int
+    """The largest size of a record batch when it is decompressed, in bytes. Records of a larger batch aren't handed
+    out: they stay locked, and an ERROR names them. Default: 128 MiB."""
     renew_leases: bool
     """Whether to renew the acquisition locks of records that your code is still processing (Kafka 4.2 and later).
     Default: True."""

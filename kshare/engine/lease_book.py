@@ -6,6 +6,7 @@ them. Decides what is reported as lost; never who gets records, and sends nothin
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from weakref import WeakSet
@@ -23,7 +24,7 @@ from kshare.protocol.messages.share_fetch_response import AcquiredRecords, Parti
 from kshare.state.acks import AckOutcome, PartitionAcks
 from kshare.state.coverage import wrong_ranges
 from kshare.state.kept_records import KeptRecords, KeptSpans
-from kshare.state.lease import ACCEPT, RELEASE, RENEW, Lease, TopicIdPartition, UndecidedCounter
+from kshare.state.lease import ACCEPT, HELD, RELEASE, RENEW, Lease, TopicIdPartition, UndecidedCounter
 from kshare.state.lease_timers import LeaseTimers
 from kshare.state.session import MOVED, AckRange
 from kshare.state.unseen_releases import UnseenReleases
@@ -168,6 +169,37 @@ class LeaseBook:
         self.lease_timers.keep(lease)
         return price.pause_s
 
+    def keep_oversized(self, lease: Lease, spans: Iterable[tuple[int, int]], reason: str) -> int:
+        """Keep these records for good, which are valid but too large to be handed out. Returns how many are kept.
+
+        They get leases of their own: the rest of the lease is handed out and settled as usual. Released, they would be
+        archived at the delivery count limit.
+        """
+        held = [run for first, last in spans for run in lease.runs_within(first, last, HELD, HELD)]
+        acks = self._acks_of(lease)
+        if acks is None:
+            return 0
+        for start, end in held:
+            part = Lease(
+                lease.partition,
+                lease.first + start,
+                lease.first + end - 1,
+                lease.delivery_count,
+                counter=self.counter,
+            )
+            acks.add(part)
+            self.lease_timers.keep_for_good(part, lease)
+            self.kept.add(part, [(part.first, part.last)], math.inf)
+            self._reports.oversized(part, reason, self.unseen.limit)
+        return sum(end - start for start, end in held)
+
+    def _acks_of(self, lease: Lease) -> PartitionAcks | None:
+        for partition_acks in self._sessions:
+            acks = partition_acks.get(lease.partition)
+            if acks is not None and lease in acks.leases:
+                return acks
+        return None
+
     def note_unseen(self, lease: Lease, records: int) -> None:
         """Records of the lease are given back that nobody has seen: released just now, or lost."""
         price = self.unseen.on_released(lease.partition, lease.delivery_count, self.clock.now())
@@ -226,11 +258,20 @@ class LeaseBook:
                     lease.disown("they were acquired by the process that this one was forked from")
 
     def _report_lost(self, lease: Lease, reason: LossReason) -> None:
+        if self.lease_timers.is_for_good(lease) and lease.undecided:
+            self._on_oversized_lost(lease, reason)
         is_unseen = self.lease_timers.handed_out_at(lease) is None
         if is_unseen and reason in _COUNTED and lease.delivery_count > 1 and lease.undecided:
             self.note_unseen(lease, lease.undecided)
         self.holder.on_lost(lease, reason)
         self._reports.lost(lease, reason)
+
+    def _on_oversized_lost(self, lease: Lease, reason: LossReason) -> None:
+        """If its lock can't be kept, or the next delivery is the last one, don't acquire it any more."""
+        left = self.unseen.left(lease.delivery_count)
+        if reason == "expired" or left <= 1:
+            self.unseen.stop(lease.partition)
+            self._reports.stopped(lease, left)
 
     def check_leases(self) -> None:
         """For all brokers: renew leases in use, release those that have waited too long, count expired ones as lost."""

@@ -103,6 +103,37 @@ class LeaseReports:
             )
         self._reporter.log.records(level, cause, topic, partition, records, lease.first, lease.last)
 
+    def oversized(self, lease: Lease, reason: str, limit: int) -> None:
+        """Records are kept, because they would decompress to more than the limit."""
+        timers = self._lease_timers
+        keeps = (
+            "They stay locked"
+            if timers.can_renew
+            else f"Their lock runs out, as it can't be renewed ({timers.no_renewal_because})"
+        )
+        detail = (
+            f"{reason}. This was delivery {lease.delivery_count} of {limit}. {keeps}, and the partition's in-flight "
+            f"window can't move past offset {lease.first}: once it is full, nothing more of it is delivered. "
+            "Raise max_decompressed_bytes and restart: each restart, and each session that ends, costs a delivery, and "
+            "after the last one the broker archives them"
+        )
+        self._name_oversized("larger than max_decompressed_bytes; not handed out, and kept", lease, detail)
+
+    def stopped(self, lease: Lease, left: int) -> None:
+        """Nothing of the partition is fetched any more, because of oversized records in it."""
+        detail = f"deliveries left: {left}. Raise max_decompressed_bytes and restart"
+        cause = (
+            "larger than max_decompressed_bytes; no longer locked, so their partition isn't fetched any more"
+        )
+        self._name_oversized(cause, lease, detail)
+
+    def _name_oversized(self, cause: str, lease: Lease, detail: str) -> None:
+        topic, partition = self.topic_partition_of(lease.partition)
+        records = len(lease.states)
+        self._reporter.log.records(
+            logging.ERROR, cause, topic, partition, records, lease.first, lease.last, detail
+        )
+
     def _note_lost(self, lease: Lease, records: int) -> None:
         topic, partition = self.topic_partition_of(lease.partition)
         held = [run for state in (HELD, RENEW, SENT | RENEW) for run in lease.runs(state, state)]

@@ -256,7 +256,8 @@ class GroupMember:
 
     async def _learn_limit(self) -> None:
         now = anyio.current_time()
-        if not len(self._book.unseen) or now < self._limit_asked_at + ASK_EVERY_S:
+        is_needed = len(self._book.unseen) or self._book.kept.held
+        if not is_needed or now < self._limit_asked_at + ASK_EVERY_S:
             return
         self._limit_asked_at = now
         try:

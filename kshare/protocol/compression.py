@@ -20,7 +20,7 @@ import cramjam
 from kshare.errors import DecodeError
 from kshare.protocol.compression_bounds import lz4_bound, plain_lz4_blocks, snappy_bound, zstd_bound
 
-__all__ = ["DECOMPRESSED_LIMIT", "Compression", "compress", "decompress"]
+__all__ = ["DECOMPRESSED_LIMIT", "Compression", "SectionTooLarge", "compress", "decompress"]
 
 Buffer = bytes | bytearray | memoryview
 DecompressInto = Callable[[memoryview, bytearray], int]
@@ -45,6 +45,13 @@ _LZ4_PLAIN_FRAMES = {
 """Headers of frames with independent blocks and no checksums, and the largest block that each allows."""
 _ZSTD_LEVEL = 3
 _GZIP_WINDOW = 31
+
+
+class SectionTooLarge(DecodeError):
+    """A section would decompress to more than the limit, as far as can be told without decompressing all of it."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("compressed records", 0, reason)
 
 
 class Compression(enum.IntEnum):
@@ -72,7 +79,7 @@ def compress(codec: Compression, data: Buffer) -> bytes:
 
 
 def decompress(codec: int, data: Buffer, limit: int = DECOMPRESSED_LIMIT) -> memoryview:
-    """Reverses `compress`. Raises DecodeError for invalid bytes, unknown codecs, and more than `limit` bytes."""
+    """Reverses `compress`. Raises SectionTooLarge for more than `limit` bytes, DecodeError for what is invalid."""
     view = memoryview(data)
     try:
         if codec == Compression.NONE:
@@ -93,8 +100,8 @@ def decompress(codec: int, data: Buffer, limit: int = DECOMPRESSED_LIMIT) -> mem
     raise DecodeError("compressed records", 0, f"compression codec {codec} is not known")
 
 
-def _too_large(limit: int) -> DecodeError:
-    return DecodeError("compressed records", 0, f"would decompress to more than the limit of {limit} bytes")
+def _too_large(limit: int) -> SectionTooLarge:
+    return SectionTooLarge(f"would decompress to more than the limit of {limit} bytes")
 
 
 def _within(view: memoryview, limit: int) -> memoryview:
@@ -177,10 +184,8 @@ def _decompress_bounded(
         size = decompress_into(view, target)
     except cramjam.DecompressionError:
         if bound > limit:
-            raise DecodeError(
-                "compressed records",
-                0,
-                f"broken, or would decompress to more than the limit of {limit} bytes",
+            raise SectionTooLarge(
+                f"broken, or would decompress to more than the limit of {limit} bytes"
             ) from None
         raise
     return memoryview(target)[:size]

@@ -19,6 +19,18 @@ class BudgetSpentError(DecodeError):
         super().__init__("compressed records", 0, reason)
 
 
+class DecompressionLimit:
+    """A limit for each batch, and none for all of them."""
+
+    __slots__ = ("each",)
+
+    def __init__(self, each: int) -> None:
+        self.each = each
+
+    def decompress(self, codec: int, data: Buffer) -> memoryview:
+        return decompress(codec, data, self.each)
+
+
 class DecompressionBudget:
     """Those who read batches for the same request share it."""
 

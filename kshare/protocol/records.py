@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from typing import NoReturn, cast
 
 from kshare import fast
-from kshare.errors import CorruptBatchError, DecodeError
+from kshare.errors import CorruptBatchError, DecodeError, OversizedBatchError
 from kshare.protocol import record as record_module
 from kshare.protocol import record_header as header
 from kshare.protocol.checksum import crc32c
-from kshare.protocol.compression import Compression, decompress
-from kshare.protocol.decompression_budget import BudgetSpentError, DecompressionBudget
+from kshare.protocol.compression import Compression, SectionTooLarge, decompress
+from kshare.protocol.compression_bounds import decompressed_bound
+from kshare.protocol.decompression_budget import BudgetSpentError, DecompressionBudget, DecompressionLimit
 from kshare.protocol.record import OffsetRanges, Record, RecordWalk
 from kshare.protocol.record_header import ControlType
 from kshare.protocol.record_loop import quick_records
@@ -32,7 +33,9 @@ _CONTROL_KEY = struct.Struct(">hh")
 _CONTROL_TYPES = frozenset(map(int, ControlType))
 
 
-def read_batches(data: Buffer, *, budget: DecompressionBudget | None = None) -> Iterator[Batch]:
+def read_batches(
+    data: Buffer, *, budget: DecompressionBudget | DecompressionLimit | None = None
+) -> Iterator[Batch]:
     """The batches of a fetch response's records, or of a log segment. Those who open batches share the budget.
 
     An incomplete batch at the end is left out: brokers cut off a response at the fetch size. Only headers are read and
@@ -81,7 +84,9 @@ class Batch:
         "view",
     )
 
-    def __init__(self, view: memoryview, budget: DecompressionBudget | None = None) -> None:
+    def __init__(
+        self, view: memoryview, budget: DecompressionBudget | DecompressionLimit | None = None
+    ) -> None:
         self.view = view
         self._budget = budget
         self._is_checked = False
@@ -244,6 +249,10 @@ class Batch:
                 view = decompress(codec, packed) if budget is None else budget.decompress(codec, packed)
             except BudgetSpentError:
                 raise
+            except SectionTooLarge as large:
+                most = decompressed_bound(codec, packed)
+                reason = f"its {len(packed)} bytes: {large.reason} (at most {most})"
+                raise OversizedBatchError(self.base_offset, start, reason) from large
             except DecodeError as broken:
                 raise self._broken(start, broken.reason) from broken
             start = 0

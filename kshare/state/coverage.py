@@ -8,6 +8,7 @@ comparing the batch with its neighbours and with the acquired offsets.
     with a record in a verified batch                     | handed out
     without one, within a verified batch                  | gap: compaction removed it
     of a control batch                                    | gap
+    in a batch that is valid, but larger than the limit   | oversized
     between two verified batches                          | gap: compaction removed whole batches
     in a corrupt batch, or next to one                    | doubtful
     before the first batch or after the last              | doubtful: the response may be truncated
@@ -29,7 +30,8 @@ from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
 
-from kshare.errors import CorruptBatchError
+from kshare.errors import CorruptBatchError, OversizedBatchError
+from kshare.protocol.decompression_budget import DecompressionLimit
 from kshare.protocol.record_header import CONTROL_BIT, MAX_INT64
 from kshare.protocol.records import Batch, Buffer, read_batches
 
@@ -53,13 +55,23 @@ class RangeContents(NamedTuple):
     """What is wrong, if anything is doubtful."""
     is_damaged: bool = False
     """Only damage explains it. Otherwise compaction may have removed these offsets."""
+    oversized: Sequence[OffsetRange] = ()
+    """Offsets of batches that would decompress to more than the limit."""
+    oversized_reason: str = ""
 
 
 class Coverage:
     """The batches of one partition in one response; nothing is read before `of` is called."""
 
-    def __init__(self, records: Buffer | None, acquired: Sequence[OffsetRange]) -> None:
+    def __init__(
+        self,
+        records: Buffer | None,
+        acquired: Sequence[OffsetRange],
+        limit: DecompressionLimit | None = None,
+    ) -> None:
+        """`limit`: for the decompressed size of a batch, if it isn't the default."""
         self._records = records or b""
+        self._limit = limit
         self._acquired = acquired
         self._batches: list[Batch] | None = None
         self._bases: list[int] = []
@@ -73,6 +85,7 @@ class Coverage:
         self._moved: tuple[str | None, str | None] | None = None
         """The same for the first and for the last batch, once that is known."""
         self._broken: dict[int, str] = {}
+        self._oversized: dict[int, str] = {}
         self._missing: dict[int, list[OffsetRange]] = {}
 
     def of(self, first: int, last: int, delivery_count: int) -> RangeContents:
@@ -96,6 +109,8 @@ class Coverage:
         found: list[Batch] = []
         gaps: list[OffsetRange] = []
         unverified: list[OffsetRange] = []
+        oversized: list[OffsetRange] = []
+        oversized_reason = ""
         expected = first
         for index in range(self._index_at(first), len(batches)):
             batch = batches[index]
@@ -114,6 +129,10 @@ class Coverage:
             start, end = max(start, first), min(end, last)
             is_bound = end < last and index + 1 < len(batches) and batches[index + 1].base_offset > expected
             reason = self._verify(index, is_bound=is_bound)
+            if index in self._oversized:
+                oversized.append((start, end))
+                oversized_reason = self._oversized[index]
+                continue
             if reason is not None or (delivery_count <= 1 and self._may_have_moved(index)):
                 unverified.append((start, end))
                 continue
@@ -127,10 +146,12 @@ class Coverage:
         if expected <= last:
             unverified.append((expected, last))
         if not unverified:
-            return RangeContents(found, gaps, unverified)
+            return RangeContents(found, gaps, [], None, False, oversized, oversized_reason)
         evidence = next(iter(self._broken.values()), self._damage) or self._leftover()
         reason = evidence or moved[0] or moved[1] or self._edges()
-        return RangeContents(found, gaps, unverified, reason, is_damaged=evidence is not None)
+        return RangeContents(
+            found, gaps, unverified, reason, evidence is not None, oversized, oversized_reason
+        )
 
     # --- the sequence of batches
 
@@ -138,7 +159,7 @@ class Coverage:
         if self._batches is None:
             self._batches = []
             try:
-                self._batches.extend(read_batches(self._records))
+                self._batches.extend(read_batches(self._records, budget=self._limit))
             except CorruptBatchError as error:
                 self._damage = str(error)
             self._bases = [batch.base_offset for batch in self._batches]
@@ -199,7 +220,8 @@ class Coverage:
         """Whether the hole before this batch can't be due to damage."""
         if index == 0 or self._may_have_moved(index - 1) or self._may_have_moved(index):
             return False
-        return self._verify(index - 1, is_bound=True) is None and self._verify(index) is None
+        is_intact = self._verify(index - 1, is_bound=True) is None and self._verify(index) is None
+        return is_intact and index - 1 not in self._oversized and index not in self._oversized
 
     def _may_have_moved(self, index: int) -> bool:
         moved_first, moved_last = self._both_moved()
@@ -210,7 +232,7 @@ class Coverage:
         )
 
     def _verify(self, index: int, *, is_bound: bool = False) -> str | None:
-        """What is wrong with a batch. If it borders a hole (`is_bound`), its records must end where its header says."""
+        """What is corrupt in a batch. Next to a hole (`is_bound`), its records must end where its header says."""
         reason = self._broken.get(index)
         if reason is not None:
             return reason
@@ -219,6 +241,8 @@ class Coverage:
             batch.open()
             if index not in self._missing and (is_bound or batch.record_count != batch.last_offset_delta + 1):
                 self._missing[index] = batch.missing()
+        except OversizedBatchError as error:
+            self._oversized[index] = str(error)
         except CorruptBatchError as error:
             reason = self._broken[index] = str(error)
         return reason

@@ -11,6 +11,8 @@ response may be read much later: the event loop may be blocked, or the machine s
     hands             | it, for up to `max_lease_s` in all   | acknowledgements
     kept on purpose   | the same; if they can't be renewed,  | the same
     (`kept_records`)  | they are released                    |
+    kept for good     | renewed, without end; if they can't  | the same
+                      | be renewed, nothing                  |
 
 Decides what to renew, to release and to count as lost at a given time. Never sends anything; times are passed in.
 """
@@ -19,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kshare.state.lease import Lease
 
@@ -38,6 +40,7 @@ class _LeaseTimer:
     size: int
     handed_out_at: float | None = None
     is_kept: bool = False
+    is_for_good: bool = False
     attempts: int = 0
     """Renewals sent since the last one that was confirmed."""
 
@@ -107,6 +110,17 @@ class LeaseTimers:
         if timer is not None:
             timer.is_kept = True
 
+    def keep_for_good(self, part: Lease, lease: Lease) -> None:
+        """`part` has records that were in `lease`, so it has the same lock. It is renewed, and never released."""
+        timer = self._timers.get(id(lease))
+        if timer is not None:
+            part.deadline = lease.deadline
+            self._timers[id(part)] = replace(timer, lease=part, size=0, is_kept=True, is_for_good=True)
+
+    def is_for_good(self, lease: Lease) -> bool:
+        timer = self._timers.get(id(lease))
+        return timer is not None and timer.is_for_good
+
     def handed_out_at(self, lease: Lease) -> float | None:
         """When the user got it; None while it waits in the inbox, and for unknown leases."""
         timer = self._timers.get(id(lease))
@@ -159,8 +173,10 @@ class LeaseTimers:
         timer.next_check = lease.deadline
         if not lease.undecided:
             return
-        is_renewable = self.can_renew and now - timer.since < self.max_lease_s
-        if timer.handed_out_at is None and not (timer.is_kept and is_renewable):
+        is_renewable = self.can_renew and (timer.is_for_good or now - timer.since < self.max_lease_s)
+        if timer.is_for_good and not is_renewable:
+            due.not_renewable.append(lease)
+        elif timer.handed_out_at is None and not (timer.is_kept and is_renewable):
             due.release.append(lease)
         elif not is_renewable:
             due.not_renewable.append(lease)

@@ -11,6 +11,7 @@ that are released and acquired again in a loop are archived within milliseconds.
     more during the pause                        | part of the same release; a longer pause counts
     `MOST_A_MINUTE` releases within a minute     | nothing until the first of them is a minute ago
     records of the partition reach the user      | the next pause is short again, unless the minute is used up
+    `stop`                                       | nothing any more
 
 `Price` says how many deliveries are left. Whoever releases logs a line with topic, partition and offsets if these are
 fewer than `SAFE_LEFT`: see `LeaseBook.release_unseen`, which all releases of this kind go through.
@@ -97,6 +98,10 @@ class UnseenReleases:
             pause.times.append(now)
         pause.until = now + price.pause_s
         return price
+
+    def stop(self, partition: TopicIdPartition) -> None:
+        """Acquire nothing of the partition any more: a delivery would be wasted, or the last one."""
+        self._pauses.setdefault(partition, _Pause()).until = math.inf
 
     def on_seen(self, partition: TopicIdPartition) -> None:
         """Records of the partition were handed to the user."""

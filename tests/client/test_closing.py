@@ -106,7 +106,7 @@ async def test_a_group_that_could_not_be_left_is_named(caplog: pytest.LogCapture
     async with TinyCluster("t").running() as cluster:
         with anyio.fail_after(DEADLINE_S):
             async with consumer(cluster, "t", close_timeout=0.5):
-                await until(lambda: bool(cluster.asked(ShareFetchRequest)))
+                await until(lambda: len(cluster.asked(ShareGroupHeartbeatRequest)) > 1)
                 cluster.frozen.add(1)
         assert not has_left(cluster)
     (late,) = [one for one in caplog.messages if "close_timeout" in one]

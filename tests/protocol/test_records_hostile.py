@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from kshare.errors import CorruptBatchError, DecodeError
 from kshare.protocol.compression import Compression, compress
+from kshare.protocol.decompression_budget import DecompressionLimit
 from kshare.protocol.record_builder import BatchBuilder
 from tests.helpers.batch_bytes import raw_batch, recheck
 from tests.helpers.uncompiled import IMPLEMENTATIONS, Decoder, decoder
@@ -156,7 +157,7 @@ def test_decompression_bomb_stops_at_the_limit(implementation: str, codec: Compr
     tracemalloc.start()
     try:
         with pytest.raises(CorruptBatchError, match=r"partition offset 8.*the limit of 1000000 bytes"):
-            read(implementation, data, decompressed_limit=1_000_000)
+            read(implementation, data, budget=DecompressionLimit(1_000_000))
         assert tracemalloc.get_traced_memory()[1] < 8_000_000
     finally:
         tracemalloc.stop()
@@ -166,9 +167,9 @@ def test_decompression_bomb_stops_at_the_limit(implementation: str, codec: Compr
 @pytest.mark.parametrize("codec", [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD])
 def test_size_equal_to_the_limit_is_allowed(implementation: str, codec: Compression) -> None:
     data = raw_batch(compress(codec, SOUND), 1, attributes=codec)
-    assert len(read(implementation, data, decompressed_limit=len(SOUND))) == 1
+    assert len(read(implementation, data, budget=DecompressionLimit(len(SOUND)))) == 1
     with pytest.raises(CorruptBatchError, match="limit of 6 bytes"):
-        read(implementation, data, decompressed_limit=len(SOUND) - 1)
+        read(implementation, data, budget=DecompressionLimit(len(SOUND) - 1))
 
 
 @st.composite
@@ -201,7 +202,7 @@ def test_damage_is_noticed_or_harmless(
         if rechecked:
             recheck(tampered)
         with suppress(DecodeError):
-            read(implementation, tampered, decompressed_limit=1_000_000)
+            read(implementation, tampered, budget=DecompressionLimit(1_000_000))
 
 
 @pytest.mark.lengthy
@@ -215,7 +216,7 @@ def test_implementations_report_the_same_damage(data: bytes, places: list[tuple[
     results = set()
     for implementation in IMPLEMENTATIONS:
         try:
-            results.add(repr(read(implementation, tampered, decompressed_limit=1_000_000)))
+            results.add(repr(read(implementation, tampered, budget=DecompressionLimit(1_000_000))))
         except DecodeError as broken:
             results.add(str(broken))
     assert len(results) == 1
