@@ -457,9 +457,9 @@ class Backlog:
         batch.is_over = True
         self._over += 1
 
-    def forget_failures(self) -> None:
+    def begin_anew(self) -> None:
+        """A transaction begins: it can be committed unless one of its own records isn't written."""
         self.failed = None
-        self.failures.forget_all()
 
     @property
     def unconfirmed(self) -> int:

@@ -103,11 +103,6 @@ class Failures:
         if caller is not None:
             self._unaware.pop(caller, None)
 
-    def forget_all(self) -> None:
-        self._told = self._last
-        self._unaware.clear()
-        self.kept.clear()
-
     def _shorten(self) -> None:
         """Forget those that everybody knows, and join those of the same partition."""
         known = min((self._told, *self._unaware.values()))

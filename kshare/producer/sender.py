@@ -97,6 +97,15 @@ class BatchSender:
     def stop(self, error: KshareError) -> None:
         """Nothing is written any more."""
         self.fatal = self.fatal or error
+        self.give_up_all(error)
+
+    def give_up_idle(self, error: KshareError) -> None:
+        """Give up what isn't under way, and tell those who wait for it."""
+        self.backlog.give_up_idle(error)
+        self._advance()
+
+    def give_up_all(self, error: KshareError) -> None:
+        """Give up what is under way, too: it may have been written."""
         self.backlog.give_up_all(error)
         self._advance()
 

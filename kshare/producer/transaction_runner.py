@@ -69,7 +69,7 @@ class TransactionRunner:
         except BaseException:
             self._is_begun = False
             raise
-        self._sender.backlog.forget_failures()
+        self._sender.backlog.begin_anew()
         self._link.begin()
 
     async def commit(self, tasks: TaskGroup) -> None:
@@ -93,11 +93,12 @@ class TransactionRunner:
         if step is not None:
             await self._wait_for(step)
 
-    async def settle(self, tasks: TaskGroup) -> None:
-        """When the writer is closed: abort the transaction, or wait for its end."""
-        self._begin_abort(tasks)
+    async def settle(self, tasks: TaskGroup) -> bool:
+        """When the writer is closed: abort the transaction, or wait for its end. Returns whether one was aborted."""
+        is_aborted = self._begin_abort(tasks) is not None
         if self._step is not None:
             await self._step.done.wait()
+        return is_aborted
 
     def leave(self) -> None:
         """There is nobody left to end the transaction."""
@@ -165,12 +166,11 @@ class TransactionRunner:
             raise
 
     async def _abort(self) -> None:
-        backlog, reason = self._sender.backlog, KshareError("the transaction was aborted")
-        backlog.give_up_idle(reason)
+        reason = KshareError("the transaction was aborted")
+        self._sender.give_up_idle(reason)
         with anyio.move_on_after(self._limit):
             await self._drain()
-        backlog.give_up_all(reason)
-        backlog.forget_failures()
+        self._sender.give_up_all(reason)
         if self._sender.fatal is not None:
             self._link.state.ended(is_over=False)
             return

@@ -72,9 +72,10 @@ class RecordWriter:
         tasks, self._tasks = self._tasks, None
         assert tasks is not None, "entered before"
         is_cancelled = not (error is None or isinstance(error, Exception))  # and so are our tasks
+        is_aborted = False
         if not is_cancelled:
             with anyio.move_on_after(self._settings.close_timeout):
-                await self._transactions.settle(tasks)
+                is_aborted = await self._transactions.settle(tasks)
                 await self._drain()
         self._transactions.leave()
         if is_cancelled and (count := self._backlog.unconfirmed):
@@ -89,6 +90,8 @@ class RecordWriter:
         else:
             await tasks.__aexit__(None, None, None)  # so that the error propagates as it is, not in a group
         failures, closer = self._backlog.failures, self.closer or self._caller()
+        if is_aborted:
+            failures.forget(closer)  # closing in a transaction means that nothing of it is written
         unseen = failures.tell(closer, failures.known_to(closer))
         if unseen is not None:
             if error is None:
@@ -125,7 +128,7 @@ class RecordWriter:
         found = topics.known(topic) or await topics.find(topic)
         number = self._choose(found, topic, record.key, size, partition)
         if self._backlog.size + size > self._settings.buffer_bytes or self._room.locked():
-            await self._wait_for_room(topic, number, size)
+            await self._wait_for_room(topic, number, size, transaction)
         self._require_same(transaction)
         send, is_news = self._backlog.add(topic, number, record, anyio.current_time(), self._caller(), size)
         if is_news:
@@ -153,7 +156,7 @@ class RecordWriter:
         else:
             number = self._choose(found, topic, None, size, partition)
         if self._backlog.size + size > self._settings.buffer_bytes or self._room.locked():
-            await self._wait_for_room(topic, number, size)
+            await self._wait_for_room(topic, number, size, transaction)
         self._require_same(transaction)
         block = self._backlog.add_block(topic, number, records, size, anyio.current_time(), self._caller())
         self._sender.wake()
@@ -202,14 +205,19 @@ class RecordWriter:
         """
         if self._settings.transactional_id is None:
             raise ConfigError("transactions need a name: open the producer with transactional_id=...")
-        tasks = self._require_running()
+        tasks, caller = self._require_running(), self._caller()
         await self._transactions.begin(tasks)
         try:
-            yield
+            try:
+                yield
+            except BaseException:
+                await self._transactions.abort(tasks)
+                raise
+            await self._transactions.commit(tasks)
         except BaseException:
-            await self._transactions.abort(tasks)
+            # The error tells this task that nothing was written. Others, with records in the buffer, are told by `flush`.
+            self._backlog.failures.forget(caller)
             raise
-        await self._transactions.commit(tasks)
 
     # --- the buffer
 
@@ -247,13 +255,16 @@ class RecordWriter:
             self._random, lambda number: self._backlog.has_room(topic, number, size)
         )
 
-    async def _wait_for_room(self, topic: str, partition: int, size: int) -> None:
+    async def _wait_for_room(
+        self, topic: str, partition: int, size: int, transaction: Transaction | None
+    ) -> None:
         limit = self._settings.delivery_timeout
         with anyio.move_on_after(limit) as scope:
             async with self._room:  # first come, first served
                 self._push()
                 while self._backlog.size + size > self._settings.buffer_bytes:
                     await self._sender.wait_for_progress()
+                    self._require_same(transaction)
         if scope.cancelled_caught:
             reason = f"the buffer has been full for {limit:g} s"
             raise DeliveryFailed(topic, partition, reason, is_open=False)

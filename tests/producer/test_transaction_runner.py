@@ -10,11 +10,18 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 
 import kshare.sync
-from kshare import Producer
+from kshare import KshareError, Producer
 from kshare.broker.transactions import TransactionState
-from kshare.protocol.messages import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import (
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    ProduceRequest,
+)
 from kshare.sync.shared_loop import SharedLoop
 from kshare.testing import Broker
 from tests.helpers.committed import committed
@@ -207,3 +214,60 @@ def test_interrupted_blocking_transactions(kshare_broker: Broker, monkeypatch: p
         mine = [b"%d a" % number, b"%d b" % number]
         assert b"%d next" % number in found
         assert [one for one in mine if one in found] in ([mine, []] if number < wait else [mine]), number
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("is_late", [False, True])
+async def test_flush_of_another_task_fails_if_its_record_was_given_up_by_an_abort(is_late: bool) -> None:
+    is_enqueued, may_flush, outcomes = anyio.Event(), anyio.Event(), []
+
+    async def other(producer: Producer) -> None:
+        send = await producer.enqueue("orders", b"of another task")
+        is_enqueued.set()
+        if is_late:
+            await may_flush.wait()
+        with pytest.raises(KshareError, match="the record was not written"):
+            await producer.flush()
+        outcomes.append(send.is_done)
+
+    with Broker(topics={"orders": 1}) as broker:
+        async with open_producer(broker, "shop") as producer:
+            refusal = broker.faults.add(ProduceRequest, times=None, error=ErrorCode.NOT_ENOUGH_REPLICAS)
+            with anyio.fail_after(15):
+                async with anyio.create_task_group() as tasks:
+                    with suppress(ValueError):
+                        async with producer.transaction():
+                            tasks.start_soon(other, producer)
+                            await is_enqueued.wait()
+                            await checkpoint()  # the other task waits in `flush`
+                            raise ValueError
+                    may_flush.set()  # no other transaction wakes it
+            refusal.stop()
+            await producer.flush()  # the error of the block has told this task
+    assert outcomes == [True]
+
+
+@pytest.mark.anyio
+async def test_record_that_waits_for_room_does_not_outlast_its_transaction() -> None:
+    async def other(producer: Producer) -> None:
+        await producer.enqueue("orders", bytes(15_000))
+        with pytest.raises(KshareError, match=r"transaction|within `producer\.transaction\(\)`"):
+            await producer.enqueue("orders", bytes(15_000))
+
+    with Broker(topics={"orders": 1}) as broker:
+        async with Producer(
+            broker.bootstrap, transactional_id="shop", buffer_bytes=20_000, request_timeout=5
+        ) as producer:
+            refusal = broker.faults.add(ProduceRequest, times=None, error=ErrorCode.NOT_ENOUGH_REPLICAS)
+            with anyio.fail_after(30):  # less than delivery_timeout
+                async with anyio.create_task_group() as tasks:
+                    with suppress(ValueError):
+                        async with producer.transaction():
+                            tasks.start_soon(other, producer)
+                            while producer._unconfirmed == 0:
+                                await anyio.sleep(0.01)
+                            raise ValueError
+                    refusal.stop()
+                    async with producer.transaction():
+                        await producer.send("orders", b"next")
+        assert await committed(broker.bootstrap, "orders") == [b"next"]
