@@ -215,7 +215,7 @@ class RecordWriter:
                 raise
             await self._transactions.commit(tasks)
         except BaseException:
-            # The error tells this task that nothing was written. Others, with records in the buffer, are told by `flush`.
+            # The error tells this task that nothing was written. `flush` tells others, whose records were given up.
             self._backlog.failures.forget(caller)
             raise
 

@@ -40,6 +40,8 @@ class TinyBroker:
         self.requests: list[ShareFetchRequest | ShareAcknowledgeRequest] = []
         self.cut = cut or {}
         self.lock_ms = 30000
+        self.is_wanted = False
+        """Whether the partition is in the session."""
 
     # --- the request line
 
@@ -76,7 +78,7 @@ class TinyBroker:
 
     def disconnect(self) -> None:
         """As on real brokers, the session ends, and all records that it held become available at once."""
-        self.epoch = 0
+        self.epoch, self.is_wanted = 0, False
         self.states = [AVAILABLE if state == ACQUIRED else state for state in self.states]
 
     def _answer(self, request: Any) -> ShareFetchResponse | ShareAcknowledgeResponse:
@@ -95,7 +97,8 @@ class TinyBroker:
             partition = acknowledged.PartitionData(partition_index=0, error_code=error)
             rows = [acknowledged.ShareAcknowledgeTopicResponse(TOPIC, [partition])] if batches else []
             return ShareAcknowledgeResponse(responses=rows, acquisition_lock_timeout_ms=self.lock_ms)
-        data = self._acquire(request.max_records)
+        self.is_wanted = (self.is_wanted or bool(request.topics)) and not request.forgotten_topics_data
+        data = self._acquire(request.max_records if self.is_wanted else 0)
         data.acknowledge_error_code = error
         rows_ = [ShareFetchableTopicResponse(TOPIC, [data])] if batches or data.acquired_records else []
         return ShareFetchResponse(responses=rows_, acquisition_lock_timeout_ms=self.lock_ms)

@@ -11,6 +11,7 @@ import pytest
 from kshare.errors import AcknowledgeError, BrokerError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ShareFetchRequest, ShareFetchResponse
+from kshare.state import unseen_releases
 from kshare.state.request_planner import IDLE_WAIT_MS
 from tests.fakes.fetching import accept_all, running
 from tests.fakes.tiny_broker import ACCEPTED, ARCHIVED, PARTITION, TinyBroker
@@ -132,8 +133,12 @@ async def test_rule_8_requests_are_sent_one_after_another() -> None:
     assert leader_epochs == [*range(len(leader_epochs) - 1), -1]
 
 
-async def test_rule_7_a_corrupt_batch_is_released_until_the_delivery_limit() -> None:
+async def test_rule_7_a_corrupt_batch_is_released_until_the_delivery_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """It is released with a warning, the records around it are delivered, and the delivery limit archives it."""
+    monkeypatch.setattr(unseen_releases, "FIRST_S", 0.01)
+    monkeypatch.setattr(unseen_releases, "LONGEST_S", 0.1)
     broker = Damaging(30, broken=range(10, 20))
     async with running(broker, max_records=10) as rig:
         seen = await accept_all(rig, broker)

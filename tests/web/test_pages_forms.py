@@ -65,7 +65,7 @@ def test_what_was_typed_stays_in_the_form_of_offsets(
 ) -> None:
     found, _, text = submit(console, OFFSETS, "/group/offsets", {"name": GROUP, **typed, **confirmed})
     assert (found, reason in problem_of(text)) == (status, True)
-    assert f"<option selected>{typed['topic']}</option>" in text
+    assert f'<option value="{typed["topic"]}" selected>{typed["topic"]}</option>' in text
     assert f"<option selected>{typed['to']}</option>" in text
     assert f'name="value" value="{typed["value"]}"' in text
 

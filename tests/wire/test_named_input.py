@@ -136,7 +136,7 @@ def test_decompressed_bytes_are_limited() -> None:
     bomb = bytes(builder.build())
     found = name_input(bomb * 4, limits=NamingLimits(unpacked=250_000))
     assert [len(part.named.buffers) for part in found.parts] == [2, 2, 1, 1]
-    assert "more than the limit" in found.parts[2].named.problems[0].reason
+    assert "bytes that are left" in found.parts[2].named.problems[0].reason
 
 
 @pytest.mark.parametrize("pattern", [b"\0", b"\1", b"\0\2", b"\0\0\0\4", b"\0\0\0\5\1\1\1\1\1", b"\xff"])
