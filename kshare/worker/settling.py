@@ -267,12 +267,27 @@ class Settling:
         try:
             if delivery.was_tried or delivery.context is not None:
                 delivery.record.release()
+                if delivery.delivery_count >= self._limits.deliveries:
+                    self._log_archived(delivery)
             elif not self._release_unseen(delivery.record):
                 raise AcknowledgeError("before it was its turn")
             self._counts.released += 1
             self._watch.settled(RecordOutcome.RELEASED, delivery)
         except AcknowledgeError as problem:
             self.on_lost(delivery, problem)
+
+    def _log_archived(self, delivery: Delivery) -> None:
+        self._summary.records(
+            logging.ERROR,
+            "given back after their last delivery; the broker archives them",
+            delivery.topic,
+            delivery.partition,
+            1,
+            delivery.offset,
+            delivery.offset,
+            "",
+            log_fields(delivery),
+        )
 
     def on_lost(self, delivery: Delivery, problem: Exception) -> None:
         self._counts.lost += 1
