@@ -7,6 +7,7 @@ are retained (`offsets.retention.minutes`, 7 days by default). Decides nothing a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from kshare.admin.expected_rows import expected_row
 from kshare.admin.results import TopicPartition
@@ -31,7 +32,12 @@ LONGEST = 4_096
 """The longest text, in bytes, that brokers store by default (`offset.metadata.max.bytes`)."""
 
 
-async def committed_texts(router: Router, group: str) -> dict[TopicPartition, str]:
+class CommittedText(NamedTuple):
+    offset: int
+    text: str
+
+
+async def committed_texts(router: Router, group: str) -> dict[TopicPartition, CommittedText]:
     """The texts that this consumer group has; none if it doesn't exist."""
 
     def errors_of(answer: OffsetFetchResponse) -> Iterable[ResponseError | None]:
@@ -43,7 +49,7 @@ async def committed_texts(router: Router, group: str) -> dict[TopicPartition, st
     _, answer = await router.ask_coordinator(group, request, errors_of, version=_BY_NAME)
     found = expected_row(answer.groups, "OffsetFetch", f"consumer group {group}")
     return {
-        (topic.name, row.partition_index): row.metadata
+        (topic.name, row.partition_index): CommittedText(row.committed_offset, row.metadata)
         for topic in found.topics
         for row in topic.partitions
         if not row.error_code and row.committed_offset >= 0 and row.metadata

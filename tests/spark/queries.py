@@ -84,7 +84,7 @@ def eventually(condition: Callable[[], object], what: str, *, patience: float = 
 
 
 def has_come_up(query: StreamingQuery) -> bool:
-    return not query.isActive or query.status["message"] != "Initializing sources"
+    return not (query.isActive and query.status["message"].startswith("Initializing"))
 
 
 def progress(query: StreamingQuery) -> dict[str, Any]:

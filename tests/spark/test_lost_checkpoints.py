@@ -9,11 +9,13 @@ from typing import Any
 import anyio
 import pytest
 
-from kshare.admin.committed_texts import committed_texts
+from kshare.admin.committed_texts import CommittedText, committed_texts
 from kshare.admin.groups import list_groups
+from kshare.admin.results import TopicPartition
 from kshare.admin.routing import Router
 from kshare.engine.opening import reached
 from kshare.errors import KshareError
+from kshare.monitor.collect import Collector
 from kshare.net.settings import NetSettings
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.message import Request
@@ -23,6 +25,7 @@ from kshare.protocol.messages import (
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
+from kshare.spark.driver import mark_keeper
 from kshare.spark.driver.mark_keeper import LostCheckpoint
 from kshare.spark.driver.query_mark import QueryMark, member_of
 from kshare.testing import Broker
@@ -145,7 +148,7 @@ def test_another_query_beside_one_that_runs(broker: Broker) -> None:
         if (step, batch) == ("committed", 1):
             eventually(lambda: mark_of(first) > 0, "the first query has stored its mark")
             first.produce(50, 1)
-            second.run()
+            second.run(until=lambda: bool(second.written))
             raise Stop
 
     first.run()
@@ -153,6 +156,38 @@ def test_another_query_beside_one_that_runs(broker: Broker) -> None:
     first.produce(50)
     first.run(until=lambda: False)
     assert len(first.written) + len(second.written) == 150
+
+
+def test_a_temporary_checkpoint_is_no_lost_one(
+    query: DrivenQuery, mode: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Queries without a checkpointLocation begin anew whenever they are started. They leave no mark."""
+    marked = mark_of(query)
+    monkeypatch.setattr(mark_keeper, "has_temporary_checkpoint", lambda: True)
+    for _ in range(2):
+        lose_checkpoint(query)
+        query.sink.clear()
+        query.produce(30)
+        caplog.clear()
+        query.run(settle=mode)
+        assert len(query.written) == 30
+        told = [one for one in caplog.records if "no checkpointLocation" in one.getMessage()]
+        assert len(told) == 1
+    assert mark_of(query) == marked
+
+
+def test_what_operators_see_of_a_mark(query: DrivenQuery, mode: str) -> None:
+    """Other tools show a consumer group whose offset is that of the query, and kshare's monitor only share groups."""
+    for _ in range(3):
+        assert {where: one.offset for where, one in committed(query).items()} == {(query.topic, 0): 300}
+        query.run(settle=mode)
+
+    async def ask() -> list[str]:
+        async with reached(NetSettings.parse(query.broker.bootstrap)) as cluster:
+            snapshot = await Collector(Router(cluster.pool, 30)).read()
+            return [one.group for one in snapshot.groups if one.group.startswith(query.group)]
+
+    assert anyio.run(ask) == [query.group]
 
 
 def test_other_topics_of_the_group(broker: Broker) -> None:
@@ -222,15 +257,20 @@ def test_without_the_right_to_keep_a_mark(
 
 def mark_of(query: DrivenQuery) -> int:
     """The newest micro-batch that a mark of the group calls complete."""
+    marks = [QueryMark.from_text(one.text) for one in committed(query).values()]
+    return max((mark.complete for mark in marks if mark is not None), default=0)
 
-    async def ask() -> int:
+
+def committed(query: DrivenQuery) -> dict[TopicPartition, CommittedText]:
+    """What consumer groups with marks of the share group's queries have."""
+
+    async def ask() -> dict[TopicPartition, CommittedText]:
         async with reached(NetSettings.parse(query.broker.bootstrap)) as cluster:
             router = Router(cluster.pool, 30)
             groups = [
                 one.group for one in await list_groups(router, (), ()) if member_of(one.group, query.group)
             ]
-            texts = [text for group in groups for text in (await committed_texts(router, group)).values()]
-            marks = [QueryMark.from_text(text) for text in texts]
-            return max((mark.complete for mark in marks if mark is not None), default=0)
+            texts = [await committed_texts(router, group) for group in groups]
+            return {where: one for some in texts for where, one in some.items()}
 
     return anyio.run(ask)

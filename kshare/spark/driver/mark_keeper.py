@@ -6,6 +6,8 @@
     is older than the mark    | its own                            | LostCheckpoint: it was restored from a copy
     has no complete batch     | another query of the group has     | LostCheckpoint: that one's checkpoint may be lost
                               | one, and isn't running             |
+    is a temporary one        | any                                | nothing is checked or stored: the query begins
+                              |                                    | anew with each start, as users of such sinks want
 
 The mark is a text in a consumer group of the query's own, `<group>.kshare-spark.<member id>`, which has no members.
 That needs no topic, takes one request, and is deleted by brokers a week after the query was stopped. Users need Read on
@@ -28,6 +30,7 @@ from kshare.admin.routing import Router
 from kshare.errors import BrokerError, KshareError, NotAuthorized
 from kshare.protocol.error_codes import ErrorCode
 from kshare.spark.driver.query_mark import QueryMark, mark_group, member_of
+from kshare.spark.driver.temporary_checkpoint import has_temporary_checkpoint
 from kshare.spark.new_checkpoint import NEW_CHECKPOINT
 from kshare.spark.ranges import Token
 
@@ -51,8 +54,10 @@ class MarkKeeper:
         self._group = group
         self._topics = topics
         self._fails_on_loss = fails_on_loss
-        self._is_allowed = True
+        self._is_kept = True
         self._is_checked = False
+        self._offsets: dict[TopicPartition, int] = {}
+        """What the process before this one has stored."""
         self._written: QueryMark | None = None
         self._written_at = 0.0
 
@@ -74,6 +79,13 @@ class MarkKeeper:
         """No micro-batch of this query is complete. Raises LostCheckpoint if it seems to replace another query."""
         if self._is_checked:
             return
+        if await anyio.to_thread.run_sync(has_temporary_checkpoint):
+            self._is_checked, self._is_kept = True, False
+            log.warning(
+                "this query has no checkpointLocation, and so a temporary checkpoint: it begins with micro-batch 0 "
+                "whenever it is started, and a sink that remembers micro-batches by number would lose records"
+            )
+            return
         for other, complete in (await self._abandoned(member)).items():
             self._refuse(
                 f"this query begins with an empty checkpoint, and another query of group {self._group} has completed "
@@ -87,9 +99,11 @@ class MarkKeeper:
     async def write(self, member: str, mark: QueryMark, offsets: dict[TopicPartition, int]) -> None:
         """Store the mark, if it has changed. `offsets`: where the query is, for those who watch consumer groups."""
         is_old = anyio.current_time() - self._written_at > _KEPT_S
-        if not self._is_allowed or (mark == self._written and not is_old):
+        if not self._is_kept or (mark == self._written and not is_old):
             return
         texts = {(topic, _PARTITION): mark.to_text() for topic in self._topics}
+        # Until this process acquires something, it only knows where the group is, which may be behind.
+        offsets = {where: max(offsets.get(where, 0), self._offsets.get(where, 0)) for where in texts}
         try:
             await commit_texts(self._router, mark_group(self._group, member), texts, offsets)
         except NotAuthorized as error:
@@ -103,7 +117,8 @@ class MarkKeeper:
         except NotAuthorized as error:
             self._on_refused(error)
             return None
-        marks = [mark for text in texts.values() if (mark := QueryMark.from_text(text)) is not None]
+        self._offsets = {where: one.offset for where, one in texts.items()}
+        marks = [mark for one in texts.values() if (mark := QueryMark.from_text(one.text)) is not None]
         return max(marks, key=lambda mark: mark.complete, default=None)
 
     async def _abandoned(self, member: str) -> dict[str, int]:
@@ -120,7 +135,9 @@ class MarkKeeper:
             if other is None or other == member or other in members:
                 continue
             texts = await committed_texts(self._router, one.group)
-            marks = [QueryMark.from_text(text) for (topic, _), text in texts.items() if topic in self._topics]
+            marks = [
+                QueryMark.from_text(one.text) for (topic, _), one in texts.items() if topic in self._topics
+            ]
             complete = max((mark.complete for mark in marks if mark is not None), default=0)
             if complete:
                 found[other] = complete
@@ -140,7 +157,7 @@ class MarkKeeper:
         log.warning("%s. It goes on, as failOnLostCheckpoint is false", reason)
 
     def _on_refused(self, error: NotAuthorized) -> None:
-        self._is_allowed = False
+        self._is_kept = False
         log.warning(
             "the mark of this query can't be kept, so that an old or lost checkpoint, and offsets of the group that "
             "are set anew, aren't always recognized: %s",

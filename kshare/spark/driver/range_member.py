@@ -179,12 +179,20 @@ class RangeMember:
         await self._find_resets(token)
 
     async def _find_resets(self, token: Token) -> None:
-        """Find out in which partitions the group's offsets have been set to earlier ones since this token."""
+        """Find out in which partitions the group's offsets have been set to earlier ones since this token.
+
+        Topics that were created again have new ids. Nothing of the old ones can be redelivered, so a drain mustn't wait
+        for that.
+        """
         try:
             ids = await topic_ids(self._router, self._options.topics)
         except KshareError as error:
             log.info("it is unknown whether the topics exist: %s", error)
             return
+        owed = {UUID(one.topic_id).bytes: one.topic for one in (*token.acquired, *token.owed)}
+        for topic_id, name in (owed | self._custody.names).items():
+            if ids.get(name, topic_id) != topic_id:
+                self._custody.topic_gone(topic_id)
         names = {str(UUID(bytes=topic_id)): name for name, topic_id in ids.items()}
         self.counters.starts = {
             (names[one.topic_id], one.partition): one.offset for one in token.starts if one.topic_id in names
@@ -476,9 +484,16 @@ class RangeMember:
         if mark is None or token is None:
             return
         try:
-            await self._marks.write(token.member, mark, self._holdings.reached)
+            await self._marks.write(token.member, mark, self._offsets_reached())
         except KshareError as error:
             log.info("the mark of the query can't be stored now: %s", error)
+
+    def _offsets_reached(self) -> dict[tuple[str, int], int]:
+        """Where the query is. Until a restarted one acquires something, that is where the group is."""
+        reached = dict(self.counters.starts)
+        for where, offset in self._holdings.reached.items():
+            reached[where] = max(offset, reached.get(where, 0))
+        return reached
 
     # --- the group's offsets
 

@@ -10,12 +10,12 @@ Decides nothing about records. If the JVM doesn't respond, the trigger stays unk
 from __future__ import annotations
 
 import logging
-import re
 import time
 
 from pyspark import __version__
 
 from kshare.errors import ConfigError
+from kshare.spark.driver.waiting_queries import waiting_queries
 from kshare.spark.jvm import driver_jvm, threads
 
 log = logging.getLogger("kshare.spark")
@@ -23,10 +23,8 @@ log = logging.getLogger("kshare.spark")
 _POLL_S = 0.05
 _TRIES = 20
 """Other queries may be at the same point at the same moment. They soon leave it, while ours waits for us."""
-_OURS = "PythonStreamingSourceRunner"
 _SINGLE = "SingleBatchExecutor."
 """Runs both triggers: for a source that doesn't support AvailableNow, that is a single micro-batch, too."""
-_THREAD = re.compile(r'^"stream execution thread for .*?(?=^"|\Z)', re.MULTILINE | re.DOTALL)
 
 REFUSAL = (
     f"PySpark {__version__} runs trigger(availableNow=True) and trigger(once=True) of a source in Python as one "
@@ -62,4 +60,4 @@ def is_single_batch() -> bool | None:
 
 def single_batches_in(dump: str) -> set[bool]:
     """For all queries that wait for a source in Python: whether they have one of these triggers."""
-    return {_SINGLE in stack for stack in _THREAD.findall(dump) if _OURS in stack}
+    return {_SINGLE in one.stack for one in waiting_queries(dump)}
