@@ -105,10 +105,12 @@ class LeaseTimers:
         return True
 
     def keep(self, lease: Lease) -> None:
-        """Renew its lock although nobody gets its records, for as long as that is possible."""
+        """Renew its lock although nobody gets its records, for as long as that is possible. Their bytes aren't held."""
         timer = self._timers.get(id(lease))
         if timer is not None:
             timer.is_kept = True
+            self._size -= timer.size
+            timer.size = 0
 
     def keep_for_good(self, part: Lease, lease: Lease) -> None:
         """`part` has records that were in `lease`, so it has the same lock. It is renewed, and never released."""

@@ -110,3 +110,16 @@ def test_wake_at_may_be_early_but_never_late() -> None:
     assert made.wake_at == pytest.approx(22.0)
     assert made.due(now=22.0).renew == [second]
     assert made.wake_at == pytest.approx((22.0 + second.deadline) / 2)
+
+
+def test_bytes_of_records_that_nobody_can_get_are_not_held() -> None:
+    """Otherwise one damaged batch of `max_bytes` would stop the fetches of all partitions for as long as it is kept."""
+    made, _ = lease_timers()
+    damaged = Lease(P, 10, 19, 1)
+    made.add(damaged, lock_s=30.0, sent_at=0.0, size=1_000)
+    assert made.bytes_held(1_000) == 1_000
+    made.keep(damaged)
+    assert made.bytes_held(1_000) == 0
+    assert made.due(now=20.0).renew == [damaged]
+    made.remove([damaged])
+    assert made.bytes_held(1_000) == 0
