@@ -32,7 +32,8 @@ def test_a_second_query_on_a_checkpoint_fails(broker: Broker, monkeypatch: pytes
             second.latestOffset(start)
         assert str(caught.value) == (
             f"another query of group {query.group} is running with the same checkpoint on this machine (its runner is "
-            f"process {os.getpid()}): stop it, or give this query a checkpointLocation of its own"
+            f"process {os.getpid()}): stop it, or give this query a checkpointLocation and an output path "
+            "of its own"
         )
         first.stop()
         assert second.latestOffset(start) == start
