@@ -18,6 +18,7 @@ from kshare.protocol.messages.share_fetch_response import PartitionData
 from kshare.protocol.records import Batch
 from kshare.state.coverage import Coverage, RangeContents
 from kshare.state.lease import GAP, RELEASE, Lease
+from kshare.state.unseen_releases import SAFE_LEFT
 
 _NAMED = 5
 """The maximum number of offset ranges in a message about released records."""
@@ -34,7 +35,10 @@ class FetchedPartition:
         limit: DecompressionLimit | None = None,
     ) -> None:
         """`leases`: everything that the response acquired."""
-        self.coverage = Coverage(data.records, [(lease.first, lease.last) for lease in leases], limit)
+        acquired = [(lease.first, lease.last) for lease in leases]
+        self.coverage = Coverage(
+            data.records, acquired, limit, lambda batch: book.doubted.was_here(leases[0].partition, batch)
+        )
         self.book = book
         self.kept: set[int] = set()
         """First offsets of the leases that stay locked because nothing of them can be handed out."""
@@ -53,10 +57,11 @@ class PendingBatch(NamedTuple):
         Doubtful offsets are released: the next fetch may return them intact. If all of the lease is damaged, it stays
         locked for a growing time before; what stays damaged is archived at the group's delivery limit. Batches over the
         limit of decompressed bytes stay locked for good. Offsets that compaction may have removed are released at once:
-        most have no record, and a pause would hold up the partition.
+        most have no record, and a pause would hold up the partition. So are records that may have moved, in their first
+        delivery: the next one may confirm them. After that, their releases have a price.
         """
         lease = self.lease
-        contents = self.fetched.coverage.of(lease.first, lease.last, lease.delivery_count)
+        contents = self.fetched.coverage.of(lease.first, lease.last, is_near_limit=self._is_near_limit)
         for first, last in contents.gaps:
             _decide(lease, first, last, GAP)
         if contents.oversized:
@@ -74,6 +79,12 @@ class PendingBatch(NamedTuple):
         if kept:
             book.reporter.report(Damaged(topic, partition, kept, contents.oversized_reason))
 
+    @property
+    def _is_near_limit(self) -> bool:
+        """Whether too few deliveries are left to wait for another one."""
+        count = self.lease.delivery_count
+        return count > 1 and self.fetched.book.unseen.left(count) < SAFE_LEFT
+
     def _release(self, contents: RangeContents) -> None:
         book, lease, reason = self.fetched.book, self.lease, str(contents.reason)
         if contents.is_damaged and not contents.batches:
@@ -85,7 +96,8 @@ class PendingBatch(NamedTuple):
         elif contents.is_damaged:
             released = book.release_unseen(lease, contents.unverified)
         else:
-            released = sum(_decide(lease, first, last, RELEASE) for first, last in contents.unverified)
+            released = book.release_unseen(lease, contents.moved) if lease.delivery_count > 1 else 0
+            released += sum(_decide(lease, first, last, RELEASE) for first, last in contents.unverified)
         if not released:
             return
         spans = [f"{first} to {last}" for first, last in contents.unverified[:_NAMED]]

@@ -23,6 +23,7 @@ from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
 from kshare.state.acks import AckOutcome, PartitionAcks
 from kshare.state.coverage import wrong_ranges
+from kshare.state.doubted_batches import DoubtedBatches
 from kshare.state.kept_records import KeptRecords, KeptSpans
 from kshare.state.lease import ACCEPT, HELD, RELEASE, RENEW, Lease, TopicIdPartition, UndecidedCounter
 from kshare.state.lease_timers import LeaseTimers
@@ -58,6 +59,7 @@ class LeaseBook:
         self.unseen = UnseenReleases()
         """Sessions fetch nothing from the partitions that are paused by these."""
         self.kept = KeptRecords()
+        self.doubted = DoubtedBatches()
         self._reports = LeaseReports(self.reporter, lease_timers, self.commits)
         self._sessions: list[SessionLeases] = []
         _books.add(self)

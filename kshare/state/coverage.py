@@ -13,11 +13,17 @@ comparing the batch with its neighbours and with the acquired offsets.
     in a corrupt batch, or next to one                    | doubtful
     before the first batch or after the last              | doubtful: the response may be truncated
     all, where batches overlap or are out of order        | doubtful
-    in a batch at the edge that may have moved            | doubtful in a first delivery
+    in a batch at the edge that may have moved            | doubtful, unless an earlier response had it there
+    the same, with few deliveries left                    | handed out
     next to a batch at the edge that may have moved       | doubtful
 
 The first or last batch may have moved if it extends beyond the acquired offsets on one side while offsets are missing
-on its other side. Compaction causes this as well, so a second delivery hands its records out.
+on its other side. Compaction causes this as well, so its records are handed out once it has come twice to the same
+place (`doubted_batches`), or before they would be archived.
+
+Nothing contradicts a wrong base offset where neighbours and acquired offsets leave room for it: if only a part of the
+first or last batch was acquired and it still covers this part, or if a batch moves within the holes that compaction
+left beside it.
 
 Decides which offsets are gaps and which are doubtful, never what happens to them.
 """
@@ -25,7 +31,7 @@ Decides which offsets are gaps and which are doubtful, never what happens to the
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
@@ -51,6 +57,8 @@ class RangeContents(NamedTuple):
     """Offsets that have no record."""
     unverified: list[OffsetRange]
     """Offsets that may or may not have a record: nothing in the response tells."""
+    moved: Sequence[OffsetRange] = ()
+    """Those of `unverified` that have a record in a batch that may have moved."""
     reason: str | None = None
     """What is wrong, if anything is doubtful."""
     is_damaged: bool = False
@@ -68,11 +76,17 @@ class Coverage:
         records: Buffer | None,
         acquired: Sequence[OffsetRange],
         limit: DecompressionLimit | None = None,
+        was_here: Callable[[Batch], bool] = lambda batch: False,
     ) -> None:
-        """`limit`: for the decompressed size of a batch, if it isn't the default."""
+        """`limit`: for the decompressed size of a batch, if it isn't the default.
+
+        `was_here`: whether an earlier response had this batch at the same offset. Called once for each batch.
+        """
         self._records = records or b""
         self._limit = limit
         self._acquired = acquired
+        self._was_here = was_here
+        self._confirmed: dict[int, bool] = {}
         self._batches: list[Batch] | None = None
         self._bases: list[int] = []
         """Their base offsets. They ascend, unless `_disorder` says otherwise."""
@@ -88,8 +102,8 @@ class Coverage:
         self._oversized: dict[int, str] = {}
         self._missing: dict[int, list[OffsetRange]] = {}
 
-    def of(self, first: int, last: int, delivery_count: int) -> RangeContents:
-        """Returns what is in an acquired range."""
+    def of(self, first: int, last: int, *, is_near_limit: bool = False) -> RangeContents:
+        """Returns what is in an acquired range. `is_near_limit`: too few deliveries are left to wait for another."""
         batches = self._read()
         if self._whole is not None and self._whole[0] <= first and last <= self._whole[1]:
             overlapping = batches[self._index_at(first) : bisect_right(self._bases, last)]
@@ -97,27 +111,28 @@ class Coverage:
                 for batch in overlapping:
                     batch.open()
                 return RangeContents(overlapping, [], [])
-        return self._of_incomplete(batches, first, last, delivery_count)
+        return self._of_incomplete(batches, first, last, is_near_limit=is_near_limit)
 
     def _of_incomplete(
-        self, batches: list[Batch], first: int, last: int, delivery_count: int
+        self, batches: list[Batch], first: int, last: int, *, is_near_limit: bool
     ) -> RangeContents:
         """The same where some offsets have no record, or a batch is corrupt."""
         if self._disorder is not None:
-            return RangeContents([], [], [(first, last)], self._disorder, is_damaged=True)
+            return RangeContents([], [], [(first, last)], [], self._disorder, is_damaged=True)
         moved = self._both_moved()
         found: list[Batch] = []
         gaps: list[OffsetRange] = []
         unverified: list[OffsetRange] = []
         oversized: list[OffsetRange] = []
         oversized_reason = ""
+        doubted: list[OffsetRange] = []
         expected = first
         for index in range(self._index_at(first), len(batches)):
             batch = batches[index]
             start, end = batch.base_offset, batch.last_offset
             if end < first:
                 continue
-            if start > expected:
+            if expected < start and expected <= last:
                 hole = (expected, min(start - 1, last))
                 if self._is_gap(index):
                     gaps.append(hole)
@@ -133,8 +148,12 @@ class Coverage:
                 oversized.append((start, end))
                 oversized_reason = self._oversized[index]
                 continue
-            if reason is not None or (delivery_count <= 1 and self._may_have_moved(index)):
+            if reason is not None:
                 unverified.append((start, end))
+                continue
+            if self._may_have_moved(index) and not self._is_confirmed(index) and not is_near_limit:
+                unverified.append((start, end))
+                doubted.append((start, end))
                 continue
             found.append(batch)
             if batch.is_control:
@@ -146,11 +165,11 @@ class Coverage:
         if expected <= last:
             unverified.append((expected, last))
         if not unverified:
-            return RangeContents(found, gaps, [], None, False, oversized, oversized_reason)
+            return RangeContents(found, gaps, [], (), None, False, oversized, oversized_reason)
         evidence = next(iter(self._broken.values()), self._damage) or self._leftover()
         reason = evidence or moved[0] or moved[1] or self._edges()
         return RangeContents(
-            found, gaps, unverified, reason, evidence is not None, oversized, oversized_reason
+            found, gaps, unverified, doubted, reason, evidence is not None, oversized, oversized_reason
         )
 
     # --- the sequence of batches
@@ -230,6 +249,11 @@ class Coverage:
         return (index == 0 and moved_first is not None) or (
             index == len(self._read()) - 1 and moved_last is not None
         )
+
+    def _is_confirmed(self, index: int) -> bool:
+        if index not in self._confirmed:
+            self._confirmed[index] = self._was_here(self._read()[index])
+        return self._confirmed[index]
 
     def _verify(self, index: int, *, is_bound: bool = False) -> str | None:
         """What is corrupt in a batch. Next to a hole (`is_bound`), its records must end where its header says."""

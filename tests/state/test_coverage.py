@@ -8,7 +8,7 @@ import pytest
 
 from kshare.protocol import record_header
 from kshare.protocol.record_builder import BatchBuilder
-from kshare.protocol.records import Buffer
+from kshare.protocol.records import Batch, Buffer
 from kshare.state.coverage import LARGEST_RANGE, Coverage, RangeContents, wrong_ranges
 from tests.helpers.batch_bytes import recheck
 
@@ -28,8 +28,8 @@ def run(first: int, last: int) -> bytearray:
     return batch(*range(first, last + 1))
 
 
-def of(records: Buffer, first: int, last: int, delivery_count: int = 1) -> RangeContents:
-    return Coverage(records, [(first, last)]).of(first, last, delivery_count)
+def of(records: Buffer, first: int, last: int) -> RangeContents:
+    return Coverage(records, [(first, last)]).of(first, last)
 
 
 def offsets(found: RangeContents) -> list[int]:
@@ -49,8 +49,8 @@ def test_compacted_offsets_within_and_between_batches_are_gaps() -> None:
 
 def test_gaps_between_two_acquired_ranges_are_divided_between_them() -> None:
     coverage = Coverage(run(0, 4) + run(10, 14), [(0, 6), (7, 14)])
-    assert coverage.of(0, 6, 1).gaps == [(5, 6)]
-    assert coverage.of(7, 14, 1).gaps == [(7, 9)]
+    assert coverage.of(0, 6).gaps == [(5, 6)]
+    assert coverage.of(7, 14).gaps == [(7, 9)]
 
 
 def test_control_batch_is_a_gap() -> None:
@@ -173,13 +173,27 @@ def test_first_batch_moved_down_creates_no_gap() -> None:
     assert (offsets(found), found.gaps, found.unverified) == ([12], [], [(8, 9), (10, 11)])
 
 
-def test_seemingly_moved_batch_is_returned_at_its_redelivery() -> None:
+@pytest.mark.parametrize("is_near_limit", [False, True])
+def test_seemingly_moved_batch_is_returned_once_it_came_twice_or_before_it_is_archived(
+    is_near_limit: bool,
+) -> None:
     """Part of a batch was acquired, and compaction removed the offsets after it. It must not be released forever."""
+    asked: list[int] = []
+
+    def was_here(batch: Batch) -> bool:
+        asked.append(batch.base_offset)
+        return len(asked) > 1 and not is_near_limit
+
     records = run(6, 9) + run(12, 15)
-    first, second = (of(records, 8, 15, count) for count in (1, 2))
+    first = Coverage(records, [(8, 15)], was_here=was_here).of(8, 15)
+    again = Coverage(records, [(8, 8), (9, 15)], was_here=was_here)
+    second, third = (again.of(*span, is_near_limit=is_near_limit) for span in ((8, 8), (9, 15)))
     assert (offsets(first), first.gaps, first.unverified) == ([12], [], [(8, 9), (10, 11)])
-    assert (offsets(second), second.gaps, second.unverified) == ([6, 12], [], [(10, 11)])
-    assert not second.is_damaged
+    assert first.moved == [(8, 9)]
+    assert (offsets(second), second.gaps, second.unverified) == ([6], [], [])
+    assert (offsets(third), third.gaps, third.unverified) == ([6, 12], [], [(10, 11)])
+    assert not third.is_damaged
+    assert asked == [6, 6]
 
 
 def test_part_of_a_batch_may_be_acquired() -> None:
