@@ -129,6 +129,14 @@ async def test_any_task_may_close_and_the_block_ends_normally() -> None:
 
 
 @pytest.mark.lengthy
+async def wait_until_asked(source: ShareConsumer, is_asked: Callable[[], bool]) -> None:
+    """Nothing is fetched before somebody asks for records."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(source.next_batch)
+        await until(is_asked)
+        tasks.cancel_scope.cancel()
+
+
 async def test_consumer_may_be_opened_and_closed_in_different_tasks() -> None:
     """As fixtures and exit stacks do."""
     async with TinyCluster("t").running() as cluster:
@@ -140,7 +148,7 @@ async def test_consumer_may_be_opened_and_closed_in_different_tasks() -> None:
         with anyio.fail_after(DEADLINE_S):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(source.__aenter__)
-            await until(lambda: bool(cluster.asked(ShareFetchRequest)))
+            await wait_until_asked(source, lambda: bool(cluster.asked(ShareFetchRequest)))
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(leave)
         assert has_left(cluster)
@@ -189,7 +197,7 @@ async def test_error_during_closing_is_raised_after_cleaning_up(
         with anyio.fail_after(DEADLINE_S):
             source = consumer(cluster, "t", "u")
             await source.__aenter__()
-            await until(lambda: bool(cluster.asked(ShareFetchRequest, 2)))
+            await wait_until_asked(source, lambda: bool(cluster.asked(ShareFetchRequest, 2)))
             monkeypatch.setattr(NodeSession, "close", fail)
             with pytest.raises(LookupError, match="from within"):
                 await source.__aexit__(None, None, None)
@@ -209,8 +217,8 @@ async def test_error_during_closing_does_not_replace_the_users_exception(
     async with TinyCluster("t").running() as cluster:
 
         async def use() -> None:
-            async with consumer(cluster, "t"):
-                await until(lambda: bool(cluster.asked(ShareFetchRequest)))
+            async with consumer(cluster, "t") as source:
+                await wait_until_asked(source, lambda: bool(cluster.asked(ShareFetchRequest)))
                 monkeypatch.setattr(NodeSession, "close", fail)
                 raise KeyError("the user's")
 
