@@ -137,6 +137,7 @@ def outcome(one: Recorded, frame: bytes) -> AckOutcome:
     logger.propagate = False
     try:
         node.want(one.partitions)
+        holdings.next_batch()  # nothing is fetched before somebody asks
         node.flush()
         line.on_reply(PendingRequest(line.request), answer)
         handed, is_noticed = _handed(holdings)

@@ -205,7 +205,14 @@ async def test_records_arrive_when_a_frozen_broker_is_back(two: TinyCluster) -> 
     two.frozen = {2}
     two.topics["b"].append(b"b0")
     async with two.running(), consumer(two, "b", **SHORT) as source:
-        await until(lambda: len(two.talks) > 2)
-        assert not two.asked(ShareFetchRequest, node=2)
-        two.frozen = set()
-        assert (await next_of(source)).value == b"b0"
+        received = []
+
+        async def receive() -> None:
+            received.append((await next_of(source)).value)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(receive)  # nothing is fetched before somebody asks
+            await until(lambda: len(two.talks) > 2)
+            assert not two.asked(ShareFetchRequest, node=2)
+            two.frozen = set()
+        assert received == [b"b0"]
