@@ -75,14 +75,20 @@ async def test_records_in_hand_of_a_removed_topic_can_be_settled() -> None:
 
 @pytest.mark.lengthy
 async def test_waiting_records_of_a_removed_topic_are_released() -> None:
-    async with TinyCluster("a", "b").running() as cluster, consumer(cluster, "a") as source:
-        cluster.topics["a"].append(b"a0", b"a1")
+    async with (
+        TinyCluster("a", "b").running() as cluster,
+        consumer(cluster, "a", acknowledgement="explicit") as source,
+    ):
+        cluster.topics["a"].append(b"a0")
+        in_hand = await next_of(source)
+        cluster.topics["a"].append(b"a1")
         await until(lambda: cluster.topics["a"].states == [ACQUIRED, ACQUIRED])
         source.subscribe("b")
-        await until(lambda: cluster.topics["a"].states == [AVAILABLE, AVAILABLE])
+        await until(lambda: cluster.topics["a"].states == [ACQUIRED, AVAILABLE])
         cluster.topics["b"].append(b"b0")
         assert (await next_of(source)).value == b"b0"
         assert cluster.topics["a"].deliveries == [1, 1]
+        in_hand.accept()
 
 
 async def test_subscriptions_are_validated() -> None:
