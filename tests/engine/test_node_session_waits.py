@@ -129,14 +129,19 @@ async def test_refused_session_does_not_close_the_connection() -> None:
     cluster = TinyCluster("a")
     cluster.error_always[ShareFetchRequest] = ErrorCode.SHARE_SESSION_LIMIT_REACHED
     async with cluster.running(), ShareConsumer(cluster.bootstrap, group="g", topics="a") as source:
-        await until(lambda: len(cluster.asked(ShareFetchRequest)) == 1)
-        talks = len(cluster.talks)
-        await until(lambda: len(cluster.asked(ShareFetchRequest)) == 4)
-        assert len(cluster.talks) == talks
-        cluster.error_always.clear()
-        cluster.topics["a"].append(b"x")
-        with anyio.fail_after(DEADLINE_S):
+
+        async def accept() -> None:
             (await source.next_batch()).accept()
+
+        with anyio.fail_after(DEADLINE_S):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(accept)
+                await until(lambda: len(cluster.asked(ShareFetchRequest)) == 1)
+                talks = len(cluster.talks)
+                await until(lambda: len(cluster.asked(ShareFetchRequest)) == 4)
+                assert len(cluster.talks) == talks
+                cluster.error_always.clear()
+                cluster.topics["a"].append(b"x")
 
 
 @pytest.mark.lengthy
