@@ -32,6 +32,7 @@ from kshare.producer.settings import WriterSettings
 from kshare.producer.topics import WrittenTopic
 from kshare.producer.transaction_runner import TransactionRunner
 from kshare.producer.transaction_state import Transaction
+from kshare.wording import counted
 
 log = logging.getLogger("kshare.producer")
 
@@ -80,8 +81,8 @@ class RecordWriter:
         self._transactions.leave()
         if is_cancelled and (count := self._backlog.unconfirmed):
             log.warning(
-                "a producer was cancelled instead of closed: %d records aren't confirmed, and may not be written",
-                count,
+                "a producer was cancelled instead of closed; not confirmed, and maybe not written: %s",
+                counted(count, "record"),
             )
         tasks.cancel_scope.cancel()
         self._sender.stop(KshareError("the producer was closed"))

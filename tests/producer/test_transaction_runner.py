@@ -264,7 +264,7 @@ async def test_record_that_waits_for_room_does_not_outlast_its_transaction() -> 
                     with suppress(ValueError):
                         async with producer.transaction():
                             tasks.start_soon(other, producer)
-                            while producer._unconfirmed == 0:
+                            while not refusal.hits:
                                 await anyio.sleep(0.01)
                             raise ValueError
                     refusal.stop()
