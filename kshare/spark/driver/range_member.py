@@ -7,7 +7,6 @@ decodes records; the tokens are all that it has of Spark.
 from __future__ import annotations
 
 import logging
-import shlex
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
@@ -47,6 +46,7 @@ from kshare.spark.lock_limit import lock_limit
 from kshare.spark.options import ReadOptions
 from kshare.spark.ranges import RecordRange, StartOffset, Token
 from kshare.spark.topic_check import TopicIds, topic_ids
+from kshare.wording import shell_word
 
 log = logging.getLogger("kshare.spark")
 
@@ -422,7 +422,7 @@ class RangeMember:
                 ", ".join(rest[:_NAMED]),
                 f" and {len(rest) - _NAMED} other partitions" if rest[_NAMED:] else "",
                 int(quiet),
-                shlex.quote(self._options.group),
+                shell_word(self._options.group),
             )
 
     def _has_unconfirmed(self) -> bool:

@@ -20,7 +20,6 @@ renew.
 from __future__ import annotations
 
 import logging
-import shlex
 from collections.abc import Mapping
 from contextlib import ExitStack
 from types import TracebackType
@@ -44,6 +43,7 @@ from kshare.spark.ranges import RecordRange
 from kshare.spark.topic_check import topic_ids
 from kshare.state.lease import ACCEPT
 from kshare.state.lease import Lease as Locks
+from kshare.wording import shell_word
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -168,7 +168,7 @@ class BatchLease:
             reasons.append(
                 f"{self._open} of {self.count} leased records may or may not have been accepted, because no response "
                 f"arrived ({self._reason}). Only those that weren't are redelivered: "
-                f"`kshare groups describe {shlex.quote(self._options.group)}` shows how many the group hasn't settled"
+                f"`kshare groups describe {shell_word(self._options.group)}` shows how many the group hasn't settled"
             )
         return ". ".join(reasons)
 
