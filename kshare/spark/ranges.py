@@ -8,7 +8,7 @@ Only the token survives a crash, so it holds everything that a later process mus
     group      the query's share group: the offsets are meaningless in another one
     member     the query's member id: after a crash, a new process takes the old one's place in the group
     journal    the query's journal, and how far its records are in tokens (only with `settle=journal`)
-    starts     the group's start offsets: if one is lower later, the group's offsets were set anew
+    starts     the group's start offsets: if one is lower later, the group's offsets were reset
     is_settled_by_row   the user may have settled some of `acquired` otherwise, which the token can't know
 
 It is compact: topics are named once, and ranges are plain numbers.

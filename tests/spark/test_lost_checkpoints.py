@@ -25,7 +25,7 @@ from kshare.protocol.messages import (
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
-from kshare.spark.driver import mark_keeper
+from kshare.spark.driver import mark_keeper, other_queries
 from kshare.spark.driver.mark_keeper import LostCheckpoint
 from kshare.spark.driver.query_mark import QueryMark, member_of
 from kshare.testing import Broker
@@ -95,26 +95,77 @@ def test_an_older_copy_is_refused(query: DrivenQuery, mode: str) -> None:
     assert query.lag() == 300
 
 
-def test_an_older_copy_of_a_query_that_crashed_is_refused(query: DrivenQuery, mode: str) -> None:
-    """The mark is stored while the query runs."""
-    for _ in range(4):
+@pytest.mark.parametrize("step", ["read", "written", "committed"])
+def test_a_copy_from_just_before_a_crash_is_refused(query: DrivenQuery, mode: str, step: str) -> None:
+    """Whatever the sink has, it is newer than the copy, which was made a micro-batch earlier."""
+    for _ in range(3):
         query.produce(50)
-    seen = mark_of(query)
+    batch = len(query.offset_log) + 1
 
-    def crash(step: str, batch: int) -> None:
-        if (step, batch) == ("read", len(query.commit_log)) and len(query.written) == 450:
-            eventually(lambda: mark_of(query) > seen + 1, "the mark is stored")
+    def crash(at: str, number: int) -> None:
+        if (at, number) == (step, batch):
             raise Crash
 
     query.at = crash
     with pytest.raises(Crash):
         query.run(until=lambda: False, maxRecordsPerTrigger="50", settle=mode)
     query.at = lambda step, batch: None
-    copied = len(query.offset_log) - 2
-    del query.offset_log[copied:]
-    query.commit_log = set(range(copied))
-    with pytest.raises(KshareError, match="older than the"):
+    newest, commits = list(query.offset_log), set(query.commit_log)
+    del query.offset_log[batch:]
+    query.commit_log = set(range(batch))
+    for _ in range(2):
+        with pytest.raises(KshareError, match="older than the"):
+            query.run(settle=mode)
+    query.offset_log, query.commit_log = newest, commits
+    query.run(settle=mode)
+    query.expect(450)
+
+
+@pytest.mark.parametrize("step", ["planned", "logged"])
+def test_a_copy_from_before_a_batch_that_was_not_read_is_taken(
+    query: DrivenQuery, mode: str, step: str
+) -> None:
+    """The sink knows nothing of that one."""
+    query.produce(50)
+    batch = len(query.offset_log)
+
+    def crash(at: str, number: int) -> None:
+        if at == step:
+            raise Crash
+
+    query.at = crash
+    with pytest.raises(Crash):
         query.run(settle=mode)
+    query.at = lambda step, batch: None
+    del query.offset_log[batch:]
+    query.run(settle=mode)
+    query.expect(350)
+
+
+@pytest.mark.parametrize("step", ["read", "committed"])
+def test_a_checkpoint_that_is_lost_when_the_driver_is_killed_is_refused(
+    broker: Broker, mode: str, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For as long as its session lasts, the group still lists the old query's member."""
+    monkeypatch.setattr(other_queries, "SIGN_OF_LIFE_S", 2.0)
+    query = DrivenQuery(broker)
+    broker.set_group_config(query.group, {"share.session.timeout.ms": "45000"})
+    query.produce(50)
+
+    def crash(at: str, number: int) -> None:
+        if at == step:
+            raise Crash
+
+    query.at = crash
+    with pytest.raises(Crash):
+        query.run(until=lambda: False, settle=mode)
+    query.at = lambda step, batch: None
+    lose_checkpoint(query)
+    assert query.members() == 1
+    query.produce(50)
+    with pytest.raises(LostCheckpoint, match="isn't running"):
+        query.run(settle=mode)
+    assert query.members() == 1
 
 
 def test_an_older_copy_is_taken_on_request(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
@@ -139,7 +190,7 @@ def test_an_older_copy_is_taken_on_request(broker: Broker, caplog: pytest.LogCap
 
 
 def test_another_query_beside_one_that_runs(broker: Broker) -> None:
-    """Several queries of a group share its records."""
+    """Several queries of a group share its records. The beats of the first one's mark show that it runs."""
     first, second = DrivenQuery(broker), DrivenQuery(broker)
     second.topic, second.group = first.topic, first.group
     first.produce(50)
@@ -161,7 +212,7 @@ def test_another_query_beside_one_that_runs(broker: Broker) -> None:
 def test_a_temporary_checkpoint_is_no_lost_one(
     query: DrivenQuery, mode: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Queries without a checkpointLocation begin anew whenever they are started. They leave no mark."""
+    """Queries without a checkpointLocation start over whenever they are started. They leave no mark."""
     marked = mark_of(query)
     monkeypatch.setattr(mark_keeper, "has_temporary_checkpoint", lambda: True)
     for _ in range(2):
@@ -256,9 +307,9 @@ def test_without_the_right_to_keep_a_mark(
 
 
 def mark_of(query: DrivenQuery) -> int:
-    """The newest micro-batch that a mark of the group calls complete."""
+    """The newest micro-batch that a mark of the group calls begun."""
     marks = [QueryMark.from_text(one.text) for one in committed(query).values()]
-    return max((mark.complete for mark in marks if mark is not None), default=0)
+    return max((mark.begun for mark in marks if mark is not None), default=0)
 
 
 def committed(query: DrivenQuery) -> dict[TopicPartition, CommittedText]:

@@ -29,8 +29,8 @@ Every offset that a broker has acquired for this query is in one of these states
     its lag is 0, or the topic is deleted    |
     Spark begins with a token that another   | replay: its `acquired` are in flight; otherwise they are owed;
     process made (a restart)                 | its `owed` are owed
-    that process knew of acceptances that    | not owed: if the group delivers them, its offsets were set anew, and
-    its token doesn't know (`QueryMark`)     | they are emitted again
+    that process knew of acceptances that    | not owed: if the group delivers them, its offsets were reset, and they
+    its token doesn't know (`QueryMark`)     | are emitted again
     the group's start offset has gone back   | owed → unknown: the same
     Spark reads from a start that the plan   | what the start holds is owed, and left out of what is read, now and
     didn't know (PySpark 4.0 and 4.1)        | at each replay
@@ -101,8 +101,8 @@ class Custody:
         self._deleted_topics: set[bytes] = set()
         self._verdicts: dict[Verdict, OffsetSet] = {}
         self._ends: Mapping[tuple[str, int], int] | None = None
-        self._complete = 0
-        """The newest micro-batch that is certainly complete."""
+        self._begun = 0
+        """The newest micro-batch that Spark may have read."""
         self._covered = 0
         """The newest one whose records were accepted, or are owed."""
         self._mark: QueryMark | None = None
@@ -148,10 +148,10 @@ class Custody:
 
     @property
     def mark(self) -> QueryMark | None:
-        """What the next process should know, even if it gets another checkpoint; None before a batch is complete."""
-        if not self._complete:
+        """What the next process should know, even if it gets another checkpoint; None before a batch is begun."""
+        if not self._begun:
             return None
-        return QueryMark(self._complete, self._covered, tuple(self._ranges(self._emitted_unconfirmed())))
+        return QueryMark(self._begun, self._covered, tuple(self._ranges(self._emitted_unconfirmed())))
 
     # --- the past
 
@@ -188,7 +188,7 @@ class Custody:
                 self._staging.put_back()
                 back = Decisions()
             self._last, self._in_flight, self._verdicts = start, OffsetSet(), {}
-            self._complete = self._covered = start.batch
+            self._covered = start.batch
             return back
         raise TokenError(
             f"Spark continues after batch {start.batch} of this source, but knows only batch {last.batch}: is the "
@@ -248,6 +248,7 @@ class Custody:
                 "checkpoint used by another query at the same time? Give each its own checkpointLocation and output "
                 "path"
             )
+        self._begun = end.batch
         ranges = end.acquired
         if not end.follows(start):
             emitted = self._emitted(start)
@@ -389,8 +390,8 @@ class Custody:
             if token.is_journaled:
                 # The other process may have ended before their acceptance was confirmed.
                 self._add_unconfirmed(map(span_of, token.acquired))
-        self._complete = token.batch if is_complete else token.batch - 1
-        self._covered = self._complete
+        self._begun = token.batch
+        self._covered = token.batch if is_complete else token.batch - 1
         emitted = self._emitted(token, verdicts) if is_complete else self._emitted_before(token)
         return Decisions(accept=self._take_over_unconfirmed(emitted))
 
@@ -411,7 +412,7 @@ class Custody:
         return self._not_accepted(spans_of(token.owed), token.batch - 1)
 
     def _not_accepted(self, emitted: OffsetSet, batch: int) -> OffsetSet:
-        """Without those that can be redelivered only because the group's offsets were set anew."""
+        """Without those that can be redelivered only because the group's offsets were reset."""
         owed = emitted if self._mark is None else self._mark.still_owed(emitted, batch)
         for partition in self._gone_back:
             owed.forget(partition)
@@ -438,7 +439,7 @@ class Custody:
         decisions = Decisions()
         if self._last is not None:
             self._begin_journaling(self._last)
-            self._complete = self._covered = self._last.batch
+            self._begun = self._covered = self._last.batch
         if self._is_flight_journaled:
             self._in_flight = OffsetSet()
             return decisions

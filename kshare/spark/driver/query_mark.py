@@ -1,15 +1,15 @@
 """The mark of a query: what is known of it outside of its checkpoint.
 
 A checkpoint can be lost, or be restored from an older copy, and says nothing of what happened after its newest token.
-The mark says which micro-batch is complete, and which records up to there aren't known to be accepted. It is a text,
-short enough for what a consumer group keeps with an offset.
+The mark says which micro-batch was begun last, and which records of earlier ones aren't known to be accepted. It is a
+text, short enough for what a consumer group keeps with an offset.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kshare.admin.committed_texts import LONGEST
 from kshare.spark.driver.offset_sets import OffsetSet, spans_of
@@ -23,12 +23,14 @@ _NAME = ".kshare-spark."
 class QueryMark:
     """Numbers of micro-batches are those of tokens."""
 
-    complete: int
-    """Micro-batches up to this one are complete."""
+    begun: int
+    """Micro-batches up to this one may have been read by Spark, so that a sink may know their numbers."""
     covered: int
     """Of micro-batches up to this one, `owed` has all records that may be redelivered."""
     owed: tuple[RecordRange, ...] | None
     """None: unknown, because there are too many ranges."""
+    beat: int = field(default=0, compare=False)
+    """The time in milliseconds at which a query that runs stored this; 0 if the query was stopped."""
 
     def to_text(self) -> str:
         text = self._with(self.owed)
@@ -37,8 +39,9 @@ class QueryMark:
     def _with(self, owed: tuple[RecordRange, ...] | None) -> str:
         value = {
             "kshare": _FORMAT,
-            "complete": self.complete,
+            "begun": self.begun,
             "covered": self.covered,
+            "beat": self.beat,
             "topics": {one.topic_id: one.topic for one in owed or ()},
             "owed": None if owed is None else pack_ranges(owed),
         }
@@ -53,15 +56,17 @@ class QueryMark:
             return None
         if not isinstance(value, Mapping) or value.get("kshare") != _FORMAT:
             return None
-        complete, covered = value.get("complete"), value.get("covered")
+        begun, covered, beat = (value.get(name) for name in ("begun", "covered", "beat"))
         topics, owed = value.get("topics"), value.get("owed")
-        if not isinstance(complete, int) or not isinstance(covered, int) or not isinstance(topics, Mapping):
+        if not isinstance(begun, int) or not isinstance(covered, int) or not isinstance(beat, int):
+            return None
+        if not isinstance(topics, Mapping):
             return None
         try:
             ranges = None if owed is None else tuple(unpack_ranges(topics, owed, "owed"))
         except TokenError:
             return None
-        return cls(complete, covered, ranges)
+        return cls(begun, covered, ranges, beat)
 
     def still_owed(self, spans: OffsetSet, batch: int) -> OffsetSet:
         """Those of these spans, which micro-batches up to `batch` have emitted, that may be redelivered."""

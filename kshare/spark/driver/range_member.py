@@ -33,7 +33,7 @@ from kshare.spark.driver.counters import QueryCounters
 from kshare.spark.driver.custody import Custody, Verdict
 from kshare.spark.driver.driver_watch import DriverWatch
 from kshare.spark.driver.lock_fit import LockFit
-from kshare.spark.driver.mark_keeper import MarkKeeper
+from kshare.spark.driver.mark_keeper import Known, MarkKeeper
 from kshare.spark.driver.offset_sets import PartitionRange
 from kshare.spark.driver.range_holdings import RangeHoldings
 from kshare.spark.driver.settling import RowRanges, serve_settlements, socket_folder
@@ -56,8 +56,6 @@ _DRIVER_LOOK_S = 1.0
 _POLL_S = 0.2
 _NAMED = 10
 """How many partitions a warning names."""
-_MARK_S = 1.0
-"""How often to store the query's mark, if it changes."""
 _APPEND_S = 60.0
 _QUIET_S = 3.0
 """A drain ends this long after the last record if we aren't authorized to read the group's offsets."""
@@ -122,6 +120,7 @@ class RangeMember:
                 self._router,
                 config.group,
                 self._options.topics,
+                self._known,
                 fails_on_loss=self._options.fail_on_lost_checkpoint,
             )
             async with anyio.create_task_group() as self._tasks:
@@ -129,7 +128,7 @@ class RangeMember:
                 task_status.started()
                 self._tasks.start_soon(self._watch_driver)
                 self._tasks.start_soon(self._refresh_periodically)
-                self._tasks.start_soon(self._keep_mark)
+                self._tasks.start_soon(self._marks.run)
                 if self._stager is not None:
                     self._tasks.start_soon(self._stager.run)
                 if self._options.settle_rows:
@@ -149,7 +148,7 @@ class RangeMember:
                 await self._stager.stop()
         if self._member is not None:
             await self._member.close()
-            await self._store_mark()
+            await self._marks.stop()
         if self._stager is not None:
             await self._stager.close()
 
@@ -284,6 +283,8 @@ class RangeMember:
         if not self._custody.has_begun:
             # Acquire nothing until it is known whether this batch is complete: records would be mistaken for new ones.
             return ()
+        if start != end:
+            await self._marks.begin(end.batch)
         self._holdings.apply(decisions)
         if self._stager is not None:
             self._stager.wake()
@@ -474,19 +475,11 @@ class RangeMember:
 
     # --- the query's mark
 
-    async def _keep_mark(self) -> None:
-        while True:
-            await anyio.sleep(_MARK_S)
-            await self._store_mark()
-
-    async def _store_mark(self) -> None:
+    def _known(self) -> Known | None:
         mark, token = self._custody.mark, self._custody.resume()
         if mark is None or token is None:
-            return
-        try:
-            await self._marks.write(token.member, mark, self._offsets_reached())
-        except KshareError as error:
-            log.info("the mark of the query can't be stored now: %s", error)
+            return None
+        return Known(token.member, mark, self._offsets_reached())
 
     def _offsets_reached(self) -> dict[tuple[str, int], int]:
         """Where the query is. Until a restarted one acquires something, that is where the group is."""

@@ -18,10 +18,10 @@ def of(first: int, last: int, partition: int = 0) -> RecordRange:
 
 @pytest.mark.parametrize("owed", [(), (of(3, 9), of(20, 20), of(0, 4, 7)), None])
 def test_a_mark_is_read_as_it_was_written(owed: tuple[RecordRange, ...] | None) -> None:
-    mark = QueryMark(12, 13, owed)
+    mark = QueryMark(12, 13, owed, beat=1_700_000_000_000)
     found = QueryMark.from_text(mark.to_text())
     assert found is not None
-    assert (found.complete, found.covered) == (12, 13)
+    assert (found.begun, found.covered, found.beat) == (12, 13, 1_700_000_000_000)
     assert owed is None or sorted(found.owed or ()) == sorted(owed)
 
 
@@ -40,7 +40,8 @@ def test_too_many_ranges_are_left_out() -> None:
         "[]",
         "{}",
         '{"kshare":9}',
-        '{"kshare":1,"complete":1,"covered":1,"topics":{},"owed":3}',
+        '{"kshare":1,"begun":1,"covered":1,"topics":{},"owed":[]}',
+        '{"kshare":1,"begun":1,"covered":1,"beat":0,"topics":{},"owed":3}',
     ],
 )
 def test_other_texts_are_no_marks(text: str) -> None:
