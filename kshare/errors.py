@@ -52,7 +52,7 @@ def own_copy(error: ErrorT) -> ErrorT:
     """
     try:
         own = copy(error)
-    except Exception:  # somebody else's exception, whose class takes other arguments
+    except Exception:  # a class of user code or of a library, with other arguments
         return error.with_traceback(None)
     own.__cause__ = error.__cause__
     return own

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import closing
 from threading import get_ident
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, cast, overload
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -28,6 +28,7 @@ from kshare.client.deserializer_calls import AwaitedDeserializer, DeserializerCo
 from kshare.client.holdings import Holdings
 from kshare.client.preparation import Preparer
 from kshare.client.record import ShareBatch, ShareRecord, lease_of, settle_in
+from kshare.client.source import ConsumerSource
 from kshare.client.streams import BatchStream, Inbox, RecordStream
 from kshare.engine.consumer_metrics import ConsumerMetrics
 from kshare.engine.member import GroupMember
@@ -487,27 +488,6 @@ class ShareConsumer(AsyncConsumer[RecordT_co]):
             cls, bootstrap_servers: BootstrapServers = None, **options: Unpack[BytesOptions]
         ) -> ShareConsumer[ShareRecord]: ...
         def __new__(cls, bootstrap_servers: BootstrapServers = None, **options: Any) -> Any: ...
-
-
-class ConsumerSource(NamedTuple):
-    """What loops over a consumer need of it, and users don't: see `streams.BatchSource`."""
-
-    next_batch: Callable[[], Coroutine[Any, Any, ShareBatch]]
-    open_batch: Callable[[], Coroutine[Any, Any, None]]
-    burst_size: Callable[[], int]
-    on_lock_lost: Callable[[ShareBatch, list[tuple[int, int]]], None]
-    inbox: Inbox
-    undecided: Callable[[], int]
-    """The number of records that are held, and not settled."""
-    unheard_s: Callable[[], float]
-    """Seconds since a broker last responded to a heartbeat, or to another short request."""
-    release_unseen: Callable[[ShareRecord], bool]
-    """Release a record that was handed out but that nobody has worked on. Its partition is paused, for longer each
-    time: see `UnseenReleases`. Returns False if it was decided before, or if its lock was lost."""
-    set_delivery_limit: Callable[[int], None]
-    """Tell it the group's delivery count limit, if that is known."""
-    restart_sessions: Callable[[], Coroutine[Any, Any, None]]
-    """Give all records that aren't settled back to the brokers: see `GroupMember`."""
 
 
 def source_of(consumer: AsyncConsumer[Any]) -> ConsumerSource:

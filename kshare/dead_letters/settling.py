@@ -40,7 +40,7 @@ _KAFKAS_LIMIT = 5
 """Kafka's default, for brokers that don't tell a group's limit."""
 _FIRST_PATIENCE_S, _LONGEST_PATIENCE_S = 0.1, 2.0
 _QUIET_S = 15.0
-"""If nothing is delivered for so long, the run ends."""
+"""If nothing is delivered for this many seconds, the run ends."""
 _ABSENT_S = 100.0
 """The same if the group has other members: one that was killed keeps its partitions until its session ends."""
 _FULL_S = 5.0

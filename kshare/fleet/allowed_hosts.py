@@ -25,7 +25,7 @@ _NUMBERS = re.compile(r"[0-9.]+")
 @dataclass(frozen=True, slots=True)
 class AllowedHosts:
     names: tuple[str, ...] = ()
-    """In small letters; `*` stands for any text."""
+    """In lower case; `*` stands for any text."""
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
 
     @classmethod

@@ -457,7 +457,7 @@ class Backlog:
         batch.is_over = True
         self._over += 1
 
-    def begin_anew(self) -> None:
+    def begin_transaction(self) -> None:
         """A transaction begins: it can be committed unless one of its own records isn't written."""
         self.failed = None
 

@@ -69,7 +69,7 @@ class TransactionRunner:
         except BaseException:
             self._is_begun = False
             raise
-        self._sender.backlog.begin_anew()
+        self._sender.backlog.begin_transaction()
         self._link.begin()
 
     async def commit(self, tasks: TaskGroup) -> None:

@@ -158,7 +158,7 @@ def _read_toml(path: Path) -> _Layer:
         with _in(f"[worker.{_DEFAULTS}]"):
             check_names(defaults)
             if "group" in defaults:
-                raise ConfigError("group belongs into [worker]")
+                raise ConfigError("group is set in [worker]")
         options = {
             name: to_option(name, value, None) if name in _MAY_BE_NONE else value
             for name, value in _flat(others)

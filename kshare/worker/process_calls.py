@@ -28,7 +28,7 @@ from kshare.worker.process_frames import FrameError, read_frame, write_frame
 from kshare.worker.signals import STOP_SIGNALS
 
 _IDLE_S = 300.0
-"""A process that has had no call for so long is ended."""
+"""A process that has had no call for this many seconds is ended."""
 _CHILD = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])

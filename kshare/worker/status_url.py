@@ -24,7 +24,7 @@ _NAME = re.compile(rf"(?=.{{1,253}}$){_LABEL}(\.{_LABEL})*\.?")
 class StatusUrl(NamedTuple):
     scheme: str
     host: str
-    """In small letters; without brackets if it is an IPv6 address."""
+    """In lower case; without brackets if it is an IPv6 address."""
     port: int
 
     def __str__(self) -> str:

@@ -206,7 +206,7 @@ def test_the_command_line_replaces_connection_options() -> None:
         ("[worker]\ndrain_timeout = -1", "drain_timeout must be a number from 0 to 86,400"),
         ("[worker]\ntoken = 'x'", "token is a function: set it in code"),
         ("[worker.handler.ship]", "there is no table [worker.handler]; did you mean handlers?"),
-        ("[worker.defaults]\ngroup = 'a'", "group belongs into [worker]"),
+        ("[worker.defaults]\ngroup = 'a'", "group is set in [worker]"),
         (
             "[worker.defaults]\nconcurency = 5",
             "[worker.defaults]: unknown option concurency: did you mean concurrency?",

@@ -1,0 +1,30 @@
+"""What loops over a consumer, `kshare.sync` and the worker need of a consumer, and users don't."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple
+
+from kshare.client.record import ShareBatch, ShareRecord
+from kshare.client.streams import Inbox
+
+
+class ConsumerSource(NamedTuple):
+    """What loops over a consumer need of it, and users don't: see `streams.BatchSource`."""
+
+    next_batch: Callable[[], Coroutine[Any, Any, ShareBatch]]
+    open_batch: Callable[[], Coroutine[Any, Any, None]]
+    burst_size: Callable[[], int]
+    on_lock_lost: Callable[[ShareBatch, list[tuple[int, int]]], None]
+    inbox: Inbox
+    undecided: Callable[[], int]
+    """The number of records that are held, and not settled."""
+    unheard_s: Callable[[], float]
+    """Seconds since a broker last responded to a heartbeat, or to another short request."""
+    release_unseen: Callable[[ShareRecord], bool]
+    """Release a record that was handed out but that nobody has worked on. Its partition is paused, for longer each
+    time: see `UnseenReleases`. Returns False if it was decided before, or if its lock was lost."""
+    set_delivery_limit: Callable[[int], None]
+    """Tell it the group's delivery count limit, if that is known."""
+    restart_sessions: Callable[[], Coroutine[Any, Any, None]]
+    """Give all records that aren't settled back to the brokers: see `GroupMember`."""
