@@ -108,6 +108,11 @@ class GroupMember:
         """Whether a broker may still respond with records."""
         return any(node.is_fetching for node in self._nodes.values())
 
+    @property
+    def is_answered_early(self) -> bool:
+        """Whether a broker answers fetches at once, without records, again and again."""
+        return any(node.is_answered_early for node in self._nodes.values())
+
     def flush(self) -> None:
         """Send what can be sent now; the tasks of the sessions send the rest when they run."""
         for node in self._nodes.values():

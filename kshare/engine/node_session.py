@@ -76,6 +76,8 @@ class NodeSession:
         """Sent when a pause after an error should end: other partitions are wanted, or the session is being closed."""
         self._closing = False
         self._is_restarting = False
+        self._is_reconnecting = False
+        """Whether the connection is closed too, when the session has ended."""
         self._assigned: frozenset[TopicIdPartition] = frozenset()
         """Partitions to fetch from. The session leaves out those that are paused: see `UnseenReleases`."""
         self._pending: PendingRequest | None = None
@@ -123,6 +125,11 @@ class NodeSession:
         """Whether the request that is under way may return records."""
         sent = self.session.under_way
         return sent is not None and isinstance(sent.request, ShareFetchRequest)
+
+    @property
+    def is_answered_early(self) -> bool:
+        """Whether the broker answers fetches at once, without records, again and again."""
+        return self._planner.empty_answers.are_remarkable
 
     @property
     def is_settled(self) -> bool:
@@ -275,7 +282,10 @@ class NodeSession:
             return None
         self._process(sent, answer)
         if self._is_restarting and sent.request.share_session_epoch == FINAL_EPOCH:
+            is_reconnecting = self._is_reconnecting
             self._lose("it was restarted", None)
+            if is_reconnecting:
+                self._connection.close("its session is opened again")
         self._failures.on_answer(answer, now)
         if self._failures.is_failing or self._closing or not self._planner.broker_has_more:
             return None
@@ -302,22 +312,36 @@ class NodeSession:
             topic = self._name_of(topic_id) or topic_id.hex()
             reason = f"node {self.node} answered for it though it wasn't asked to, or twice"
             book.reporter.ignored(topic, number, reason)
-        if self._planner.empty_answers.are_remarkable:
-            self._warn_of_empty_answers()
+        self._look_at_empty_answers()
         if answer.failed or answer.leaders:
             self._on_moved(list(answer.failed), answer.leaders, answer.endpoints)
         book.changed.send()
 
-    def _warn_of_empty_answers(self) -> None:
+    def _look_at_empty_answers(self) -> None:
+        """See `state/empty_answers`."""
+        answers, now = self._planner.empty_answers, self._clock.now()
+        if not answers.are_remarkable:
+            return
         names = [
             f"{self._name_of(topic) or topic.hex()}[{number}]"
             for topic, number in sorted(self.session.wanted)
         ]
         ellipsis = ", ..." if len(names) > _NAMED else ""
+        cause = f"node {self.node} answers fetches at once, without records: it is asked less often"
+        is_holding = any(acks.leases for acks in self.partition_acks.values())
+        is_reopening = answers.should_reopen(now) and not is_holding and not self._is_restarting
+        if is_reopening:
+            cause = (
+                f"node {self.node} answers fetches at once, without records: the session with it is opened again, so "
+                "that it reads the state of the group again. That helps if records were deleted in the middle of a "
+                "producer batch, unless other members have sessions with it: if a partition stands still, stop all "
+                "consumers of the group at the same time, then start them again"
+            )
+            answers.on_reopening(now)
+            self.restart()
+            self._is_reconnecting = self._is_restarting
         self._book.reporter.log.event(
-            logging.WARNING,
-            f"node {self.node} answers fetches at once, without records: it is asked less often",
-            f"partitions {', '.join(names[:_NAMED])}{ellipsis}",
+            logging.WARNING, cause, f"partitions {', '.join(names[:_NAMED])}{ellipsis}"
         )
 
     # --- failures
@@ -344,5 +368,5 @@ class NodeSession:
         if reason is not None:
             self._book.reporter.report(SessionEnded(self.node, reason))
         self.session.reset()
-        self._is_restarting = False
+        self._is_restarting = self._is_reconnecting = False
         self._book.end_session(self.partition_acks)

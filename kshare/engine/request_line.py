@@ -42,6 +42,10 @@ class SessionConnection(Protocol):
         """Wait for the last reply. `timeout` applies to each of them."""
         ...
 
+    def close(self, reason: str) -> None:
+        """Close it, after the session has ended. `on_closed` isn't called."""
+        ...
+
 
 class FetchConnection:
     """`open`, `send`, `wait_for_reply`, and so on: one request at a time."""
@@ -106,9 +110,14 @@ class FetchConnection:
         if answer.error_code and not _is_harmless(pending.request, answer.error_code):
             # A new session will be opened, but what this one acquired, perhaps in this response, stays locked until its
             # connection is closed. The session already knows from the response, so it isn't notified.
-            self._connection = None
-            connection.end(ConnectionLost("its session is over"), is_ours=True)
+            self.close("its session is over")
         return on_reply(pending, answer)
+
+    def close(self, reason: str) -> None:
+        """Close it, after the session has ended. `on_closed` isn't called."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.end(ConnectionLost(reason), is_ours=True)
 
     def _report(self, pending: PendingRequest, answer: Any) -> None:
         self._reporter.answered(pending.request, self._node, self._clock() - pending.since, answer)

@@ -24,6 +24,7 @@ from kshare.protocol.messages import (
     ShareFetchResponse,
     ShareGroupHeartbeatRequest,
 )
+from kshare.state.empty_answers import REOPEN
 from tests.fakes.tiny_cluster import TinyCluster
 from tests.helpers.consuming import until
 
@@ -107,6 +108,46 @@ async def test_empty_answers_at_once(caplog: pytest.LogCaptureFixture) -> None:
         assert any("without records" in line and "a[0]" in line for line in caplog.messages)
         cluster.topics["a"].append(b"x")
         await until(lambda: cluster.topics["a"].states == ["accepted"])
+
+
+async def test_a_broker_that_stands_still_goes_on_after_the_session_is_opened_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The records never came."""
+    cluster = TinyCluster("a")
+    cluster.stands_still = True
+    cluster.topics["a"].append(b"x", b"y")
+    caplog.set_level(logging.INFO, "kshare")
+    async with opened(cluster):
+        await until(lambda: len(cluster.asked(ShareFetchRequest)) > 0)
+        require_calm(await counted(cluster, caplog))
+        await until(lambda: cluster.topics["a"].states == ["accepted", "accepted"])
+        assert any("stop all consumers of the group" in line and "a[0]" in line for line in caplog.messages)
+        assert len([one for one in cluster.asked(ShareFetchRequest) if one.share_session_epoch == 0]) == 2
+    assert cluster.topics["a"].deliveries == [1, 1]
+
+
+async def test_a_session_that_holds_records_is_not_opened_again(caplog: pytest.LogCaptureFixture) -> None:
+    """They would lose their locks, and that costs a delivery."""
+    cluster = TinyCluster("a")
+    cluster.answers_at_once = True
+    cluster.topics["a"].append(b"x")
+    async with (
+        cluster.running(),
+        ShareConsumer(
+            cluster.bootstrap, group="g", topics="a", close_timeout=1.0, acknowledgement="explicit"
+        ) as source,
+        anyio.create_task_group() as tasks,
+    ):
+        held = await source.next_batch()
+        tasks.start_soon(source.next_batch)
+        await until(lambda: len(cluster.asked(ShareFetchRequest)) > REOPEN + 2)
+        sessions = [one for one in cluster.asked(ShareFetchRequest) if one.share_session_epoch == 0]
+        assert len(sessions) == 1
+        held.accept()
+        await source.commit()
+        assert cluster.topics["a"].states == ["accepted"]
+        tasks.cancel_scope.cancel()
 
 
 _ERRORS = [

@@ -59,6 +59,9 @@ class TinyBroker:
         while asking is not None:
             asking = on_reply(PendingRequest(asking), await self.ask(asking))
 
+    def close(self, reason: str) -> None:
+        self.disconnect()
+
     # --- the broker
 
     async def ask(self, request: Any) -> Any:

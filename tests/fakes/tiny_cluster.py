@@ -104,6 +104,9 @@ class TinyCluster:
         """How long every fetch and acknowledge request waits before it is processed."""
         self.answers_at_once = False
         """Whether fetches are answered at once, although there are no records."""
+        self.stands_still = False
+        """Whether fetches are answered at once, without the records that there are, until a connection with a session
+        is closed. Real brokers do so after records below acquired ones were deleted."""
         self.partition_error = 0
         """The error code with which fetches are answered for every partition."""
         self.talks: list[Conversation] = []
@@ -158,6 +161,8 @@ class _Node:
                 await talk.send(self.cluster.spoil(answer, frame) if self.cluster.spoil else frame)
         finally:
             self.cluster.open_connections -= 1
+            if session.names:
+                self.cluster.stands_still = False
             for topic in self.cluster.topics.values():
                 topic.release(talk)
 
@@ -238,7 +243,7 @@ class _Node:
         results = {topic_id: self._settle(talk, topic_id, batches) for topic_id, batches in acks.items()}
         rows: dict[bytes, fetched.PartitionData] = {}
         until = anyio.current_time() + request.max_wait_ms / 1000
-        while not rows:
+        while not rows and not self.cluster.stands_still:
             for topic_id in session.names:
                 data = self._acquire(talk, topic_id, request.max_records, request.max_bytes)
                 if data is not None:

@@ -7,11 +7,13 @@ import math
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import cast
 
 import pytest
 
 from kshare.errors import ConnectionLost, KshareError
+from kshare.protocol.messages import ShareFetchRequest
 from kshare.spark.driver import range_member
 from kshare.spark.driver.settling import _ask, _runner_of, row_ranges, socket_folder
 from kshare.spark.ranges import Token
@@ -100,6 +102,50 @@ def test_a_drain_that_gives_up_names_what_is_left(
         assert f"{query.topic}[1] from offset 0 to 9" in caplog.text
         assert f"{query.topic}[0]" not in caplog.text
         held.release()
+    query.run()
+    query.expect(0, 10)
+
+
+@contextmanager
+def standing_still(broker: Broker, *, for_ever: bool) -> Iterator[None]:
+    """Fetches are answered at once, without records, as real brokers do after records were deleted in the middle of a
+    batch, until the session is opened again."""
+    sessions = 0
+
+    def ask_for_nothing(request: ShareFetchRequest) -> bool:
+        nonlocal sessions
+        sessions += request.share_session_epoch == 0
+        if sessions > 1 and not for_ever:
+            return False
+        request.max_records = 0  # brokers answer that at once
+        return True
+
+    fault = broker.faults.add(ShareFetchRequest, times=None, when=ask_for_nothing)
+    try:
+        yield
+    finally:
+        fault.stop()
+
+
+def test_a_drain_goes_on_where_a_broker_stood_still(query: DrivenQuery) -> None:
+    """It ended normally, and left all records."""
+    query.produce(10)
+    query.produce(5, 1)
+    with standing_still(query.broker, for_ever=False):
+        query.run(failOnDataLoss="false")
+    query.expect(10, 5)
+    assert query.lag() == 0
+
+
+def test_a_drain_fails_if_a_broker_stands_still(query: DrivenQuery, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ended normally, as if others had the records."""
+    monkeypatch.setattr(range_member, "_USUAL_SESSION_S", 3.0)
+    query.produce(10, 1)
+    with (
+        standing_still(query.broker, for_ever=True),
+        pytest.raises(KshareError, match=rf"{query.topic}\[1\] from offset 0 to 9\. .*stop all consumers"),
+    ):
+        query.run(failOnDataLoss="false")
     query.run()
     query.expect(0, 10)
 

@@ -39,6 +39,7 @@ from kshare.spark.driver.range_holdings import RangeHoldings
 from kshare.spark.driver.settling import RowRanges, serve_settlements, socket_folder
 from kshare.spark.driver.stager import Stager
 from kshare.spark.driver.topic_watch import TopicWatch
+from kshare.spark.driver.undelivered import report_rest, undelivered_ranges
 from kshare.spark.driver.verdict_log import VerdictLog
 from kshare.spark.driver.verdict_writer import VerdictWriter
 from kshare.spark.journal.opening import check_drained
@@ -46,7 +47,6 @@ from kshare.spark.lock_limit import lock_limit
 from kshare.spark.options import ReadOptions
 from kshare.spark.ranges import RecordRange, StartOffset, Token
 from kshare.spark.topic_check import TopicIds, topic_ids
-from kshare.wording import shell_word
 
 log = logging.getLogger("kshare.spark")
 
@@ -54,8 +54,6 @@ _REFRESH_S = 10.0
 """How often to request the group's offsets and lag, from which follows what needn't be remembered any more."""
 _DRIVER_LOOK_S = 1.0
 _POLL_S = 0.2
-_NAMED = 10
-"""How many partitions a warning names."""
 _APPEND_S = 60.0
 _QUIET_S = 3.0
 """A drain ends this long after the last record if we aren't authorized to read the group's offsets."""
@@ -388,13 +386,13 @@ class RangeMember:
             return False
         if quiet > max(self._holdings.lock_s or 0.0, _USUAL_SESSION_S):
             await self._refresh_group_offsets()
-            self._warn_of_rest(quiet)
+            self._report_rest(quiet)
             return True
         if anyio.current_time() >= self._refresh_at:
             self._refresh_at = anyio.current_time() + _REFRESH_S / 20
             await self._refresh_group_offsets()
         starts = self.counters.starts
-        if not starts and quiet > _QUIET_S:
+        if not starts and quiet > _QUIET_S and not self._is_answered_early:
             return True
         is_passed = all(
             where in self.counters.finished
@@ -404,27 +402,14 @@ class RangeMember:
         is_settled = self._member is not None and self._member.is_settled
         return is_passed and is_settled and not self._has_unconfirmed()
 
-    def _warn_of_rest(self, quiet: float) -> None:
-        """Say what the query leaves behind: nobody looks at the lag of a query that has ended normally."""
-        starts = self.counters.starts
-        rest = [
-            f"{topic}[{number}] from offset {at} to {end - 1}"
-            for (topic, number), end in sorted((self._ends or {}).items())
-            if (topic, number) not in self.counters.finished
-            and (at := max(self._holdings.reached.get((topic, number), 0), starts.get((topic, number), 0)))
-            < end
-        ]
-        if rest:
-            log.warning(
-                "the query ends although group %s hasn't delivered all records: %s%s. Nothing has arrived for %d s: "
-                "another consumer may keep them locked, or a broker doesn't deliver them. `kshare groups describe %s` "
-                "shows the lag; the next start of the query tries again",
-                self._options.group,
-                ", ".join(rest[:_NAMED]),
-                f" and {len(rest) - _NAMED} other partitions" if rest[_NAMED:] else "",
-                int(quiet),
-                shell_word(self._options.group),
-            )
+    def _report_rest(self, quiet: float) -> None:
+        reached = {
+            where: max(self._holdings.reached.get(where, 0), self.counters.starts.get(where, 0))
+            for where in self._ends or {}
+            if where not in self.counters.finished
+        }
+        rest = undelivered_ranges(self._ends or {}, reached)
+        report_rest(self._options.group, rest, quiet, is_answered_early=self._is_answered_early)
 
     def _has_unconfirmed(self) -> bool:
         """Whether anything is owed in a topic that is subscribed to. Records of others aren't redelivered to us."""
@@ -450,6 +435,10 @@ class RangeMember:
         if self._custody.is_journaling and self._stager is not None:
             records = self._stager.max_records
         self._holdings.want(records)
+
+    @property
+    def _is_answered_early(self) -> bool:
+        return self._member is not None and self._member.is_answered_early
 
     def _are_brokers_empty(self) -> bool:
         return self._member is not None and len(self._empty) >= self._member.brokers > 0

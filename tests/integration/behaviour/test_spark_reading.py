@@ -1,7 +1,8 @@
-"""What Spark's executors read from logs with gaps: the backlog of a group, and the records of a lease."""
+"""What Spark's executors read from logs with gaps: the backlog of a group, the records of a lease, and streams."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import cast
 
@@ -14,10 +15,12 @@ from kshare.spark.backlog import BacklogReader
 from kshare.spark.executor.connections import close_connections
 from kshare.spark.leases.lease_token import lease_reader
 from kshare.spark.options import ReadOptions
+from kshare.spark.source import ShareStreamReader
 from tests.integration.behaviour.compacting import COMPACTED, LEFT, compacted
 from tests.integration.behaviour.conftest import FreshQueue
 from tests.integration.behaviour.transactions import ABORTED, COMMITTED, produce_in_transactions
 from tests.integration.behaviour.work_queue import DEADLINE_S, WorkQueue, in_thread, take
+from tests.integration.producing import produce_batches
 
 pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.anyio, pytest.mark.slow]
 
@@ -57,6 +60,43 @@ def rows(queue: WorkQueue, token: str | None = None) -> list[tuple[int, bytes]]:
 def leased(queue: WorkQueue) -> list[tuple[int, bytes]]:
     with lease(NO_SPARK, options(queue), max_wait=DEADLINE_S) as held:
         return rows(queue, held.token)
+
+
+def drained(queue: WorkQueue, **chosen: str) -> list[tuple[int, int]]:
+    """Partitions and offsets that a query with AvailableNow emits, called as Spark would."""
+    reader = ShareStreamReader(ReadOptions.parse({**options(queue), **chosen}, is_streaming=True))
+    found: list[tuple[int, int]] = []
+    try:
+        reader.prepareForTriggerAvailableNow()
+        start = first = reader.initialOffset()
+        while (end := reader.latestOffset(start, None)) != start:
+            if start != first:
+                reader.commit(start)
+            for part in reader.partitions(start, end):
+                for batch in reader.read(part):
+                    columns = batch.to_pydict()
+                    found += zip(columns["partition"], columns["offset"], strict=True)
+            start = end
+    finally:
+        reader.stop()
+    return found
+
+
+@pytest.mark.release("4.3.1", "4.4.0", "embedded")
+async def test_a_drain_reads_what_is_left_above_deleted_records(fresh_queue: FreshQueue) -> None:
+    """Real brokers stand still before the deleted ones, and the query ended normally, with a lag of 150."""
+    queue, held = fresh_queue(partitions=2), set[int]()
+    await in_thread(produce_batches, queue.broker.bootstrap, queue.topic, 600, 10, 300)
+    async with queue.consumer(acknowledgement="explicit", max_records=32) as consumer:
+        with anyio.fail_after(DEADLINE_S):
+            while 0 not in held:
+                held |= {record.partition for record in await consumer.next_batch()}
+    await queue.delete_records(150)
+    found = await in_thread(
+        functools.partial(drained, queue, failOnDataLoss="false", maxRecordsPerTrigger="100")
+    )
+    left = [*((0, offset) for offset in range(150, 300)), *((1, offset) for offset in range(300))]
+    assert sorted(found) == left
 
 
 async def test_every_record_that_compaction_left_is_read(fresh_queue: FreshQueue) -> None:
