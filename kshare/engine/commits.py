@@ -9,10 +9,12 @@ from kshare.engine.confirmation import Confirmation, Loss, Results
 from kshare.engine.signals import Signal
 from kshare.errors import KshareError
 from kshare.state.acks import AckOutcome
-from kshare.state.lease import Lease
+from kshare.state.lease import RENEW, Lease
 
 _MAX_LOSSES = 1000
 """The limit for consumers that never commit. Older losses are merged into the results, one for each partition."""
+_RENEWS = bytes([RENEW])
+"""The type of a range whose lock is to be renewed. Renewals are sent in requests of their own."""
 
 
 class Commits:
@@ -64,14 +66,18 @@ class Commits:
 
     def on_outcome(self, outcome: AckOutcome, error: KshareError | None) -> None:
         """Report an outcome to the commits that wait for it, or to the next one."""
+        is_renewal = all(ack.types == _RENEWS for ack in outcome.ranges)
         if self._confirmations:
             ranges = [(ack.first, ack.last) for ack in outcome.ranges]
             # Notify all of them: `any` with a generator would stop at the first.
-            is_affected = [one.on_outcome(outcome.partition, ranges, error) for one in self._confirmations]
+            is_affected = [
+                one.on_outcome(outcome.partition, ranges, error, is_renewal=is_renewal)
+                for one in self._confirmations
+            ]
             self._changed.send()
             if any(is_affected):
                 return
-        self.results.note_outcome(outcome.partition, outcome.ranges, error)
+        self.results.note_outcome(outcome.partition, outcome.ranges, error, is_renewal=is_renewal)
 
     def on_loss(self, lease: Lease, error: KshareError) -> None:
         """Handed-out records were lost before they were acknowledged: for pending commits, or for the next one."""

@@ -33,9 +33,14 @@ class Results(dict[TopicIdPartition, KshareError | None]):
         """Of partitions whose error later confirmations may supersede."""
 
     def note_outcome(
-        self, partition: TopicIdPartition, ranges: Iterable[_Range | AckRange], error: KshareError | None
+        self,
+        partition: TopicIdPartition,
+        ranges: Iterable[_Range | AckRange],
+        error: KshareError | None,
+        *,
+        is_renewal: bool = False,
     ) -> None:
-        """`ranges` are the offsets that were confirmed or refused, sorted."""
+        """`ranges` are the offsets that were confirmed or refused, sorted. A renewal makes up for no refusal."""
         if error is not None:
             if self.get(partition) is None:
                 self._refused[partition] = []
@@ -45,7 +50,7 @@ class Results(dict[TopicIdPartition, KshareError | None]):
                 self._refused[partition] = spans
                 if len(spans) > _MAX_REFUSED:
                     del self._refused[partition]
-        elif self.setdefault(partition, None) is not None and partition in self._refused:
+        elif self.setdefault(partition, None) is not None and partition in self._refused and not is_renewal:
             spans = _without(self._refused[partition], [(one[0], one[1]) for one in ranges])
             self._refused[partition] = spans
             if not spans:
@@ -88,21 +93,34 @@ class Confirmation:
         return not self._open
 
     def on_outcome(
-        self, partition: TopicIdPartition, ranges: Sequence[tuple[int, int]], error: KshareError | None
+        self,
+        partition: TopicIdPartition,
+        ranges: Sequence[tuple[int, int]],
+        error: KshareError | None,
+        *,
+        is_renewal: bool = False,
     ) -> bool:
-        """Returns False if the outcome has nothing to do with this commit."""
+        """Returns False if the outcome has nothing to do with this commit.
+
+        What was decided while its renewal was under way is still waited for: the response wasn't about that. The leases
+        know of a renewal's response already.
+        """
         is_ours = False
         remaining = []
         for lease, spans in self._open:
             if lease.partition == partition:
                 unconfirmed = _without(spans, ranges)
                 is_ours = is_ours or unconfirmed != spans
+                if is_renewal:
+                    renewed = _without(spans, unconfirmed)
+                    decided = [one for first, last in renewed for one in _unanswered(lease, first, last)]
+                    unconfirmed = sorted([*unconfirmed, *decided])
                 spans = unconfirmed
             if spans:
                 remaining.append((lease, spans))
         self._open = remaining
         if is_ours:
-            self.results.note_outcome(partition, ranges, error)
+            self.results.note_outcome(partition, ranges, error, is_renewal=is_renewal)
         return is_ours
 
     def all_results(

@@ -10,7 +10,10 @@ from kshare.engine.commits import Commits
 from kshare.engine.confirmation import Results
 from kshare.engine.signals import Signal
 from kshare.errors import KshareError
-from kshare.state.lease import Lease
+from kshare.protocol.error_codes import ErrorCode
+from kshare.state.acks import AckOutcome, PartitionAcks
+from kshare.state.lease import ACCEPT, RENEW, Lease
+from kshare.state.session import AckRange
 
 TOPIC = b"t" * 16
 
@@ -84,3 +87,54 @@ def test_losses_and_very_many_refusals_are_not_superseded() -> None:
     results.note_error(place, loss)
     results.note_outcome(place, [(0, 0)], None)
     assert results == {place: loss}
+
+
+def test_a_renewal_confirms_nothing_that_was_decided_meanwhile() -> None:
+    """The response to a renewal isn't the one that a commit waits for, though it is about the same offsets."""
+    place = (TOPIC, 0)
+    commits, acks = Commits(Signal()), PartitionAcks(place)
+    lease = Lease(place, 10, 12, 1)
+    acks.add(lease)
+    lease.decide_held(RENEW)
+    assert acks.take(renewals=True)
+    lease.decide(11, ACCEPT)
+    with commits.confirmation([lease]) as confirmation:
+        for outcome in acks.on_answer(0):
+            commits.on_outcome(outcome, None)
+        assert not confirmation.is_settled
+        assert acks.take(renewals=False)
+        for outcome in acks.on_answer(0):
+            commits.on_outcome(outcome, None)
+        assert confirmation.is_settled
+        assert confirmation.results == {place: None}
+
+
+def test_a_renewal_that_fails_ends_no_wait_for_what_was_decided_meanwhile() -> None:
+    place = (TOPIC, 0)
+    commits, acks, error = Commits(Signal()), PartitionAcks(place), KshareError("not renewed")
+    lease = Lease(place, 10, 10, 1)
+    acks.add(lease)
+    lease.decide_held(RENEW)
+    assert acks.take(renewals=True)
+    lease.decide(10, ACCEPT)
+    with commits.confirmation([lease]) as confirmation:
+        for outcome in acks.on_answer(ErrorCode.TOPIC_AUTHORIZATION_FAILED):
+            commits.on_outcome(outcome, error)
+        assert not confirmation.is_settled
+        acks.take(renewals=False)
+        for outcome in acks.on_answer(0):
+            commits.on_outcome(outcome, None)
+        assert confirmation.is_settled
+
+
+def test_a_renewal_supersedes_no_refusal() -> None:
+    place = (TOPIC, 0)
+    commits, acks, error = Commits(Signal()), PartitionAcks(place), KshareError("refused")
+    commits.on_outcome(AckOutcome(place, (AckRange(10, 10, bytes([ACCEPT])),), 121), error)
+    lease = Lease(place, 10, 10, 2)
+    acks.add(lease)
+    lease.decide_held(RENEW)
+    acks.take(renewals=True)
+    for outcome in acks.on_answer(0):
+        commits.on_outcome(outcome, None)
+    assert commits.results == {place: error}
