@@ -19,7 +19,7 @@ Decides what a well-formed token is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, NamedTuple, TypeGuard
 from uuid import UUID
@@ -51,6 +51,23 @@ def by_partition(ranges: Iterable[RecordRange]) -> Iterator[list[RecordRange]]:
     """Yield the ranges of each partition, ascending."""
     for _, partition_ranges in groupby(sorted(ranges), key=lambda one: (one.topic_id, one.partition)):
         yield list(partition_ranges)
+
+
+def merged_ranges(ranges: Iterable[RecordRange]) -> tuple[RecordRange, ...]:
+    """Merge adjacent ranges with the same delivery count, since a token is written for every trigger."""
+    found: list[RecordRange] = []
+    for one in sorted(ranges, key=lambda one: (one.topic_id, one.partition, one.first)):
+        before = found[-1] if found else None
+        if (
+            before is not None
+            and (before.topic_id, before.partition) == (one.topic_id, one.partition)
+            and before.last + 1 == one.first
+            and before.delivery_count == one.delivery_count
+        ):
+            found[-1] = replace(before, last=one.last)
+        else:
+            found.append(one)
+    return tuple(found)
 
 
 class TokenError(KshareError, ValueError):

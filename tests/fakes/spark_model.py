@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from kshare.spark.driver.custody import Custody, Decisions, Verdict
+from kshare.spark.driver.custody import Custody
+from kshare.spark.driver.decisions import Decisions, Verdict
 from kshare.spark.driver.offset_sets import PartitionRange
 from kshare.spark.driver.verdict_log import VerdictLog
 from kshare.spark.journal.frames import skip

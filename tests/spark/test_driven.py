@@ -14,7 +14,7 @@ import pytest
 
 from kshare.errors import ConnectionLost, KshareError
 from kshare.protocol.messages import ShareFetchRequest
-from kshare.spark.driver import range_member
+from kshare.spark.driver import drain
 from kshare.spark.driver.settling import _ask, _runner_of, row_ranges, socket_folder
 from kshare.spark.ranges import Token
 from kshare.spark.splitting import RangePartition
@@ -37,7 +37,7 @@ def broker() -> Iterator[Broker]:
 @pytest.fixture
 def patience_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waits without end for members that may have died, so a drain that waits for one never ends."""
-    monkeypatch.setattr(range_member, "_USUAL_SESSION_S", math.inf)
+    monkeypatch.setattr(drain, "_USUAL_SESSION_S", math.inf)
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_a_drain_that_gives_up_names_what_is_left(
     query: DrivenQuery, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It ends normally, and the next start of the query tries again."""
-    monkeypatch.setattr(range_member, "_USUAL_SESSION_S", 0.4)
+    monkeypatch.setattr(drain, "_USUAL_SESSION_S", 0.4)
     query.produce(10, 1)
     with ShareConsumer(query.broker.bootstrap, group=query.group, topics=[query.topic]) as other:
         held = next(other.batches())
@@ -139,7 +139,7 @@ def test_a_drain_goes_on_where_a_broker_stood_still(query: DrivenQuery) -> None:
 
 def test_a_drain_fails_if_a_broker_stands_still(query: DrivenQuery, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ended normally, as if others had the records."""
-    monkeypatch.setattr(range_member, "_USUAL_SESSION_S", 3.0)
+    monkeypatch.setattr(drain, "_USUAL_SESSION_S", 3.0)
     query.produce(10, 1)
     with (
         standing_still(query.broker, for_ever=True),

@@ -11,7 +11,7 @@ import pytest
 
 from kshare import AdminClient
 from kshare.admin.offsets import ResetPoint
-from kshare.spark.driver import range_member
+from kshare.spark.driver import drain
 from kshare.testing import Broker
 from tests.spark.driven import Crash, DrivenQuery
 from tests.spark.queries import eventually
@@ -129,7 +129,7 @@ def test_after_the_topic_was_created_again(
     query: DrivenQuery, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The query doesn't wait for records of the old topic whose acceptance isn't known to be confirmed."""
-    monkeypatch.setattr(range_member, "_USUAL_SESSION_S", math.inf)
+    monkeypatch.setattr(drain, "_USUAL_SESSION_S", math.inf)
     query.broker.delete_topic(query.topic)
     query.broker.create_topic(query.topic, 3)
     query.produce(20)

@@ -25,7 +25,7 @@ from kshare.protocol.messages import (
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
-from kshare.spark.driver import mark_keeper, other_queries
+from kshare.spark.driver import mark_keeper, other_queries, range_member
 from kshare.spark.driver.mark_keeper import LostCheckpoint
 from kshare.spark.driver.query_mark import QueryMark, member_of
 from kshare.testing import Broker
@@ -239,6 +239,33 @@ def test_what_operators_see_of_a_mark(query: DrivenQuery, mode: str) -> None:
             return [one.group for one in snapshot.groups if one.group.startswith(query.group)]
 
     assert anyio.run(ask) == [query.group]
+
+
+@pytest.mark.parametrize("is_running", [False, True])
+def test_the_offset_of_a_mark_is_none_of_an_older_topic(
+    broker: Broker, is_running: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The topic is deleted, and created again with fewer records."""
+    monkeypatch.setattr(range_member, "_REFRESH_S", 0.2)
+    query = DrivenQuery(broker)
+    query.produce(50)
+
+    def create_again() -> None:
+        broker.delete_topic(query.topic)
+        broker.create_topic(query.topic, 2)
+        query.produce(20)
+
+    def meanwhile(step: str, batch: int) -> None:
+        if (step, batch) == ("committed", 0):
+            create_again()
+
+    if is_running:
+        query.at = meanwhile
+    else:
+        query.run()
+        create_again()
+    query.run(until=lambda: len(query.written) == 70, failOnDataLoss="false")
+    assert {where: one.offset for where, one in committed(query).items()} == {(query.topic, 0): 20}
 
 
 def test_other_topics_of_the_group(broker: Broker) -> None:

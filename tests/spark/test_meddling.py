@@ -1,13 +1,15 @@
 """A query in whose absence others meddle: offsets are reset, records deleted, older copies of the checkpoint restored.
 
 What the group delivers after a reset is emitted after it, whatever was emitted before. Driven without a JVM. The
-report is docs/reports/spark-meddling.md.
+report is docs/reports/spark-meddling.md. Whether the checks find anything is tested with two planted defects.
 """
 
 from __future__ import annotations
 
+import json
 import random
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 
 import anyio
 import pytest
@@ -18,6 +20,10 @@ from kshare.admin.routing import Router
 from kshare.errors import KshareError
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
+from kshare.spark.driver.custody import Custody
+from kshare.spark.driver.decisions import Decisions, Verdicts
+from kshare.spark.driver.offset_sets import PartitionRange
+from kshare.spark.ranges import Token
 from kshare.testing import Broker
 from tests.spark import meddling_report
 from tests.spark.driven import Crash, DrivenQuery
@@ -46,6 +52,10 @@ class Meddled:
         self.ends, self.begins = [0, 0], [0, 0]
         self.due: set[Where] = set()
         self.lost: set[Where] = set()
+        self.twice: Counter[Where] = Counter()
+        """Emitted more often than was due."""
+        self.unseen: set[Where] = set()
+        """Accepted though neither the sink nor the checkpoint or the journal has them."""
         self.refused = self.resets = self.deletions = self.crashes = 0
 
     def produce(self) -> None:
@@ -71,13 +81,45 @@ class Meddled:
                 self._run()
             except Crash:
                 self.crashes += 1
+                if self.mode != "journal":  # that has some of what was accepted
+                    self._look_for_unseen(before)
             self.query.at = lambda step, batch: None
         self._run()
-        emitted = {
-            where for batch in range(before, len(self.query.offset_log)) for where in self.query.sink[batch]
-        }
-        self.lost |= {(number, at) for number, at in self.due - emitted if at >= self.begins[number]}
+        self._look_for_unseen(before)
+        batches = range(before, len(self.query.offset_log))
+        emitted = Counter(where for batch in batches for where in self.query.sink[batch])
+        self.lost |= {(number, at) for number, at in self.due - emitted.keys() if at >= self.begins[number]}
+        self.twice += emitted - Counter(self.due)
         self.due.clear()
+
+    def _look_for_unseen(self, before: int) -> None:
+        """`before`: the first micro-batch that could emit what is due."""
+        tokens = [Token.from_json(json.loads(offset)) for offset in self.query.offset_log[before:]]
+        kept = {
+            (one.partition, at)
+            for token in tokens
+            for one in token.acquired
+            for at in range(one.first, one.last + 1)
+        }
+        kept |= {where for batch, rows in self.query.sink.items() if batch >= before for where in rows}
+        starts = self._starts()
+        self.unseen |= {
+            (number, at) for number, at in self.due - kept if self.begins[number] <= at < starts[number]
+        }
+
+    def _starts(self) -> list[int]:
+        """Everything before these offsets is settled."""
+
+        async def ask() -> dict[int, int]:
+            async with AdminClient(self.query.broker.bootstrap) as admin:
+                rows = await admin.share_group_offsets(self.query.group, {self.query.topic: None})
+                return {
+                    row.partition: self.ends[row.partition] if row.lag == 0 else row.start_offset or 0
+                    for row in rows
+                }
+
+        starts = anyio.run(ask)
+        return [starts.get(number, 0) for number in (0, 1)]
 
     def _run(self) -> None:
         self.query.run(maxRecordsPerTrigger="40", settle=self.mode, failOnDataLoss="false")
@@ -142,6 +184,62 @@ def test_nothing_is_lost(broker: Broker, mode: str) -> None:
             meddled.deletions,
             meddled.refused,
             len(meddled.lost),
+            meddled.twice.total(),
+            len(meddled.unseen),
         ]
     )
     assert not meddled.lost
+    assert not meddled.twice
+    assert not meddled.unseen
+
+
+def accept_some_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each span that brokers deliver, the first record is accepted and never emitted."""
+    acquired = Custody.acquired
+
+    def defective(custody: Custody, topic: str, span: PartitionRange, delivery_count: int) -> Decisions:
+        decisions = acquired(custody, topic, span, delivery_count)
+        first = span._replace(last=span.first)
+        custody.lost(first)
+        decisions.accept.append(first)
+        return decisions
+
+    monkeypatch.setattr(Custody, "acquired", defective)
+
+
+def release_what_was_emitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is to be accepted is released and forgotten, as if it hadn't been emitted. Once in each run."""
+    complete = Custody.complete
+    done: list[Custody] = []
+
+    def defective(custody: Custody, start: Token, verdicts: Verdicts | None = None) -> Decisions:
+        decisions = complete(custody, start, verdicts)
+        if not decisions.accept or custody in done:
+            return decisions
+        done.append(custody)
+        for span in decisions.accept:
+            custody.confirmed(span)
+        return Decisions(release=decisions.accept)
+
+    monkeypatch.setattr(Custody, "complete", defective)
+
+
+@pytest.mark.lengthy
+@pytest.mark.parametrize("plant", [accept_some_unseen, release_what_was_emitted])
+def test_the_checks_find_planted_defects(
+    broker: Broker, plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a crash and without meddling."""
+    meddled = Meddled(broker, "sink", seed=1)
+    meddled.produce()
+    meddled.run(may_crash=False)
+    assert (len(meddled.lost), meddled.twice.total(), len(meddled.unseen)) == (0, 0, 0)
+    plant(monkeypatch)
+    meddled.produce()
+    meddled.run(may_crash=False)
+    if plant is accept_some_unseen:
+        assert meddled.unseen == meddled.lost != set()
+        assert not meddled.twice
+    else:
+        assert meddled.twice
+        assert meddled.unseen | meddled.lost == set()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from kshare.errors import KshareError
-from kshare.spark.driver import range_member
+from kshare.spark.driver import drain
 from kshare.spark.driver.settling import _ask, _runner_of, row_ranges
 from kshare.testing import Broker
 from tests.spark.driven import Crash, DrivenQuery, OlderDrivenQuery
@@ -91,7 +91,7 @@ def test_a_drain_does_not_wait_for_records_owed_of_an_unsubscribed_topic(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They can't be accepted without that topic, but are kept for when the query reads it again."""
-    monkeypatch.setattr(range_member, "_USUAL_SESSION_S", math.inf)
+    monkeypatch.setattr(drain, "_USUAL_SESSION_S", math.inf)
     query = DrivenQuery(broker)
     query.produce(10)
     crashed(query)

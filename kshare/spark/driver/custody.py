@@ -40,37 +40,19 @@ Decides what is emitted, accepted and released. Never reads a clock, never sends
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from uuid import UUID
 
+from kshare.spark.driver.decisions import Decisions, Verdict, Verdicts
 from kshare.spark.driver.delayed_releases import Delayed
 from kshare.spark.driver.offset_sets import OffsetSet, PartitionRange, span_of, spans_of
 from kshare.spark.driver.query_mark import QueryMark
 from kshare.spark.driver.range_queue import CountedRange, RangeQueue
 from kshare.spark.driver.staging import Staging
 from kshare.spark.options import Settle
-from kshare.spark.ranges import JournalPosition, RecordRange, StartOffset, Token, TokenError
+from kshare.spark.ranges import JournalPosition, RecordRange, StartOffset, Token, TokenError, merged_ranges
 from kshare.state.lease import TopicIdPartition
-
-Verdict = Literal["reject", "release"]
-Verdicts = Mapping[Verdict, Sequence[PartitionRange]]
-"""The user's decisions for single rows."""
-
-
-@dataclass(slots=True)
-class Decisions:
-    """What to acknowledge now, if it is still held."""
-
-    accept: list[PartitionRange] = field(default_factory=list)
-    release: list[PartitionRange] = field(default_factory=list)
-    reject: list[PartitionRange] = field(default_factory=list)
-    release_later: list[Delayed] = field(default_factory=list)
-    """Rows that the user has released."""
-
-    def __bool__(self) -> bool:
-        return bool(self.accept or self.release or self.reject or self.release_later)
 
 
 class Custody:
@@ -211,7 +193,7 @@ class Custody:
         self._is_flight_journaled = is_journaled
         self._last = Token(
             self._last.batch + 1,
-            _joined(ranges),
+            merged_ranges(ranges),
             tuple(self._ranges(self._emitted_unconfirmed())),
             self._by_row,
             self._last.member,
@@ -489,20 +471,3 @@ def _outside(ranges: Iterable[RecordRange], spans: OffsetSet) -> Iterator[Record
     for one in ranges:
         for part in spans.outside(span_of(one)):
             yield replace(one, first=part.first, last=part.last)
-
-
-def _joined(ranges: Iterable[RecordRange]) -> tuple[RecordRange, ...]:
-    """Merge adjacent ranges with the same delivery count, since a token is written for every trigger."""
-    joined: list[RecordRange] = []
-    for one in sorted(ranges, key=lambda one: (one.topic_id, one.partition, one.first)):
-        before = joined[-1] if joined else None
-        if (
-            before is not None
-            and (before.topic_id, before.partition) == (one.topic_id, one.partition)
-            and before.last + 1 == one.first
-            and before.delivery_count == one.delivery_count
-        ):
-            joined[-1] = replace(before, last=one.last)
-        else:
-            joined.append(one)
-    return tuple(joined)

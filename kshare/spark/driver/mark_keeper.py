@@ -111,6 +111,10 @@ class MarkKeeper:
                 await self._write(Known(token.member, QueryMark(token.batch, token.batch, None), {}))
         return mark
 
+    def forget_offset(self, topic: str) -> None:
+        """This topic was created again, so that the offset of the old one says nothing."""
+        self._offsets.pop((topic, _PARTITION), None)
+
     async def check_new(self, member: str) -> None:
         """This query has begun no micro-batch. Raises LostCheckpoint if it seems to replace another query."""
         if self._is_checked:

@@ -17,7 +17,8 @@ from kshare.engine.events import LossReason
 from kshare.engine.lease_book import LeaseBook
 from kshare.engine.reporter import Reporter
 from kshare.protocol.messages.share_fetch_response import PartitionData
-from kshare.spark.driver.custody import Custody, Decisions
+from kshare.spark.driver.custody import Custody
+from kshare.spark.driver.decisions import Decisions
 from kshare.spark.driver.delayed_releases import DelayedReleases
 from kshare.spark.driver.offset_sets import PartitionRange
 from kshare.spark.driver.stager import Stager
@@ -55,8 +56,8 @@ class RangeHoldings:
         self.book = LeaseBook(self, lease_timers=lease_timers, clock=clock, reporter=reporter)
         self.custody = custody
         self.lock_s: float | None = None
-        self.reached: dict[tuple[str, int], int] = {}
-        """By topic and partition: the offset after the last one that was ever acquired."""
+        self.reached: dict[TopicIdPartition, int] = {}
+        """The offset after the last one that was ever acquired. Another topic may get the same name later."""
         self.stager: Stager | None = None
         """With `settle=journal`."""
         self.delayed = DelayedReleases(release_delay)
@@ -112,8 +113,7 @@ class RangeHoldings:
         for lease in leases:
             # Counts as handed out at once, so that the lock is renewed however long Spark takes.
             self.book.lease_timers.hand_out(lease, self.book.clock.now())
-            where = (topic, lease.partition[1])
-            self.reached[where] = max(self.reached.get(where, 0), lease.last + 1)
+            self.reached[lease.partition] = max(self.reached.get(lease.partition, 0), lease.last + 1)
             self._kept.setdefault(lease.partition, []).append(lease)
             acquired = PartitionRange(lease.partition, lease.first, lease.last)
             self.delayed.remove(acquired)
@@ -185,8 +185,7 @@ class RangeHoldings:
         """Release the rows whose delay is over. They will be redelivered, so their partitions have to be read again."""
         due = self.delayed.take_due(self.book.now())
         for span in due:
-            where = (self.custody.names[span.partition[0]], span.partition[1])
-            self.reached[where] = min(self.reached.get(where, 0), span.first)
+            self.reached[span.partition] = min(self.reached.get(span.partition, 0), span.first)
         if due:
             self.apply(Decisions(release=due))
 

@@ -1,7 +1,7 @@
 """The group member of a streaming query: acquires ranges, keeps them locked, and acknowledges as `Custody` decides.
 
-All of it runs in one event loop. Decides how long a trigger waits for records, and when a drain is complete. Never
-decodes records; the tokens are all that it has of Spark.
+All of it runs in one event loop. Decides how long a trigger waits for records; `Drain` decides when nothing is left.
+Never decodes records; the tokens are all that it has of Spark.
 """
 
 from __future__ import annotations
@@ -11,27 +11,26 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from functools import partial
-from uuid import UUID
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from kshare.admin.log_offsets import LATEST, log_offsets, partitions_of
-from kshare.admin.offsets import share_group_offsets
-from kshare.admin.results import PartitionOffset
 from kshare.admin.routing import Router
 from kshare.engine.events import Answered, Event, Fetched
 from kshare.engine.member import GroupMember
 from kshare.engine.opening import reached
 from kshare.engine.reporter import Reporter
 from kshare.engine.signals import Signal
-from kshare.errors import BrokerError, KshareError, own_copy
+from kshare.errors import KshareError, own_copy
 from kshare.installation import warn_if_slow
-from kshare.protocol.error_codes import ErrorCode
 from kshare.spark.driver.checkpoint_lock import CheckpointLock
 from kshare.spark.driver.counters import QueryCounters
-from kshare.spark.driver.custody import Custody, Verdict
+from kshare.spark.driver.custody import Custody
+from kshare.spark.driver.decisions import Verdict
+from kshare.spark.driver.drain import Drain
 from kshare.spark.driver.driver_watch import DriverWatch
+from kshare.spark.driver.group_position import GroupPosition
 from kshare.spark.driver.lock_fit import LockFit
 from kshare.spark.driver.mark_keeper import Known, MarkKeeper
 from kshare.spark.driver.offset_sets import PartitionRange
@@ -39,26 +38,20 @@ from kshare.spark.driver.range_holdings import RangeHoldings
 from kshare.spark.driver.settling import RowRanges, serve_settlements, socket_folder
 from kshare.spark.driver.stager import Stager
 from kshare.spark.driver.topic_watch import TopicWatch
-from kshare.spark.driver.undelivered import report_rest, undelivered_ranges
 from kshare.spark.driver.verdict_log import VerdictLog
 from kshare.spark.driver.verdict_writer import VerdictWriter
 from kshare.spark.journal.opening import check_drained
 from kshare.spark.lock_limit import lock_limit
 from kshare.spark.options import ReadOptions
-from kshare.spark.ranges import RecordRange, StartOffset, Token
-from kshare.spark.topic_check import TopicIds, topic_ids
+from kshare.spark.ranges import RecordRange, Token
 
 log = logging.getLogger("kshare.spark")
 
 _REFRESH_S = 10.0
-"""How often to request the group's offsets and lag, from which follows what needn't be remembered any more."""
+"""How often to request the group's offsets and lag, its limit on locks, and whether its topics exist."""
 _DRIVER_LOOK_S = 1.0
 _POLL_S = 0.2
 _APPEND_S = 60.0
-_QUIET_S = 3.0
-"""A drain ends this long after the last record if we aren't authorized to read the group's offsets."""
-_USUAL_SESSION_S = 50.0
-"""By default, Kafka removes a silent member after 45 s, and locks last 30 s."""
 
 
 class RangeMember:
@@ -75,7 +68,8 @@ class RangeMember:
         self._event_seen = Signal()
         self._empty: set[int | None] = set()
         """Brokers whose last fetch returned nothing, since more records were requested."""
-        self._ends: dict[tuple[str, int], int] | None = None
+        self._drain: Drain | None = None
+        """With AvailableNow."""
         self._closing = anyio.Event()
         self._member: GroupMember | None = None
         self._verdict_log: VerdictLog | None = None
@@ -88,9 +82,6 @@ class RangeMember:
         self._driver = DriverWatch()
         self.close_reason: str | None = None
         """Why the member left the group, if `close` wasn't called by Spark."""
-        self._refresh_at = 0.0
-        self._first_ids: TopicIds = {}
-        """The ids of the topics when the query's position was taken over."""
 
     # --- starting and ending
 
@@ -113,6 +104,9 @@ class RangeMember:
             self._stager = self._holdings.stager = self._new_stager()
             self._topics = TopicWatch(
                 self._router, self._options.topics, fails_on_loss=self._options.fail_on_data_loss
+            )
+            self._position = GroupPosition(
+                self._router, self._options, self._custody, self._holdings, self._topics, self.counters
             )
             self._marks = MarkKeeper(
                 self._router,
@@ -173,29 +167,8 @@ class RangeMember:
         elif token.journal is not None:
             await check_drained(self._router, token.journal, int(time.time() * 1000))
         self._custody.recall(await self._marks.take_over(token))
-        await self._find_resets(token)
-
-    async def _find_resets(self, token: Token) -> None:
-        """Find out in which partitions the group's offsets have been set to earlier ones since this token.
-
-        Topics that were created again have new ids. Nothing of the old ones can be redelivered, so a drain mustn't wait
-        for that.
-        """
-        try:
-            ids = await topic_ids(self._router, self._options.topics)
-        except KshareError as error:
-            log.info("it is unknown whether the topics exist: %s", error)
-            return
-        owed = {UUID(one.topic_id).bytes: one.topic for one in (*token.acquired, *token.owed)}
-        for topic_id, name in (owed | self._custody.names).items():
-            if ids.get(name, topic_id) != topic_id:
-                self._custody.topic_gone(topic_id)
-        names = {str(UUID(bytes=topic_id)): name for name, topic_id in ids.items()}
-        self.counters.starts = {
-            (names[one.topic_id], one.partition): one.offset for one in token.starts if one.topic_id in names
-        }
-        self._first_ids = ids
-        await self._refresh_group_offsets()
+        for topic in await self._position.take_over(token):
+            self._marks.forget_offset(topic)
 
     def _start_member(self, token: Token) -> None:
         """Join the group if necessary. The token has the query's member id."""
@@ -246,14 +219,14 @@ class RangeMember:
             self._holdings.apply(self._custody.release_fresh())
         limit = self._limit(max_rows)
         self._holdings.drop_expired()
-        if self._ends is None:
+        if self._drain is None:
             await self._wait_for_enough(limit)
         else:
             await self._wait_until_drained(limit)
         self._holdings.drop_expired()
         # If locks can't be renewed, nothing is left for the next batch: half of its lock would be used up by then.
         token = self._custody.plan(
-            max(limit, self._custody.fresh) if self._must_fit_in_lock else limit, self._starts()
+            max(limit, self._custody.fresh) if self._must_fit_in_lock else limit, self._position.starts()
         )
         if token is not None:
             self.counters.planned(token)
@@ -305,8 +278,9 @@ class RangeMember:
         """From now on, emit only what is in the topics at this moment."""
         await self._topics.start()
         where = await partitions_of(self._router, dict.fromkeys(self._options.topics))
-        self._ends = await log_offsets(self._router, where, LATEST)
-        self._custody.limit_to(self._ends)
+        ends = await log_offsets(self._router, where, LATEST)
+        self._custody.limit_to(ends)
+        self._drain = Drain(self._options, self._custody, self._holdings, self._position, ends)
 
     def progress(self) -> dict[str, float | None]:
         """The metrics that Spark shows in the query's progress."""
@@ -355,6 +329,7 @@ class RangeMember:
 
     async def _wait_until_drained(self, limit: int) -> None:
         """Wait until there are records to emit, or none are left and all acknowledgements are confirmed."""
+        assert self._drain is not None
         self._request_records(limit)
         quiet_since = anyio.current_time()
         seen = self.counters.acquired
@@ -367,54 +342,13 @@ class RangeMember:
                     seen, quiet_since = self.counters.acquired, anyio.current_time()
                     continue
                 is_quiet = self._are_brokers_empty() or quiet > _POLL_S
-                if is_quiet and (self._custody.fresh or await self._is_drained(quiet)):
+                if is_quiet and (self._custody.fresh or await self._drain.is_complete(quiet, self._member)):
                     return
 
     def _has_enough(self, limit: int) -> bool:
         """Whether nothing more would be acquired: there are as many as wanted, or as the journal may have."""
         fresh = self._custody.fresh
         return fresh >= limit or (fresh > 0 and self._stager is not None and self._stager.is_full)
-
-    async def _is_drained(self, quiet: float) -> bool:
-        """Whether nothing is left: for certain, or because nothing has arrived for longer than sessions and locks last.
-
-        Until then, a crashed consumer may still have locked records, or an assigned partition. Records that another
-        consumer keeps for longer by renewing their locks aren't waited for.
-        """
-        assert self._ends is not None
-        if self._holdings.delayed.total:
-            return False
-        if quiet > max(self._holdings.lock_s or 0.0, _USUAL_SESSION_S):
-            await self._refresh_group_offsets()
-            self._report_rest(quiet)
-            return True
-        if anyio.current_time() >= self._refresh_at:
-            self._refresh_at = anyio.current_time() + _REFRESH_S / 20
-            await self._refresh_group_offsets()
-        starts = self.counters.starts
-        if not starts and quiet > _QUIET_S and not self._is_answered_early:
-            return True
-        is_passed = all(
-            where in self.counters.finished
-            or max(self._holdings.reached.get(where, 0), starts.get(where, 0)) >= end
-            for where, end in self._ends.items()
-        )
-        is_settled = self._member is not None and self._member.is_settled
-        return is_passed and is_settled and not self._has_unconfirmed()
-
-    def _report_rest(self, quiet: float) -> None:
-        reached = {
-            where: max(self._holdings.reached.get(where, 0), self.counters.starts.get(where, 0))
-            for where in self._ends or {}
-            if where not in self.counters.finished
-        }
-        rest = undelivered_ranges(self._ends or {}, reached)
-        report_rest(self._options.group, rest, quiet, is_answered_early=self._is_answered_early)
-
-    def _has_unconfirmed(self) -> bool:
-        """Whether anything is owed in a topic that is subscribed to. Records of others aren't redelivered to us."""
-        names = self._custody.names
-        return any(names[span.partition[0]] in self._options.topics for span in self._custody.owed_spans())
 
     def _limit(self, max_rows: int | None) -> int:
         limits = [self._options.max_records]
@@ -435,10 +369,6 @@ class RangeMember:
         if self._custody.is_journaling and self._stager is not None:
             records = self._stager.max_records
         self._holdings.want(records)
-
-    @property
-    def _is_answered_early(self) -> bool:
-        return self._member is not None and self._member.is_answered_early
 
     def _are_brokers_empty(self) -> bool:
         return self._member is not None and len(self._empty) >= self._member.brokers > 0
@@ -462,27 +392,12 @@ class RangeMember:
             self._empty.discard(event.node)
         self._event_seen.send()
 
-    # --- the query's mark
-
-    def _known(self) -> Known | None:
-        mark, token = self._custody.mark, self._custody.resume()
-        if mark is None or token is None:
-            return None
-        return Known(token.member, mark, self._offsets_reached())
-
-    def _offsets_reached(self) -> dict[tuple[str, int], int]:
-        """Where the query is. Until a restarted one acquires something, that is where the group is."""
-        reached = dict(self.counters.starts)
-        for where, offset in self._holdings.reached.items():
-            reached[where] = max(offset, reached.get(where, 0))
-        return reached
-
-    # --- the group's offsets
+    # --- what changes while the query runs
 
     async def _refresh_periodically(self) -> None:
         while True:
             await anyio.sleep(_REFRESH_S)
-            await self._refresh_group_offsets()
+            await self._position.refresh()
             await self._refresh_lock_limit()
             await self._refresh_topics()
 
@@ -500,55 +415,10 @@ class RangeMember:
         except KshareError as error:
             log.info("it is unknown whether the topics exist: %s", error)
 
-    async def _refresh_group_offsets(self) -> None:
-        """Request the group's offsets. Errors are only logged: queries work without the right to describe the group."""
-        # Taken before the request: the response doesn't cover what becomes owed meanwhile.
-        unconfirmed = self._custody.owed_spans()
-        try:
-            group_offsets = await share_group_offsets(
-                self._router, self._options.group, dict.fromkeys(self._options.topics)
-            )
-        except KshareError as error:
-            if not isinstance(error, BrokerError) or error.code != ErrorCode.GROUP_ID_NOT_FOUND:
-                log.info("the group's offsets are unknown: %s", error)
-                return
-            group_offsets = [PartitionOffset(*where, None, -1, None) for where in self.counters.starts]
-        for where, before in self.counters.on_group_offsets(group_offsets).items():
-            self._on_went_back(where, before)
-        for span in unconfirmed:
-            topic_id, number = span.partition
-            where = (self._custody.names[topic_id], number)
-            if where in self.counters.finished:
-                self._custody.confirmed(span)
-            elif (start := self.counters.starts.get(where)) is not None:
-                self._custody.start_moved(span.partition, start)
+    # --- the query's mark
 
-    def _on_went_back(self, where: tuple[str, int], before: int) -> None:
-        """The group's start offset in this partition is lower than before."""
-        topic, number = where
-        now = self.counters.starts.get(where)
-        log.warning(
-            "the offset of group %s in %s[%d] was %d before, and %s: what the group delivers again is emitted again",
-            self._options.group,
-            topic,
-            number,
-            before,
-            "was deleted" if now is None else f"was set to {now}",
-        )
-        if (topic_id := self._topic_ids.get(topic)) is not None:
-            self._custody.went_back((topic_id, number))
-
-    @property
-    def _topic_ids(self) -> TopicIds:
-        return self._topics.ids or self._first_ids
-
-    def _starts(self) -> tuple[StartOffset, ...]:
-        """The group's start offsets, for the next token."""
-        ids = self._topic_ids
-        return tuple(
-            sorted(
-                StartOffset(str(UUID(bytes=ids[topic])), number, offset)
-                for (topic, number), offset in self.counters.starts.items()
-                if topic in ids
-            )
-        )
+    def _known(self) -> Known | None:
+        mark, token = self._custody.mark, self._custody.resume()
+        if mark is None or token is None:
+            return None
+        return Known(token.member, mark, self._position.offsets())

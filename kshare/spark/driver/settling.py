@@ -22,7 +22,7 @@ import anyio
 from anyio.abc import SocketStream
 
 from kshare.errors import ConfigError, KshareError
-from kshare.spark.driver.custody import Verdict
+from kshare.spark.driver.decisions import Verdict
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -19,7 +19,8 @@ import anyio
 from kshare.admin.routing import Router
 from kshare.engine.signals import Signal
 from kshare.errors import KshareError
-from kshare.spark.driver.custody import Custody, Decisions
+from kshare.spark.driver.custody import Custody
+from kshare.spark.driver.decisions import Decisions
 from kshare.spark.journal.inspection import all_journals, is_member
 from kshare.spark.journal.journal import Journal, Usage, open_journal
 from kshare.spark.journal.opening import check_retention, opened_store

@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from kshare.spark.driver.custody import Verdict, Verdicts
+from kshare.spark.driver.decisions import Verdict, Verdicts
 from kshare.spark.driver.offset_sets import PartitionRange
 
 

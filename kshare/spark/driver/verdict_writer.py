@@ -9,7 +9,7 @@ from __future__ import annotations
 import anyio
 from anyio.to_thread import run_sync
 
-from kshare.spark.driver.custody import Verdicts
+from kshare.spark.driver.decisions import Verdicts
 from kshare.spark.driver.verdict_log import VerdictLog
 
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from kshare.engine.reporter import Reporter
-from kshare.spark.driver.custody import Custody, Verdict
+from kshare.spark.driver.custody import Custody
+from kshare.spark.driver.decisions import Verdict
 from kshare.spark.driver.offset_sets import PartitionRange
 from kshare.spark.driver.range_holdings import RangeHoldings
 from kshare.spark.options import Settle

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kshare.engine.reporter import Reporter
 from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
-from kshare.spark.driver.custody import Custody, Decisions
+from kshare.spark.driver.custody import Custody
+from kshare.spark.driver.decisions import Decisions
 from kshare.spark.driver.offset_sets import PartitionRange
 from kshare.spark.driver.range_holdings import RangeHoldings
 from kshare.spark.ranges import Token
@@ -40,6 +41,18 @@ def test_the_rest_of_a_lease_is_accepted_after_one_of_its_rows_was_redelivered()
     acquire(100, 109, 1)
     holdings.apply(Decisions(accept=[PartitionRange(ORDERS, 50, 104)]))
     assert acks.take(renewals=False) == [AckRange(50, 99, b"\x01"), AckRange(100, 104, b"\x01")]
+
+
+def test_a_topic_that_was_created_again_begins_at_its_start() -> None:
+    custody = Custody()
+    custody.complete(Token())
+    lease_timers = LeaseTimers(can_renew=True, max_lease_s=100.0)
+    holdings = RangeHoldings(custody, lease_timers=lease_timers, clock=lambda: 0.0, reporter=Reporter())
+    again = (b"p" * 16, 0)
+    for partition, last in ((ORDERS, 99), (again, 4)):
+        data = PartitionData(0, acquired_records=[AcquiredRecords(0, last, 1)])
+        holdings.book.acquire("orders", PartitionAcks(partition), data, 30.0, 0.0)
+    assert holdings.reached == {ORDERS: 100, again: 5}
 
 
 def test_responses_are_small_enough_to_be_received_into_the_same_memory() -> None:

@@ -9,7 +9,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from kshare.spark.driver.custody import Verdicts
+from kshare.spark.driver.decisions import Verdicts
 from kshare.spark.driver.offset_sets import PartitionRange
 from kshare.spark.driver.verdict_log import VerdictLog
 from kshare.spark.driver.verdict_writer import VerdictWriter

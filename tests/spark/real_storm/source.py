@@ -22,7 +22,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from kshare.spark.driver.custody import Decisions
+from kshare.spark.driver.decisions import Decisions
 from kshare.spark.driver.offset_sets import PartitionRange
 from kshare.spark.journal.journal import Journal
 from kshare.spark.options import ReadOptions

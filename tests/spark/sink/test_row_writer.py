@@ -7,7 +7,7 @@ import pytest
 
 from kshare.producer.partitioner import partition_for
 from kshare.protocol.error_codes import ErrorCode
-from kshare.protocol.messages import ProduceRequest
+from kshare.protocol.messages import MetadataRequest, MetadataResponse, ProduceRequest
 from kshare.spark.sink.kept_writers import kept_writer
 from kshare.spark.sink.row_writer import RowsNotWritten, RowWriter
 from kshare.testing import Broker
@@ -36,6 +36,29 @@ def test_partitions_topics_and_timestamps_of_rows(broker: Broker) -> None:
     write(broker, column_batch([b"0", b"1", b"2"], **columns), topic=None)
     assert [record.value for record in broker.records("orders")] == [b"2", b"0"]
     assert [record.value for record in broker.records("others")] == [b"1"]
+
+
+@pytest.mark.parametrize("has_keys", [True, False])
+def test_partitions_that_are_added_are_used_by_later_tasks(
+    broker: Broker, has_keys: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their writer is that of earlier tasks."""
+
+    def hide(answer: MetadataResponse) -> None:
+        for topic in answer.topics:
+            del topic.partitions[1:]
+
+    def used_partitions() -> int:
+        keys = pa.array([f"{n}" if has_keys else None for n in range(50)], pa.string())
+        for _ in range(1 if has_keys else 20):
+            write(broker, column_batch([b"x"] * 50, key=keys))
+        return sum(record.offset == 0 for record in broker.records("orders"))
+
+    before = broker.faults.add(MetadataRequest, times=None, change=hide)
+    assert used_partitions() == 1
+    before.stop()
+    monkeypatch.setattr("kshare.producer.topics.MAX_AGE_S", 0.0)
+    assert used_partitions() == 2
 
 
 @pytest.mark.parametrize(
