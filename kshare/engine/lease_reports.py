@@ -61,7 +61,7 @@ class LeaseReports:
     def expired_unnoticed(self, partition: TopicIdPartition, records: int) -> None:
         """The broker delivers records again that we hold: their locks expired earlier than we calculated."""
         topic_partition = self.topic_partition_of(partition)
-        cause = "delivered again while they were held: their lock had expired at the broker"
+        cause = "delivered again while held: the lock had expired at the broker"
         self._reporter.log.records(logging.WARNING, cause, *topic_partition, records)
         self._reporter.report(LeaseLost(*topic_partition, records, "expired"))
 

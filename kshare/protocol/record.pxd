@@ -40,11 +40,16 @@ cdef class RecordWalk:
     cdef bint _has_append_time
     cdef int64_t _broken_at
     cdef Py_ssize_t _range_index
-    cdef object _ranges
+    cdef object _ranges, _stopped
 
     cpdef int64_t records_left(self) noexcept
 
     cpdef int64_t broken_at(self) noexcept
+
+    cpdef object stopped(self)
+
+    @cython.locals(left=int64_t, position=int64_t, previous_delta=int64_t)
+    cpdef resume(self, tuple stop)
 
     @cython.locals(one=Record)
     cpdef list values(self)

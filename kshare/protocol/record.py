@@ -24,6 +24,9 @@ OffsetRanges = Sequence[tuple[int, int]]
 
 _LONGEST_NUMBER = 10
 
+Stop = tuple[int, int, int]
+"""Position of a record, how many records are left with it, and the offset delta of the record before it."""
+
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
@@ -160,6 +163,7 @@ class RecordWalk:
         "_previous_delta",
         "_range_index",
         "_ranges",
+        "_stopped",
     )
 
     def __init__(
@@ -193,6 +197,7 @@ class RecordWalk:
         self._range_index = 0
         self._first = 0
         self._last = last_delta
+        self._stopped: Stop | None = None
         if ranges is not None and not self._next_range(0):
             self._left = 0
 
@@ -215,6 +220,18 @@ class RecordWalk:
     def broken_at(self) -> int:
         """The offset, or the lowest possible one, of the malformed record that ended the walk; -1 if there is none."""
         return self._broken_at
+
+    def stopped(self) -> Stop | None:
+        """Where it ended before the end of the batch: the first record behind its ranges."""
+        return self._stopped
+
+    def resume(self, stop: Stop) -> None:
+        """Skips the records in front of this place, where another walk over the batch has ended."""
+        position, left, previous_delta = stop
+        if self._first > previous_delta and self._position <= position <= self._end:
+            self._position = position
+            self._left = left
+            self._previous_delta = previous_delta
 
     def values(self) -> list[bytes | None]:
         """The values of the records that are left, without creating records."""
@@ -269,14 +286,15 @@ class RecordWalk:
             delta = number >> 1
             if at > stop or number & 1 or delta <= self._previous_delta or delta > self._last_delta:
                 raise self._broken(at, "its offset is out of order, or cut off", is_placed=False)
+            if delta > self._last and not self._next_range(delta):
+                self._stopped = (self._position, self._left, self._previous_delta)
+                self._left = 0
+                break
             self._previous_delta = delta
             self._position = stop
             self._left -= 1
             if self._left == 0 and stop != end:
                 raise self._broken(stop, f"{end - stop} bytes after the last one")
-            if delta > self._last and not self._next_range(delta):
-                self._left = 0
-                break
             if delta >= self._first:
                 record.offset = self._base_offset + delta
                 record._timestamp_at = timestamp_at

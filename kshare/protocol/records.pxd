@@ -11,7 +11,7 @@ cdef class Batch:
     cdef readonly int32_t leader_epoch, last_offset_delta, base_sequence, record_count
     cdef readonly int16_t attributes, producer_epoch
     cdef readonly uint32_t checksum
-    cdef object _budget
+    cdef object _budget, _walk
     cdef Py_ssize_t _start
     cdef bint _is_checked
     cdef memoryview _opened

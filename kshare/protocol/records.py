@@ -70,6 +70,7 @@ class Batch:
         "_is_checked",
         "_opened",
         "_start",
+        "_walk",
         "attributes",
         "base_offset",
         "base_sequence",
@@ -91,6 +92,8 @@ class Batch:
         self._budget = budget
         self._is_checked = False
         self._opened: memoryview | None = None
+        self._walk: RecordWalk | None = None
+        """The last one that was for a part of the batch."""
         self._start = header.HEADER.size
         self.base_offset: int
         self.leader_epoch: int
@@ -209,7 +212,7 @@ class Batch:
     def walk(self, ranges: OffsetRanges | None = None) -> RecordWalk:
         """A walk over the same records, for `RecordColumns`, which doesn't create them."""
         self.open()
-        return RecordWalk(
+        walk = RecordWalk(
             cast(memoryview, self._opened),
             self._start,
             self.record_count,
@@ -219,6 +222,11 @@ class Batch:
             self.has_append_time,
             self._narrowed(ranges),
         )
+        if ranges is not None:
+            if self._walk is not None and (stop := self._walk.stopped()) is not None:
+                walk.resume(stop)  # else thousands of small ranges would read the batch from its start each
+            self._walk = walk
+        return walk
 
     def _narrowed(self, ranges: OffsetRanges | None) -> OffsetRanges | None:
         """None if the ranges contain the whole batch, so that a walk needn't check them."""

@@ -21,6 +21,7 @@ from kshare.client.record import lost_spans_of
 from kshare.engine.signals import Signal
 from kshare.errors import ConfigError
 from kshare.net.clock import loop_clock
+from kshare.wording import counted
 from kshare.worker.adaptive import Adaptive, AdaptiveLimit
 from kshare.worker.breaker import BreakerState
 from kshare.worker.copy_intake import MAX_COPIES, CopyIntake
@@ -310,7 +311,14 @@ class HandlerRunner:
                 with anyio.move_on_after(_TICK_S):
                     await changed.wait()
         self._admission.hold_up()
-        self._slots.cancel_handlers()
+        if cancelled := self._slots.cancel_handlers():
+            log.warning(
+                "handler %s: stopped before its calls had ended (drain_timeout: %g s): %s cancelled, and the records "
+                "released, which costs each a delivery",
+                self.route.name,
+                self._drain_timeout,
+                counted(cancelled, "call"),
+            )
         self._pipeline.writes.end_in(_LAST_WRITES_S)
         now = self._clock()
         until, until_settled = now + _CANCEL_GRACE_S, now + _LAST_WRITES_S + _CANCEL_GRACE_S

@@ -142,11 +142,15 @@ class Slots:
             if slot.current is not None:
                 slot.cancel()
 
-    def cancel_handlers(self) -> None:
-        """Cancel all handlers that are running. What has ended is settled: that it has failed mustn't be forgotten."""
-        for slot in self.all:
-            if slot.current is not None and not slot.is_settling:
-                slot.cancel()
+    def cancel_handlers(self) -> int:
+        """Cancel all handlers that are running; return how many.
+
+        What has ended is settled: that it has failed mustn't be forgotten.
+        """
+        running = [slot for slot in self.all if slot.current is not None and not slot.is_settling]
+        for slot in running:
+            slot.cancel()
+        return len(running)
 
     @property
     def has_free(self) -> bool:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import gc
+from itertools import islice
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kshare.errors import CorruptBatchError
 from kshare.protocol.compression import Compression
 from kshare.protocol.record_builder import BatchBuilder, assign_append_time, assign_offset, build_end_marker
-from kshare.protocol.record_header import ControlType
+from kshare.protocol.record_header import HEADER, ControlType
 from tests.helpers.batch_bytes import recheck
 from tests.helpers.uncompiled import IMPLEMENTATIONS, Decoder, decoder
 
@@ -145,6 +148,38 @@ def test_records_after_the_last_range_are_not_parsed(read: Any) -> None:
     assert offsets(batch.records([(0, 5)])) == [0, 1, 2, 3, 4, 5]
     with pytest.raises(CorruptBatchError):
         list(batch)
+
+
+def test_a_later_range_is_not_read_from_the_start_of_the_batch(read: Any) -> None:
+    """Thousands of single offsets of one batch would take time for each that grows with their number."""
+    data = batch_of(10)
+    [batch] = read(data)
+    assert offsets(batch.records([(3, 3)])) == [3]
+    data[HEADER.size] = 0x01  # the first record's length
+    assert offsets(batch.records([(4, 4)])) == [4]
+    assert offsets(batch.records([(6, 7), (9, 9)])) == [6, 7, 9]
+    with pytest.raises(CorruptBatchError):
+        list(batch.records([(2, 3)]))
+
+
+@given(
+    ranges=st.lists(
+        st.lists(st.integers(-2, 45), min_size=2, max_size=6, unique=True).map(sorted), min_size=2, max_size=8
+    ),
+    taken=st.lists(st.integers(0, 50), min_size=8, max_size=8),
+)
+def test_walks_over_parts_of_a_batch_do_not_depend_on_earlier_ones(
+    read: Any, ranges: list[list[int]], taken: list[int]
+) -> None:
+    kept = [offset for offset in range(40) if offset % 7]  # compaction removed the others
+    builder = BatchBuilder()
+    for offset in kept:
+        builder.append(b"", timestamp=NOW, offset=offset)
+    [batch] = read(builder.build(last_offset=42))
+    for bounds, count in zip(ranges, taken, strict=False):
+        spans = list(zip(bounds[::2], bounds[1::2], strict=False))
+        expected = [offset for offset in kept if any(first <= offset <= last for first, last in spans)]
+        assert offsets(islice(batch.records(spans), count)) == expected[:count]
 
 
 def test_append_time_applies_to_every_record(read: Any) -> None:

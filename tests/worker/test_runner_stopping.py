@@ -150,3 +150,20 @@ async def test_restarts_while_dead_letters_cannot_be_written_use_one_delivery_ea
     assert calls == [1, 2, 3]  # from the fourth delivery on, it is given up without another call
     [line] = [one for one in caplog.records if "archived by the broker" in one.getMessage()]
     assert (line.levelno, "t[0] (offset 0)" in line.getMessage()) == (logging.ERROR, True)
+
+
+async def test_calls_that_are_cancelled_at_the_end_are_logged(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.produce("t", [b"1", b"2", b"3"])
+    worker = Worker(broker.bootstrap, group="g", drain_timeout=0.05)
+    started: list[bytes] = []
+
+    @worker.handler("t", concurrency=3)
+    async def never_ends(value: bytes) -> None:
+        started.append(value)
+        await anyio.sleep_forever()
+
+    await serve_and_stop(worker, lambda: len(started) == 3, SOON_S)
+    [line] = [one for one in caplog.messages if "before its calls had ended" in one]
+    assert "3 calls cancelled, and the records released" in line
