@@ -43,6 +43,8 @@ RECORD_DIRECTIVES = {
     "wraparound": False,
     "cdivision": True,
 }
+NEVER_NONE = {"kshare.fast.awaiting", "kshare.protocol.record", "kshare.state.lease"}
+"""Modules that check by themselves for None what may be None. Their functions are called for each record."""
 
 
 def compiled_modules() -> list[Path]:
@@ -54,7 +56,8 @@ def directives_for(module: str) -> dict[str, object]:
     if module.startswith("kshare.protocol.messages."):
         return DIRECTIVES
     is_record_decoder = module.startswith("kshare.protocol.record")
-    return {**DIRECTIVES, **(RECORD_DIRECTIVES if is_record_decoder else HAND_WRITTEN)}
+    directives = {**DIRECTIVES, **(RECORD_DIRECTIVES if is_record_decoder else HAND_WRITTEN)}
+    return {**directives, "nonecheck": module not in NEVER_NONE}
 
 
 class BuildIfPossible(build_ext):

@@ -25,7 +25,7 @@ SUBJECTS = {
     "client": "closing commit damaged_answers loops out_of_reach summary_log threads types",
     "dissect": "frames golden messages mistakes records_agree",
     "exporter": "files",
-    "fast": "bare_objects switch",
+    "fast": "bare_objects same_errors switch",
     "idempotency": "loops",
     "metrics": "adapters",
     "net": "out_of_reach",

@@ -7,6 +7,8 @@ from kshare.protocol.record cimport Record, RecordWalk
 from kshare.state.lease cimport Lease
 from libc.stdint cimport int64_t
 
+cdef int _accept
+
 
 cdef class ShareRecord(Record):
     cdef public ShareBatch batch
@@ -22,6 +24,7 @@ cdef class ShareBatch:
     cdef object _settlement_queue
     cdef unsigned long _thread
 
+    @cython.locals(is_settled=bint)
     cpdef _settle(self, int64_t offset, int kind)
 
     cdef _require_its_thread(self)

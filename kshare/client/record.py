@@ -19,6 +19,9 @@ from kshare.protocol.records import Batch
 from kshare.protocol.uncopied import refuse_copy
 from kshare.state.lease import ACCEPT, HELD, LOST, REJECT, RELEASE, RENEW, SENT, Lease
 
+_accept = ACCEPT
+"""Again, as a C variable: see the .pxd."""
+
 
 class RecordReader(Protocol):
     """Deserializes keys and values."""
@@ -82,7 +85,7 @@ class ShareRecord(Record):
 
     def accept(self) -> None:
         """Accept the record: it is processed, and never delivered again."""
-        self.batch._settle(self.offset, ACCEPT)
+        self.batch._settle(self.offset, _accept)
 
     def release(self) -> None:
         """Release the record: it is redelivered to any member, possibly this one."""
@@ -205,20 +208,22 @@ class ShareBatch:
     def _settle(self, offset: int, kind: int) -> None:
         """Settle one record. Raises AcknowledgeError if it is too late."""
         if self._settlement_queue is None:
-            self._require_its_thread()
+            if thread_id.thread_id() != self._thread:
+                self._require_its_thread()
             is_settled = self._lease.decide(offset, kind)
         else:
             is_settled = self._settlement_queue.settle(self._lease, offset, kind)
         if not is_settled:
-            lost = self._lost_spans(offset, offset)
-            raise (
-                self._lock_lost_error(lost)
-                if lost
-                else AcknowledgeError(
-                    f"{self.topic}[{self.partition}]@{offset} can't be acknowledged any more: "
-                    "its acknowledgement has been sent already"
-                )
-            )
+            raise self._too_late_error(offset)
+
+    def _too_late_error(self, offset: int) -> AcknowledgeError:
+        lost = self._lost_spans(offset, offset)
+        if lost:
+            return self._lock_lost_error(lost)
+        return AcknowledgeError(
+            f"{self.topic}[{self.partition}]@{offset} can't be acknowledged any more: "
+            "its acknowledgement has been sent already"
+        )
 
     def _require_its_thread(self) -> None:
         """Leases have no lock, and the event loop can't be woken from elsewhere: refuse before anything happens."""

@@ -8,6 +8,8 @@ from kshare.fast.awaiting cimport NextRecord, RecordIterator
 from kshare.fast.left_loops cimport Loop
 from kshare.client.record cimport BatchIterator, ShareBatch, ShareRecord
 
+cdef int _accept
+
 
 @cython.final
 cdef class Inbox:

@@ -31,6 +31,8 @@ from kshare.state.lease import ACCEPT, RELEASE, Lease
 _MAX_BURST_MS = 50
 """After this time, other tasks get a chance to run even after few records: the user's code has blocked the event loop,
 and locks may have expired meanwhile."""
+_accept = ACCEPT
+"""Again, as a C variable: see the .pxd."""
 
 
 class BatchSource(Protocol):
@@ -314,7 +316,7 @@ class RecordStream(RecordIterator):
             if task is not self._task and record.batch._lease.is_held(record.offset):
                 raise shared(f"{record!r} isn't settled, and another task is processing it")
             self._current = None
-            if not record.batch._lease.decide_if_held(record.offset, ACCEPT):
+            if not record.batch._lease.decide_if_held(record.offset, _accept):
                 self._on_settled_before(record)
 
     def _on_settled_before(self, record: ShareRecord) -> None:

@@ -10,6 +10,8 @@ To take it out: make users close loops.
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 
 class Loop:
     """The base class of iterators that users loop over."""
@@ -19,6 +21,12 @@ class Loop:
     def _on_left(self) -> None:
         """Called when nothing refers to the iterator any more, so no further item will be requested."""
         raise NotImplementedError
+
+    def __reduce__(self) -> NoReturn:
+        """A copy would have nothing in it, and fail when it is left."""
+        raise TypeError(
+            f"{type(self).__name__} objects can't be copied or pickled: loop over the consumer again"
+        )
 
     def __del__(self) -> None:
         self._on_left()

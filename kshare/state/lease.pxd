@@ -28,8 +28,9 @@ cdef class Lease:
     cdef public double deadline
     cdef public object leader_epochs, loss_reason
     cdef public bint is_loss_reported
-    cdef public bytearray states
+    cdef readonly bytearray states
     cdef UndecidedCounter _counter
+    cdef Py_ssize_t _size
 
     cpdef Py_ssize_t count(self, unsigned char state) except -1
 
@@ -40,10 +41,10 @@ cdef class Lease:
 
     cpdef list runs(self, unsigned char low, unsigned char high)
 
-    @cython.locals(state=int)
+    @cython.locals(index=int64_t, state=int)
     cpdef bint is_held(self, int64_t offset) except -1
 
-    @cython.locals(state=int)
+    @cython.locals(index=int64_t, state=int)
     cpdef bint can_decide(self, int64_t offset) except -1
 
     @cython.locals(index=int64_t, state=int, was_held=bint)

@@ -84,6 +84,7 @@ class Lease:
 
     __slots__ = (
         "_counter",
+        "_size",
         "deadline",
         "delivery_count",
         "first",
@@ -118,6 +119,8 @@ class Lease:
         self.is_loss_reported = False
         """The user has got an error for that."""
         self.states = bytearray(b"\xff") * (last - first + 1)
+        self._size = len(self.states)
+        """0 if the lease wasn't initialised: then there are no states to read."""
         self._counter = UndecidedCounter(_ignore) if counter is None else counter
         self._counter.add(last - first + 1)
 
@@ -149,20 +152,26 @@ class Lease:
         return self.count(SETTLED) + self.count(LOST) == len(self.states)
 
     def is_held(self, offset: int) -> bool:
-        """Held and undecided."""
-        state = self.states[offset - self.first]
+        """Held and undecided. False for an offset outside of the lease."""
+        index = offset - self.first
+        if index < 0 or index >= self._size:
+            return False
+        state = self.states[index]
         return state in (_held, _renew, _renewing)
 
     def can_decide(self, offset: int) -> bool:
-        """What `decide` would return."""
-        state = self.states[offset - self.first]
+        """What `decide` would return. False for an offset outside of the lease."""
+        index = offset - self.first
+        if index < 0 or index >= self._size:
+            return False
+        state = self.states[index]
         return state <= _renew or state in (_held, _renewing)
 
     def decide(self, offset: int, kind: int) -> bool:
         """False when it is too late: sent, settled or lost."""
         index = offset - self.first
-        if index < 0 or index >= len(self.states):
-            raise ValueError(f"offset {offset} is not in this lease ({self.first} to {self.last})")
+        if index < 0 or index >= self._size:
+            raise self._stray(offset)
         state = self.states[index]
         was_held = state in (_held, _renew, _renewing)
         if not was_held and state > _renew:
@@ -174,8 +183,13 @@ class Lease:
             self._counter.notify()
         return True
 
+    def _stray(self, offset: int) -> ValueError:
+        return ValueError(f"offset {offset} is not in this lease ({self.first} to {self.last})")
+
     def decide_quietly(self, offset: int, kind: int) -> bool:
         """`decide`, unless that makes the counter call back. False: not decided, for this reason or too late."""
+        if not self.can_decide(offset):
+            return False
         if kind == _renew or self._counter.undecided - 1 <= self._counter._notify_at:
             return False
         return self.decide(offset, kind)

@@ -5,6 +5,8 @@ from kshare.client.record cimport ShareBatch
 from kshare.state.lease cimport Lease
 from libc.stdint cimport int64_t
 
+cdef int _accept, _lost
+
 
 cdef class Settlements:
     cdef public object queue

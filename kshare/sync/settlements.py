@@ -19,6 +19,8 @@ Decide = Callable[[Any, int, int], object]
 
 _decide: Decide = vars(Lease)["decide"]
 """The method, as Python sees it: compiled, `Lease.decide` would be a C function, which no queue can hold."""
+_accept, _lost = ACCEPT, LOST
+"""Again, as C variables: see the .pxd."""
 
 
 class Settlements:
@@ -54,9 +56,9 @@ class Settlements:
         lease = batch._lease
         if self.is_loop_free:
             if lease.is_held(offset):
-                if lease.decide_quietly(offset, ACCEPT):
+                if lease.decide_quietly(offset, _accept):
                     return
-            elif lease.states[offset - lease.first] != LOST:
+            elif lease.states[offset - lease.first] != _lost:
                 return
         self.queue.append((self._accept_if_held, batch, offset, ACCEPT))
         self.is_loop_free = False

@@ -5,6 +5,8 @@ cimport kshare.fast.coarse_clock as coarse_clock
 cimport kshare.fast.first_step as first_step
 from kshare.client.record cimport BatchIterator, ShareRecord
 
+cdef int _accept
+
 
 @cython.final
 cdef class Burst:

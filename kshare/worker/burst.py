@@ -25,6 +25,9 @@ EMPTY, LATE, SUSPENDED = 0, 1, 2
 
 _ENDED = object()
 
+_accept = ACCEPT
+"""Again, as a C variable: see the .pxd."""
+
 
 class Burst:
     __slots__ = ("_awaitable", "_call", "_check_result", "_results", "_yielded", "done", "record")
@@ -66,7 +69,7 @@ class Burst:
                 return SUSPENDED
             if self._results:
                 self._check_result(self._results.pop())
-            record.batch._settle(record.offset, ACCEPT)
+            record.batch._settle(record.offset, _accept)
             self.done += 1
 
     def suspended(self) -> Awaitable[Any]:

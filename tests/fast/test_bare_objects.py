@@ -17,6 +17,8 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+# All arguments of a call. Numbers reach code that None doesn't, as it can't be converted to a C integer.
+VALUES = (None, 0, 1, b"12345678")
 OF_OBJECTS = {*dir(object), "__slots__", "__module__", "__dict__", "__weakref__", "__pyx_vtable__"}
 
 
@@ -33,8 +35,10 @@ def use(one):
     for name in dir(one):
         if name not in OF_OBJECTS:
             found = attempt(getattr, one, name)
-            for count in range(4):
-                attempt(found, *[None] * count)
+            attempt(found)
+            for value in VALUES:
+                for count in range(1, 4):
+                    attempt(found, *[value] * count)
 
 
 count = 0
@@ -55,8 +59,9 @@ for path in sorted(Path("kshare").rglob("*.pxd")):
                 if name not in OF_OBJECTS and one is not None:
                     attempt(setattr, one, name, None)
                     use(one)
-        for arguments in range(1, 9):
-            use(attempt(cls, *[None] * arguments))
+        for value in VALUES:
+            for arguments in range(1, 9):
+                use(attempt(cls, *[value] * arguments))
 print(count, "classes")
 """
 
