@@ -53,6 +53,7 @@ PRIVATE = {
     "engine/test_node_session_waits.py": 3,
     "client/test_loops.py": 5,
     "helpers/browsing.py": 3,
+    "integration/consumer_storm/defects.py": 6,
     "integration/storm.py": 2,
     "net/test_connection.py": 2,
     "rules/test_consumers.py": 1,

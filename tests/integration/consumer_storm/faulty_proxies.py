@@ -1,0 +1,355 @@
+"""TCP proxies in front of brokers: damage, lose and delay responses, and note what is acquired and acknowledged.
+
+What they note is what brokers do, whatever clients believe: responses are read even if their client is gone. Brokers'
+addresses in responses are replaced, so clients need no change. They run in a thread of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, NamedTuple
+
+from kshare.protocol.envelopes import decode_request, decode_response, encode_response
+from kshare.protocol.message import Message
+from kshare.protocol.messages import (
+    FindCoordinatorResponse,
+    MetadataResponse,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+
+Address = tuple[str, int]
+_READ: dict[int, Any] = {
+    one.API_KEY: one
+    for one in (MetadataResponse, FindCoordinatorResponse, ShareFetchResponse, ShareAcknowledgeResponse)
+}
+_PATIENCE_S = 3.0
+"""For how long responses are read after the client is gone: longer than a fetch waits."""
+_HEADER_OF_BATCH, _LENGTH_ENDS = 61, 12
+FAULTS = ("corrupt batch", "undecodable response", "cut response", "lost response", "late response", "drop")
+
+
+class Acquired(NamedTuple):
+    """A broker has acquired these for a member."""
+
+    at: float
+    member: str
+    partition: int
+    first: int
+    last: int
+    delivery: int
+    fault: str | None
+    """What became of the response, if it didn't reach the client as it was. "gone" if the client had gone."""
+
+
+class Acknowledged(NamedTuple):
+    """A member has asked a broker for this."""
+
+    at: float
+    member: str
+    partition: int
+    first: int
+    last: int
+    kinds: tuple[int, ...]
+    """One for all of these offsets, or one for each."""
+    answered_at: float
+    error: int | None
+    """None if the broker didn't respond."""
+
+    def kind_of(self, offset: int) -> int:
+        return self.kinds[0] if len(self.kinds) == 1 else self.kinds[offset - self.first]
+
+
+@dataclass
+class _Asked:
+    key: int
+    version: int
+    at: float
+    request: Any = None
+
+
+@dataclass
+class FaultyProxies:
+    targets: Sequence[Address]
+    topic_id: bytes
+    random: Random
+    lock_s: float
+    rate: float = 0.0
+    """The share of responses to ShareFetch and ShareAcknowledge that something happens to."""
+    is_corrupting: bool = False
+    """Every record batch of one partition is corrupted: of the first that is fetched meanwhile."""
+    corrupted: int | None = None
+    """That partition."""
+    acquired: list[Acquired] = field(default_factory=list)
+    acknowledged: list[Acknowledged] = field(default_factory=list)
+    done: Counter[str] = field(default_factory=Counter)
+    """How often each fault happened to a response with acquired records or results, while its client was there."""
+    problems: list[str] = field(default_factory=list)
+    _ports: dict[Address, int] = field(default_factory=dict)
+    _open: dict[asyncio.StreamWriter, asyncio.StreamWriter] = field(default_factory=dict)
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{port}" for port in self._ports.values())
+
+    # --- their thread
+
+    def start(self) -> None:
+        started = threading.Event()
+        self._loop = asyncio.new_event_loop()
+
+        async def run() -> None:
+            self._stopping = asyncio.Event()
+            servers = []
+            for target in self.targets:
+                server = await asyncio.start_server(self._serving(target), "127.0.0.1", 0, limit=1 << 24)
+                self._ports[target] = server.sockets[0].getsockname()[1]
+                servers.append(server)
+            started.set()
+            await self._stopping.wait()
+            for server in servers:
+                server.close()
+            for client in [*self._open]:
+                client.close()
+            rest = [one for one in asyncio.all_tasks() if one is not asyncio.current_task()]
+            await asyncio.wait(rest, timeout=_PATIENCE_S) if rest else None
+            for one in rest:
+                one.cancel()
+            await asyncio.gather(*rest, return_exceptions=True)
+
+        self._thread = threading.Thread(target=lambda: self._loop.run_until_complete(run()), daemon=True)
+        self._thread.start()
+        assert started.wait(10)
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join(20)
+        assert not self._thread.is_alive()
+        self._loop.close()
+
+    def drop_one(self) -> None:
+        """Close the connection of a client, whatever it is doing."""
+        self._loop.call_soon_threadsafe(self._drop_one)
+
+    def _drop_one(self) -> None:
+        if self._open:
+            self.done["drop"] += 1
+            self._open[self.random.choice([*self._open])].close()
+
+    # --- connections
+
+    def _serving(self, target: Address) -> Callable[..., Any]:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                upstream, to_broker = await asyncio.open_connection(*target, limit=1 << 24)
+            except OSError:
+                writer.close()
+                return
+            self._open[writer] = writer
+            connection = _Connection(self, writer, to_broker)
+            down = asyncio.create_task(connection.down(upstream))
+            try:
+                with suppress(OSError, asyncio.IncompleteReadError):
+                    await connection.up(reader)
+                connection.is_gone = True
+                with suppress(asyncio.TimeoutError):
+                    async with asyncio.timeout(_PATIENCE_S):
+                        while connection.asked and not down.done():
+                            await asyncio.sleep(0.01)
+            finally:
+                self._open.pop(writer, None)
+                to_broker.close()
+                writer.close()
+                for rest in connection.asked.values():
+                    connection.note_acks(rest, None)
+                with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+                    await down
+
+        return serve
+
+    # --- responses
+
+    def lead(self, answer: Any, key: int) -> Any:
+        """Replace the brokers' addresses."""
+        if key == MetadataResponse.API_KEY:
+            places = answer.brokers
+        elif key == FindCoordinatorResponse.API_KEY:
+            places = answer.coordinators or [answer]
+        else:
+            places = answer.node_endpoints
+        for place in places:
+            if place.port > 0:
+                place.port = next(
+                    (port for (_, at), port in self._ports.items() if at == place.port), place.port
+                )
+                place.host = "127.0.0.1"
+        return answer
+
+    def choose(self, answer: Message) -> str | None:
+        """What happens to this response."""
+        rows = _with_records(answer)
+        brings_records = bool(rows)
+        if not self.is_corrupting:
+            self.corrupted = None
+        elif self.corrupted is None and rows:
+            self.corrupted = self.random.choice(rows).partition_index
+        if any(row.partition_index == self.corrupted for row in rows):
+            return "corrupt batch"
+        if not brings_records and not isinstance(answer, ShareAcknowledgeResponse):
+            return None
+        if self.random.random() >= self.rate:
+            return None
+        kinds = FAULTS[:5] if brings_records else FAULTS[2:5]
+        # In turn, so that a short storm has them all.
+        return min(kinds, key=lambda kind: self.done[kind])
+
+    def spoil(self, answer: Any) -> None:
+        """Flip a bit of the records of one partition. A checksum covers it."""
+        rows = _with_records(answer)
+        row = next((row for row in rows if row.partition_index == self.corrupted), self.random.choice(rows))
+        records = bytearray(row.records)
+        size = _LENGTH_ENDS + int.from_bytes(records[8:12], "big")
+        at = self.random.randrange(_HEADER_OF_BATCH, min(size, len(records)))
+        records[at] ^= 1 << self.random.randrange(8)
+        row.records = bytes(records)
+
+
+def _with_records(answer: Any) -> list[Any]:
+    """The partitions of which records were acquired."""
+    if not isinstance(answer, ShareFetchResponse):
+        return []
+    rows = [row for topic in answer.responses for row in topic.partitions]
+    return [row for row in rows if row.acquired_records and len(row.records or b"") > _HEADER_OF_BATCH]
+
+
+class _Connection:
+    def __init__(
+        self, proxies: FaultyProxies, to_client: asyncio.StreamWriter, to_broker: asyncio.StreamWriter
+    ) -> None:
+        self.asked: dict[int, _Asked] = {}
+        self.is_gone = False
+        self._proxies = proxies
+        self._to_client = to_client
+        self._to_broker = to_broker
+
+    async def up(self, client: asyncio.StreamReader) -> None:
+        while True:
+            head = await client.readexactly(4)
+            frame = await client.readexactly(int.from_bytes(head, "big"))
+            key, version, number = struct.unpack_from(">hhi", frame)
+            asked = self.asked[number] = _Asked(key, version, time.monotonic())
+            if key in (ShareFetchRequest.API_KEY, ShareAcknowledgeRequest.API_KEY):
+                asked.request = decode_request(frame)[1]
+            self._to_broker.write(head + frame)
+            await self._to_broker.drain()
+
+    async def down(self, broker: asyncio.StreamReader) -> None:
+        with suppress(asyncio.IncompleteReadError, OSError):
+            while True:
+                head = await broker.readexactly(4)
+                frame = await broker.readexactly(int.from_bytes(head, "big"))
+                number = int.from_bytes(frame[:4], "big")
+                asked = self.asked[number]
+                try:
+                    await self._answer(asked, number, head + frame)
+                finally:
+                    self.asked.pop(number, None)
+        self._to_client.close()
+
+    async def _answer(self, asked: _Asked, number: int, frame: bytes) -> None:
+        fault: str | None = None
+        proxies = self._proxies
+        if asked.key in _READ and not (asked.key == MetadataResponse.API_KEY and asked.version < 1):
+            answer = decode_response(_READ[asked.key], asked.version, frame[4:])[1]
+            proxies.lead(answer, asked.key)
+            if asked.request is not None:
+                self.note_acks(asked, answer)
+                fault = "gone" if self.is_gone else proxies.choose(answer)
+                self._note_acquired(asked, answer, fault)
+                if fault == "corrupt batch":
+                    proxies.spoil(answer)
+            frame = bytes(encode_response(answer, asked.version, number))
+        if self.is_gone:
+            return
+        if fault is not None:
+            proxies.done[fault] += 1
+        if fault == "late response":
+            await asyncio.sleep(proxies.random.choice([0.1, 0.3, 1.1]) * proxies.lock_s)
+        elif fault == "undecodable response":
+            half = frame[4 : len(frame) // 2]
+            frame = len(half).to_bytes(4, "big") + half
+        elif fault == "cut response":
+            self._to_client.write(frame[: len(frame) // 2])
+        if fault in ("cut response", "lost response"):
+            self.is_gone = True
+            self._to_client.close()
+            return
+        self._to_client.write(frame)
+        with suppress(OSError):
+            await self._to_client.drain()
+
+    def _note_acquired(self, asked: _Asked, answer: Any, fault: str | None) -> None:
+        if not isinstance(answer, ShareFetchResponse):
+            return
+        now = time.monotonic()
+        for topic in answer.responses:
+            for row in topic.partitions:
+                if topic.topic_id != self._proxies.topic_id:
+                    continue
+                self._proxies.acquired += [
+                    Acquired(
+                        now,
+                        asked.request.member_id,
+                        row.partition_index,
+                        one.first_offset,
+                        one.last_offset,
+                        one.delivery_count,
+                        fault,
+                    )
+                    for one in row.acquired_records
+                ]
+
+    def note_acks(self, asked: _Asked, answer: Any) -> None:
+        """`answer` is None if there is none."""
+        if asked.request is None:
+            return
+        errors: dict[int, int] = {}
+        if answer is not None:
+            for topic in answer.responses:
+                if topic.topic_id == self._proxies.topic_id:
+                    for row in topic.partitions:
+                        is_fetch = isinstance(answer, ShareFetchResponse)
+                        errors[row.partition_index] = (
+                            row.acknowledge_error_code if is_fetch else row.error_code
+                        )
+        now = time.monotonic()
+        for topic in asked.request.topics:
+            if topic.topic_id != self._proxies.topic_id:
+                continue
+            for row in topic.partitions:
+                for one in row.acknowledgement_batches:
+                    error = (
+                        None if answer is None else answer.error_code or errors.get(row.partition_index, 0)
+                    )
+                    self._proxies.acknowledged.append(
+                        Acknowledged(
+                            asked.at,
+                            asked.request.member_id,
+                            row.partition_index,
+                            one.first_offset,
+                            one.last_offset,
+                            tuple(one.acknowledge_types),
+                            now,
+                            error,
+                        )
+                    )
