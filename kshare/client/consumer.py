@@ -138,6 +138,7 @@ class AsyncConsumer(Generic[RecordT_co]):
                     can_renew=cluster.renews,
                     reporter=self._reporter,
                     release_unattended=self._inbox.release_unattended,
+                    unread=self._inbox.unread,
                 )
                 async with anyio.create_task_group() as tasks:
                     self._member = GroupMember(self._settings, cluster.pool, holdings.book, tasks)
@@ -169,6 +170,7 @@ class AsyncConsumer(Generic[RecordT_co]):
 
     def _on_end(self) -> None:
         """Wake all waiting tasks, since no more records will come."""
+        self._inbox.forget_dropped()
         if self._preparer is not None:
             self._preparer.stop()
         if self._holdings is not None:

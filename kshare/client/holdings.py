@@ -52,12 +52,13 @@ class Holdings:
         max_bytes: int = DEFAULT_MAX_BYTES,
         max_decompressed_bytes: int = DECOMPRESSED_LIMIT,
         release_unattended: Callable[[Lease], int] = lambda lease: 0,
+        unread: Callable[[Lease], Sequence[tuple[int, int]]] = lambda lease: (),
         suspended: Callable[[], float] = suspended_s,
     ) -> None:
         """`can_renew`: whether the brokers can renew locks. `clock` and `suspended` are for the `LeaseBook`.
 
         `release_unattended` releases the records of a batch that was opened by a loop which has ended since. It returns
-        how many these were.
+        how many these were. `unread` returns the ranges of an opened batch that no loop has got.
         """
         self.book = LeaseBook(
             self, lease_timers=lease_timers, clock=clock, reporter=reporter, suspended=suspended
@@ -71,6 +72,7 @@ class Holdings:
         """The number of redelivered records that were accepted again without being handed out, as the user had accepted
         them before."""
         self._release_unattended = release_unattended
+        self._unread = unread
         self._lease_timers = lease_timers
         self._counter = self.book.counter
         self._reporter = self.book.reporter
@@ -190,6 +192,9 @@ class Holdings:
             self._is_stalled = self._is_stalled or not lease.is_done
         else:
             self._remember(lease)
+
+    def unread(self, lease: Lease) -> Sequence[tuple[int, int]]:
+        return self._unread(lease)
 
     def on_moved(self, lease: Lease) -> None:
         self._remember(lease)

@@ -287,20 +287,25 @@ class ShareBatch:
             f"{self.topic}[{self.partition}]@{offsets} can't be acknowledged any more: {reason}"
         )
 
-    def _rest_behind(self, offset: int) -> ShareBatch | None:
-        """Split off what is still held after this offset as another batch; None if nothing is."""
+    def _held_behind(self, offset: int) -> list[tuple[int, int]]:
+        """First and last offset of each range that is still held after this offset."""
         lease = self._lease
         held = sorted(
             run
             for state in (HELD, RENEW, SENT | RENEW)
             for run in lease.runs_within(offset + 1, lease.last, state, state)
         )
+        return [(lease.first + start, lease.first + end - 1) for start, end in held]
+
+    def _rest_behind(self, offset: int) -> ShareBatch | None:
+        """Split off what is still held after this offset as another batch; None if nothing is."""
+        lease, held = self._lease, self._held_behind(offset)
         if not held:
             return None
         rest = ShareBatch(self.topic, lease, self._batches, self._reader)
         rest._settlement_queue, rest._can_renew = self._settlement_queue, self._can_renew
         rest._thread = self._thread
-        rest._spans = [(lease.first + start, lease.first + end - 1) for start, end in held]
+        rest._spans = held
         self._spans = [(first, min(last, offset)) for first, last in self._spans if first <= offset]
         self._is_part = rest._is_part = True
         return rest
@@ -398,6 +403,10 @@ class BatchIterator:
     def rest(self) -> ShareBatch | None:
         """Split off what wasn't handed out yet as a separate batch. Ends this iteration."""
         return self._batch._rest_behind(self._reached)
+
+    def unread(self) -> list[tuple[int, int]]:
+        """What wasn't handed out yet: first and last offset of each range that is still held."""
+        return self._batch._held_behind(self._reached)
 
     def _blank(self) -> ShareRecord:
         """An empty record object. Those that a reader fills are never reused: they refer to deserialized objects."""

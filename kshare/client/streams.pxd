@@ -13,7 +13,7 @@ cdef int _accept
 
 @cython.final
 cdef class Inbox:
-    cdef list _opened, _left, _unattended
+    cdef list _opened, _left, _unattended, _dropped
     cdef object _on_available, _parked, _unprepared
     cdef Py_ssize_t _loops
 

@@ -114,7 +114,16 @@ class Inbox:
     `on_available` is called when something becomes available, to wake waiting tasks.
     """
 
-    __slots__ = ("_left", "_loops", "_on_available", "_opened", "_parked", "_unattended", "_unprepared")
+    __slots__ = (
+        "_dropped",
+        "_left",
+        "_loops",
+        "_on_available",
+        "_opened",
+        "_parked",
+        "_unattended",
+        "_unprepared",
+    )
 
     def __init__(self, on_available: Callable[[], None]) -> None:
         self._loops = 0
@@ -128,6 +137,8 @@ class Inbox:
         """Batches in the middle of which a loop of another thread has ended. Whoever takes one out owns it."""
         self._unprepared: deque[BatchIterator] = deque()
         """Batches whose preparation was cancelled: see `preparation`."""
+        self._dropped: list[BatchIterator] = []
+        """What was in here when the consumer was closed."""
         self._on_available = on_available
 
     def give_back(self) -> None:
@@ -231,6 +242,15 @@ class Inbox:
                 rest._settle_held(RELEASE)
         return released
 
+    def unread(self, lease: Lease) -> list[tuple[int, int]]:
+        """First and last offset of each range of held records of the lease that no loop has got."""
+        waiting = [*self._opened, *self._parked, *self._unprepared, *self._dropped]
+        return [span for iterator in waiting if iterator.is_of(lease) for span in iterator.unread()]
+
+    def forget_dropped(self) -> None:
+        """The consumer is closed."""
+        self._dropped.clear()
+
     def _take_out(self, iterator: BatchIterator) -> None:
         if iterator in self._opened:
             self._opened.remove(iterator)
@@ -241,6 +261,7 @@ class Inbox:
 
     def clear(self) -> None:
         """Drop all batches, since the consumer is being closed."""
+        self._dropped += [*self._opened, *self._parked, *self._unprepared]
         self._opened.clear()
         self._parked.clear()
         self._unprepared.clear()

@@ -1,6 +1,6 @@
 """Finds out the group's delivery count limit: how often its records are delivered before the broker archives them.
 
-It is asked for when records are given back unseen, which few consumers ever do, and again later, since it can change.
+It is asked for when records were delivered before, or are given back unseen, and again later, since it can change.
 """
 
 from __future__ import annotations

@@ -53,6 +53,10 @@ class Holder(Protocol):
         """It wasn't handed out in time, and was released."""
         ...
 
+    def unread(self, lease: Lease) -> Sequence[tuple[int, int]]:
+        """First and last offset of the parts of a lease that was handed out that no user's code has got yet."""
+        ...
+
     def on_lost(self, lease: Lease, reason: LossReason) -> None:
         """Its locks are about to be counted as lost: the lease still shows which records are undecided or accepted."""
         ...

@@ -58,6 +58,10 @@ class LeaseBook:
         self.commits = Commits(self.changed)
         self.unseen = UnseenReleases()
         """Sessions fetch nothing from the partitions that are paused by these."""
+        self.has_redelivered = False
+        """Whether records were acquired that had been delivered before: they may be near the delivery count limit."""
+        self.on_redelivered: Callable[[], None] = lambda: None
+        """Called when that is so for the first time."""
         self.kept = KeptRecords()
         self.doubted = DoubtedBatches()
         self._reports = LeaseReports(self.reporter, lease_timers, self.commits)
@@ -98,6 +102,9 @@ class LeaseBook:
             lease = Lease(acks.partition, first, last, acquired.delivery_count, counter=self.counter)
             if lease.delivery_count > 1:
                 self._reports.came_again(lease, acks.overlapping(lease.first, lease.last))
+                if not self.has_redelivered:
+                    self.has_redelivered = True
+                    self.on_redelivered()
             lost, outcomes = acks.add(lease)
             if lost:
                 self._reports.expired_unnoticed(acks.partition, lost)
@@ -202,10 +209,30 @@ class LeaseBook:
                 return acks
         return None
 
-    def note_unseen(self, lease: Lease, records: int) -> None:
-        """Records of the lease are given back that nobody has seen: released just now, or lost."""
+    def note_unseen(
+        self, lease: Lease, records: int, first: int | None = None, last: int | None = None
+    ) -> None:
+        """Records of the lease, or of these offsets of it, are given back that nobody has seen: released, or lost."""
         price = self.unseen.on_released(lease.partition, lease.delivery_count, self.clock.now())
-        self._reports.given_back(lease, records, price.left)
+        span = (lease.first if first is None else first, lease.last if last is None else last)
+        self._reports.given_back(lease, records, price.left, span)
+
+    def release_rest(self, acks: PartitionAcks) -> None:
+        """The consumer is closed, and the partition isn't in the session, whose end would release its records."""
+        for lease in acks.leases:
+            if lease.undecided:
+                self._note_unread(lease)
+                lease.decide_held(RELEASE)
+
+    def _note_unread(self, lease: Lease) -> None:
+        """What nobody has seen of a lease is given back, or lost."""
+        if not lease.undecided:
+            return
+        if self.lease_timers.handed_out_at(lease) is None:
+            self.note_unseen(lease, lease.undecided)
+        else:
+            for first, last in self.holder.unread(lease):
+                self.note_unseen(lease, last - first + 1, first, last)
 
     def on_lock_lost(self, lease: Lease, lost: Iterable[tuple[int, int]]) -> None:
         """A loop would have accepted these, but their locks are lost. Loops don't raise, so report an outcome."""
@@ -250,7 +277,7 @@ class LeaseBook:
         released = before - kept.lease.undecided
         if released:
             left = self.unseen.left(kept.lease.delivery_count)
-            self._reports.given_back(kept.lease, released, left)
+            self._reports.given_back(kept.lease, released, left, (kept.lease.first, kept.lease.last))
 
     def disown(self) -> None:
         """This process was forked from the one that acquired the records: only that one can settle them."""
@@ -262,9 +289,8 @@ class LeaseBook:
     def _report_lost(self, lease: Lease, reason: LossReason) -> None:
         if self.lease_timers.is_for_good(lease) and lease.undecided:
             self._on_oversized_lost(lease, reason)
-        is_unseen = self.lease_timers.handed_out_at(lease) is None
-        if is_unseen and reason in _COUNTED and lease.delivery_count > 1 and lease.undecided:
-            self.note_unseen(lease, lease.undecided)
+        if reason in _COUNTED and lease.delivery_count > 1:
+            self._note_unread(lease)
         self.holder.on_lost(lease, reason)
         self._reports.lost(lease, reason)
 

@@ -88,8 +88,8 @@ class LeaseReports:
             self._note_lost(lease, lease.undecided)
         self._reporter.report(LeaseLost(*self.topic_partition_of(lease.partition), records, reason))
 
-    def given_back(self, lease: Lease, records: int, left: int) -> None:
-        """Records that nobody has seen were released, or their locks were lost."""
+    def given_back(self, lease: Lease, records: int, left: int, span: tuple[int, int]) -> None:
+        """Records of these offsets that nobody has seen were released, or their locks were lost."""
         topic, partition = self.topic_partition_of(lease.partition)
         self._reporter.report(GivenBack(topic, partition, records, left))
         if left >= SAFE_LEFT:
@@ -101,7 +101,7 @@ class LeaseReports:
                 logging.ERROR,
                 "given back unseen at the delivery count limit; the broker archives them",
             )
-        self._reporter.log.records(level, cause, topic, partition, records, lease.first, lease.last)
+        self._reporter.log.records(level, cause, topic, partition, records, *span)
 
     def oversized(self, lease: Lease, reason: str, limit: int) -> None:
         """Records are kept, because they would decompress to more than the limit."""

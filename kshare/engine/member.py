@@ -52,6 +52,8 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 _NO_ANSWER = (ConnectionLost, RequestTimedOut, DecodeError)
 _LONGEST_SLEEP_S = 1.0
 _SHARE_OF_SESSIONS = 0.5
+_LIMIT_S = 1.0
+"""How long closing waits for the delivery count limit, to say rightly which records are archived."""
 """The share of `close_timeout` for closing sessions. The rest is for leaving the group."""
 
 
@@ -92,7 +94,9 @@ class GroupMember:
         self._nodes: dict[int, NodeSession] = {}
         self._ended: dict[int, anyio.Event] = {}
         self._wakeup = Signal()
+        book.on_redelivered = self._wakeup.send
         self._limit_asked_at = -math.inf
+        self._is_limit_known = False
         self._unreadable = UnreadableAnswers()
 
     @property
@@ -165,6 +169,9 @@ class GroupMember:
         """
         settled = anyio.Event()
         problems: list[Exception] = []
+        if self._book.has_redelivered and not self._is_limit_known:
+            with anyio.move_on_after(min(_LIMIT_S, self._settings.close_timeout * _SHARE_OF_SESSIONS)):
+                await self._ask_limit()
 
         async def close_nodes() -> None:
             async with anyio.create_task_group() as nodes:
@@ -260,18 +267,21 @@ class GroupMember:
         return membership.wake_at
 
     async def _learn_limit(self) -> None:
-        now = anyio.current_time()
-        is_needed = len(self._book.unseen) or self._book.kept.held
-        if not is_needed or now < self._limit_asked_at + ASK_EVERY_S:
-            return
-        self._limit_asked_at = now
+        book, now = self._book, anyio.current_time()
+        is_needed = book.has_redelivered or len(book.unseen) or book.kept.held
+        if is_needed and now >= self._limit_asked_at + ASK_EVERY_S:
+            self._limit_asked_at = now
+            await self._ask_limit()
+
+    async def _ask_limit(self) -> None:
         try:
             limit = limit_in(await self._ask(None, limit_request(self._settings.group)))
         except KshareError as error:
             log.debug("the group's delivery count limit can't be read: %s", error)
-        else:
-            if limit is not None:
-                self._book.unseen.limit = limit
+            return
+        self._is_limit_known = True
+        if limit is not None:
+            self._book.unseen.limit = limit
 
     async def _refresh_metadata(self) -> float | None:
         request = self._cluster.request(anyio.current_time())

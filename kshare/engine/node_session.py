@@ -167,6 +167,9 @@ class NodeSession:
         try:
             if self.session.under_way is not None:
                 self._lose("the consumer was closed while an answer was awaited", None)
+            for partition, acks in self.partition_acks.items():
+                if not self.session.has(partition):
+                    self._book.release_rest(acks)
             while self.session.is_open and anyio.current_time() < until:
                 self._book.check_leases()
                 sent = self._planner.settle(self._clock.now())

@@ -181,6 +181,10 @@ class ShareSession:
         that the broker has forgotten have to be added again before it returns records of them."""
         return self._send(self._acknowledgement(acks, self._epoch, is_renewing), acks, self._in_session)
 
+    def has(self, partition: TopicIdPartition) -> bool:
+        """Whether ending the session releases records of this partition."""
+        return partition in self._in_session
+
     def close(self, acks: Acks) -> SentRequest:
         """The last request: the broker releases what it doesn't acknowledge."""
         return self._send(self._acknowledgement(acks, FINAL_EPOCH, False), acks, frozenset())

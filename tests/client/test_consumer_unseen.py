@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+import re
 
 import anyio
 import pytest
 
 from kshare import ShareConsumer
+from kshare.client.consumer import source_of
 from kshare.protocol.message import Message
 from kshare.protocol.messages import ShareFetchRequest, ShareFetchResponse, ShareGroupHeartbeatRequest
 from kshare.state.unseen_releases import DEFAULT_LIMIT
+from kshare.testing import Broker
 from tests.fakes.tiny_cluster import ACQUIRED, TinyCluster
 from tests.helpers.consuming import until
 
@@ -133,3 +136,50 @@ async def test_nothing_is_fetched_before_somebody_asks() -> None:
         async with ShareConsumer(cluster.bootstrap, group="g", topics="a") as source:
             with anyio.fail_after(DEADLINE_S):
                 (await source.next_batch()).accept()
+
+
+@pytest.mark.parametrize("limit", [2, 3, 10])
+async def test_what_short_runs_archive_is_named(limit: int, caplog: pytest.LogCaptureFixture) -> None:
+    """Each run takes one record and ends. Groups have limits of their own: with 2, 14 records weren't named."""
+    settings = {"share.auto.offset.reset": "earliest", "share.delivery.count.limit": str(limit)}
+    seen: set[int] = set()
+    with Broker(topics={"orders": 1}) as broker:
+        broker.set_group_config("g", settings)
+        broker.produce("orders", [b"x"] * 40)
+        with anyio.fail_after(DEADLINE_S):
+            for _ in range(limit + 1):
+                async with ShareConsumer(broker.bootstrap, group="g", topics="orders") as source:
+                    async for record in source:
+                        seen.add(record.offset)
+                        record.accept()
+                        break
+            lines = [line for line in caplog.messages if "the broker archives them" in line]
+            async with ShareConsumer(broker.bootstrap, group="g", topics="orders") as source:
+                async for record in source:
+                    seen.add(record.offset)
+                    if record.offset == 39:
+                        record.accept()
+                        break
+    spans = [re.search(r"offsets? (\d+)(?: to (\d+))?\)", line) for line in lines]
+    named = {at for span in spans if span for at in range(int(span[1]), int(span[2] or span[1]) + 1)}
+    assert named == set(range(40)) - seen
+
+
+async def test_closing_releases_records_of_partitions_that_are_paused() -> None:
+    """They aren't in the session any more, so its end doesn't release them: they stayed locked for 30 s."""
+    with Broker(topics={"orders": 1, "others": 1}) as broker:
+        broker.set_group_config("g", {"share.auto.offset.reset": "earliest"})
+        broker.produce("orders", [b"x"] * 10)
+        with anyio.fail_after(DEADLINE_S):
+            async with ShareConsumer(broker.bootstrap, group="g", topics=["orders", "others"]) as source:
+                batch = await source.next_batch()
+                first = next(iter(batch))
+                assert source_of(source).release_unseen(first)
+                with anyio.move_on_after(0.2):
+                    await source.next_batch()  # asks for records of other partitions only
+            async with ShareConsumer(broker.bootstrap, group="g", topics="orders") as source:
+                seen = 0
+                while seen < 10:
+                    other = await source.next_batch()
+                    seen += len(other)
+                    other.accept()

@@ -38,6 +38,9 @@ class PlainHolder:
     def on_released(self, lease: Lease) -> None:
         self.told.append(("released", lease.first))
 
+    def unread(self, lease: Lease) -> Sequence[tuple[int, int]]:
+        return ()
+
     def on_lost(self, lease: Lease, reason: LossReason) -> None:
         self.told.append(("lost", lease.first, lease.undecided, reason))
 

@@ -129,6 +129,10 @@ class RangeHoldings:
                 if kind in _DONE:
                     self.custody.confirmed(PartitionRange(partition, at, at))
 
+    def unread(self, lease: Lease) -> Sequence[tuple[int, int]]:
+        """Micro-batches take whole leases."""
+        return ()
+
     def on_lost(self, lease: Lease, reason: LossReason) -> None:
         """Report only undecided records as lost: released ones may have been redelivered under a newer lease."""
         for state in _UNDECIDED:
