@@ -66,6 +66,7 @@ class Producer:
         self._producer = _Producer(bootstrap_servers, **options)
         self._producer.find_caller = _thread.get
         self._loop: SharedLoop | None = None
+        self._has_warned = False
 
     def __enter__(self) -> Self:
         """Connect to a broker and get a producer id, or raise. Fences older producers with our transactional id."""
@@ -82,12 +83,13 @@ class Producer:
         return self
 
     def __del__(self) -> None:
-        if self._loop is not None and not self._loop.is_foreign:
+        if self._loop is not None and not self._loop.is_foreign and not self._has_warned:
             self._warn()
 
     def _warn(self) -> None:
         """It should have been closed, and the process may end before its records are written."""
         _open.discard(self)
+        self._has_warned = True
         warnings.warn(f"{NOT_CLOSED}: use it with `with`", ResourceWarning, stacklevel=2, source=self)
         if count := self._producer._unconfirmed:
             log.warning("%s: %d of them", NOT_CLOSED, count)
