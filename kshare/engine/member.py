@@ -52,9 +52,9 @@ ResponseT = TypeVar("ResponseT", bound=Message)
 _NO_ANSWER = (ConnectionLost, RequestTimedOut, DecodeError)
 _LONGEST_SLEEP_S = 1.0
 _SHARE_OF_SESSIONS = 0.5
+"""The share of `close_timeout` for closing sessions. The rest is for leaving the group."""
 _LIMIT_S = 1.0
 """How long closing waits for the delivery count limit, to say rightly which records are archived."""
-"""The share of `close_timeout` for closing sessions. The rest is for leaving the group."""
 
 
 def new_member_id() -> str:
