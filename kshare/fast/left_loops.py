@@ -10,6 +10,7 @@ To take it out: make users close loops.
 
 from __future__ import annotations
 
+import sys
 from typing import NoReturn
 
 
@@ -17,6 +18,8 @@ class Loop:
     """The base class of iterators that users loop over."""
 
     __slots__ = ()
+    _is_finalizing = sys.is_finalizing
+    """In the class, because globals of modules are None when the interpreter ends."""
 
     def _on_left(self) -> None:
         """Called when nothing refers to the iterator any more, so no further item will be requested."""
@@ -29,4 +32,5 @@ class Loop:
         )
 
     def __del__(self) -> None:
-        self._on_left()
+        if not self._is_finalizing():
+            self._on_left()

@@ -127,6 +127,7 @@ class BlockingConsumer(Generic[RecordT_co]):
 
         async def close() -> None:
             decisions.close()
+            self._loops.leave_walk()
             await self._consumer.close()
 
         with SignalsPutOff(lambda: None):

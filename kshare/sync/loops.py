@@ -113,6 +113,13 @@ class OpenedBatch:
                 self._source.inbox.park(self.walk)
                 self.walk = None
 
+    def leave_walk(self) -> None:
+        """The consumer is closed: no loop gets what the opened batch has left."""
+        with self._lock:
+            if self.walk is not None:
+                self._source.inbox.park(self.walk)
+                self.walk = None
+
     def give_back(self) -> None:
         """Release what ended loops had in hand: they won't continue."""
         while self._unfinished:

@@ -12,12 +12,15 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
+from threading import Event, Thread
 
 import cypcap
 
 _WHOLE_PACKETS = 262_144
-_BUFFER = 32 * 1024 * 1024
+_BUFFER = 128 * 1024 * 1024
+"""A place in it is as large as the largest packet, and on a busy machine there are more packets."""
 _TICK = 0.01
+_AGAIN = 0.2
 _DEADLINE = 60.0
 
 
@@ -43,8 +46,22 @@ def captured(path: Path, port: int, snaplen: int = _WHOLE_PACKETS) -> Iterator[N
         marker.bind(("127.0.0.1", 0))
         capture.setfilter(f"tcp port {port} or udp port {marker.getsockname()[1]}")
         yield
-        marker.sendto(b"enough", marker.getsockname())
-        _write(capture, path)
+        is_written = Event()
+
+        def mark() -> None:
+            """Again and again: the first one is lost if the buffer is full, and reading would wait for ever."""
+            while True:
+                marker.sendto(b"enough", marker.getsockname())
+                if is_written.wait(_AGAIN):
+                    return
+
+        marking = Thread(target=mark, daemon=True)
+        marking.start()
+        try:
+            _write(capture, path)
+        finally:
+            is_written.set()
+            marking.join()
 
 
 def _write(capture: cypcap.Pcap, path: Path) -> None:

@@ -57,7 +57,7 @@ class RangeHoldings:
         self.custody = custody
         self.lock_s: float | None = None
         self.reached: dict[TopicIdPartition, int] = {}
-        """The offset after the last one that was ever acquired. Another topic may get the same name later."""
+        """The offset before which all were acquired, and not lost since. Another topic may get the same name later."""
         self.stager: Stager | None = None
         """With `settle=journal`."""
         self.delayed = DelayedReleases(release_delay)
@@ -134,10 +134,15 @@ class RangeHoldings:
         return ()
 
     def on_lost(self, lease: Lease, reason: LossReason) -> None:
-        """Report only undecided records as lost: released ones may have been redelivered under a newer lease."""
+        """Report only undecided records as lost: released ones may have been redelivered under a newer lease.
+
+        They will be redelivered, so their partition has to be read again.
+        """
         for state in _UNDECIDED:
             for start, end in lease.runs(state, state):
-                self.custody.lost(PartitionRange(lease.partition, lease.first + start, lease.first + end - 1))
+                lost = PartitionRange(lease.partition, lease.first + start, lease.first + end - 1)
+                self.reached[lost.partition] = min(self.reached.get(lost.partition, 0), lost.first)
+                self.custody.lost(lost)
 
     def on_topic_gone(self, topic_id: bytes) -> None:
         self.custody.topic_gone(topic_id)

@@ -43,6 +43,23 @@ def test_the_rest_of_a_lease_is_accepted_after_one_of_its_rows_was_redelivered()
     assert acks.take(renewals=False) == [AckRange(50, 99, b"\x01"), AckRange(100, 104, b"\x01")]
 
 
+def test_records_that_are_lost_are_read_again() -> None:
+    """A drain ended with a lag if records were lost with their session before they were in a micro-batch."""
+    custody = Custody()
+    custody.complete(Token())
+    lease_timers = LeaseTimers(can_renew=True, max_lease_s=100.0)
+    holdings = RangeHoldings(custody, lease_timers=lease_timers, clock=lambda: 0.0, reporter=Reporter())
+    sessions = holdings.book.open_session()
+    acks = sessions[ORDERS] = PartitionAcks(ORDERS)
+    for first, last in ((0, 99), (100, 149)):
+        data = PartitionData(0, acquired_records=[AcquiredRecords(first, last, 1)])
+        holdings.book.acquire("orders", acks, data, 30.0, 0.0)
+    holdings.apply(Decisions(accept=[PartitionRange(ORDERS, 0, 99)]))
+    assert holdings.reached == {ORDERS: 150}
+    holdings.book.end_session(sessions)
+    assert holdings.reached == {ORDERS: 100}
+
+
 def test_a_topic_that_was_created_again_begins_at_its_start() -> None:
     custody = Custody()
     custody.complete(Token())
