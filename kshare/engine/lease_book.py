@@ -209,13 +209,10 @@ class LeaseBook:
                 return acks
         return None
 
-    def note_unseen(
-        self, lease: Lease, records: int, first: int | None = None, last: int | None = None
-    ) -> None:
-        """Records of the lease, or of these offsets of it, are given back that nobody has seen: released, or lost."""
+    def note_unseen(self, lease: Lease, records: int) -> None:
+        """Records of the lease are given back that nobody has seen: released just now, or lost."""
         price = self.unseen.on_released(lease.partition, lease.delivery_count, self.clock.now())
-        span = (lease.first if first is None else first, lease.last if last is None else last)
-        self._reports.given_back(lease, records, price.left, span)
+        self._reports.given_back(lease, records, price.left, (lease.first, lease.last))
 
     def release_rest(self, acks: PartitionAcks) -> None:
         """The consumer is closed, and the partition isn't in the session, whose end would release its records."""
@@ -225,14 +222,18 @@ class LeaseBook:
                 lease.decide_held(RELEASE)
 
     def _note_unread(self, lease: Lease) -> None:
-        """What nobody has seen of a lease is given back, or lost."""
+        """What nobody has seen of a lease is given back, or lost.
+
+        If a loop has begun it, the partition isn't paused: its records reach the user.
+        """
         if not lease.undecided:
             return
         if self.lease_timers.handed_out_at(lease) is None:
             self.note_unseen(lease, lease.undecided)
         else:
+            left = self.unseen.left(lease.delivery_count)
             for first, last in self.holder.unread(lease):
-                self.note_unseen(lease, last - first + 1, first, last)
+                self._reports.given_back(lease, last - first + 1, left, (first, last))
 
     def on_lock_lost(self, lease: Lease, lost: Iterable[tuple[int, int]]) -> None:
         """A loop would have accepted these, but their locks are lost. Loops don't raise, so report an outcome."""

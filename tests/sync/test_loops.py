@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -10,6 +11,7 @@ import anyio
 import pytest
 
 from kshare import DeserializationFailed, sync
+from kshare.fast.left_loops import Loop
 from kshare.testing import Broker
 from tests.fakes.tiny_cluster import ACCEPTED, AVAILABLE, TinyCluster
 from tests.helpers.loop_checker import check_blocking
@@ -106,3 +108,42 @@ def test_what_a_random_user_has_finished_is_accepted_and_nothing_else(seed: int)
             broker.produce("t", values, partition=next(partitions))
 
         check_blocking(broker.bootstrap, "t", "g", produce, seed, steps=100)
+
+
+def test_what_a_loop_that_is_alive_has_left_is_named_when_closing_archives_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    seen: set[int] = set()
+    with Broker(topics={"t": 1}) as broker:
+        settings = {"share.auto.offset.reset": "earliest", "share.delivery.count.limit": "2"}
+        broker.set_group_config("g", settings)
+        broker.produce("t", [b"x"] * 10)
+        loops = []
+        for _ in range(2):
+            with sync.ShareConsumer(broker.bootstrap, group="g", topics="t", max_records=5) as consumer:
+                loop = iter(consumer)
+                record = next(loop)
+                record.accept()
+                seen.add(record.offset)
+                loops.append(loop)
+        assert seen == {0, 1}
+        assert [line for line in caplog.messages if "the broker archives them" in line] == [
+            "group g: 3 records of t[0] (offsets 2 to 4): given back unseen at the delivery count limit; "
+            "the broker archives them"
+        ]
+
+
+@pytest.mark.parametrize("is_finalizing", [False, True])
+def test_loops_do_nothing_when_the_interpreter_ends(is_finalizing: bool) -> None:
+    """Globals of modules are None then."""
+    left: list[bool] = []
+
+    class ALoop(Loop):
+        _is_finalizing = staticmethod(lambda: is_finalizing)
+
+        def _on_left(self) -> None:
+            left.append(True)
+
+    ALoop()
+    gc.collect()
+    assert left == [True] * (not is_finalizing)
