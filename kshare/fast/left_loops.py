@@ -18,7 +18,7 @@ class Loop:
     """The base class of iterators that users loop over."""
 
     __slots__ = ()
-    _is_finalizing = sys.is_finalizing
+    _is_finalizing = staticmethod(sys.is_finalizing)
     """In the class, because globals of modules are None when the interpreter ends."""
 
     def _on_left(self) -> None:
