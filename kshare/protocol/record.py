@@ -228,7 +228,8 @@ class RecordWalk:
     def resume(self, stop: Stop) -> None:
         """Skips the records in front of this place, where another walk over the batch has ended."""
         position, left, previous_delta = stop
-        if self._first > previous_delta and self._position <= position <= self._end:
+        is_ahead = self._position <= position <= self._end and self._first > previous_delta
+        if is_ahead and self._left > 0:  # else the batch has nothing of the ranges
             self._position = position
             self._left = left
             self._previous_delta = previous_delta

@@ -162,6 +162,16 @@ def test_a_later_range_is_not_read_from_the_start_of_the_batch(read: Any) -> Non
         list(batch.records([(2, 3)]))
 
 
+def test_ranges_outside_of_a_batch_have_no_records_after_another_walk(read: Any) -> None:
+    builder = BatchBuilder()
+    builder.append(b"", timestamp=NOW, offset=2)  # compaction removed the first two
+    [batch] = read(builder.build(last_offset=4))
+    assert offsets(batch.records([(0, 0)])) == []
+    assert offsets(batch.records([(5, 9)])) == []
+    assert offsets(batch.records([])) == []
+    assert offsets(batch.records([(0, 3)])) == [2]
+
+
 @given(
     ranges=st.lists(
         st.lists(st.integers(-2, 45), min_size=2, max_size=6, unique=True).map(sorted), min_size=2, max_size=8
