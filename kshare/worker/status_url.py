@@ -52,7 +52,7 @@ def _parsed(text: str) -> StatusUrl:
     if "@" in parts.netloc:
         raise ValueError("it must not have a username or password")
     if "?" in text or "#" in text or parts.path not in ("", "/", STATUS_PATH):
-        raise ValueError(f"the path must be {STATUS_PATH}, with nothing behind it")
+        raise ValueError(f"the path must be {STATUS_PATH}, without a query or a fragment")
     host = parts.hostname or ""
     port = _PORTS[parts.scheme] if parts.port is None else parts.port
     if port == 0:
