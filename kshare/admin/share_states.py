@@ -82,6 +82,15 @@ class StateLog:
             async for _ in self.entries({home_of(where, count) for where in wanted}):
                 pass
 
+    async def stored(
+        self, wanted: Iterable[SharePartitionKey]
+    ) -> dict[SharePartitionKey, SharePartitionState]:
+        """The states of these as of now. Share-partitions without a stored state are left out."""
+        where = list(wanted)
+        await self.read(where)
+        states = self.states
+        return {one: states[one] for one in where if one in states}
+
     async def read_all(self) -> None:
         """Read all partitions of the topic."""
         async for _ in self.entries(range(await self.partition_count())):
@@ -146,11 +155,7 @@ async def share_states(
     router: Router, wanted: Iterable[SharePartitionKey]
 ) -> dict[SharePartitionKey, SharePartitionState]:
     """The states that are stored, as of when reading began. Share-partitions without a stored state are left out."""
-    where = list(wanted)
-    log = StateLog(router)
-    await log.read(where)
-    states = log.states
-    return {one: states[one] for one in where if one in states}
+    return await StateLog(router).stored(wanted)
 
 
 def home_of(where: SharePartitionKey, partition_count: int) -> int:

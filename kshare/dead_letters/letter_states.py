@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kshare.admin.results import TopicPartition
 from kshare.admin.routing import Router
-from kshare.admin.share_states import share_states
+from kshare.admin.share_states import StateLog
 from kshare.dead_letters.dead_letter import DeadLetter
 from kshare.errors import NotAuthorized
 from kshare.state.share_records import SharePartitionKey, StoredState
@@ -63,9 +63,12 @@ async def letter_states(
     group: str,
     firsts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
+    log: StateLog | None = None,
 ) -> LetterStates:
+    """Give the same `log` for many topics: else, each of them reads the stored states from the start."""
     topic_id = (await router.metadata([topic])).topics[0].topic_id
-    states = await share_states(router, [SharePartitionKey(group, topic_id, number) for _, number in ends])
+    wanted = [SharePartitionKey(group, topic_id, number) for _, number in ends]
+    states = await (log or StateLog(router)).stored(wanted)
     starts: dict[int, int] = {}
     beyond: set[tuple[int, int]] = set()
     given_up: set[tuple[int, int]] = set()
@@ -90,9 +93,10 @@ async def readable_states(
     group: str,
     firsts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
+    log: StateLog | None = None,
 ) -> LetterStates | None:
     """None if we may not read them."""
     try:
-        return await letter_states(router, topic, group, firsts, ends)
+        return await letter_states(router, topic, group, firsts, ends, log)
     except NotAuthorized:
         return None

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import anyio
+
 from kshare.admin.configs import ConfigResource, describe_many
 from kshare.admin.routing import Router
+from kshare.admin.share_states import StateLog
 from kshare.dead_letters.letter_states import default_group, letter_states
 from kshare.dead_letters.read import ENABLED, bounds
 
@@ -47,12 +50,20 @@ async def overview(router: Router, named_by: Mapping[str, Iterable[str]]) -> lis
     return sorted(rows, key=lambda row: row.topic)
 
 
-async def letter_counts(router: Router, topic: str) -> LetterCounts:
-    firsts, ends = await bounds(router, topic)
-    states = await letter_states(router, topic, default_group(topic), firsts, ends)
-    before = sum(
-        max(0, min(states.starts.get(number, first), ends[name, number]) - first)
-        for (name, number), first in firsts.items()
-    )
-    beyond = sum(offset >= states.starts.get(number, 0) for number, offset in states.beyond)
-    return LetterCounts(sum(ends[where] - first for where, first in firsts.items()), before + beyond)
+class LetterCounter:
+    """Counts dead letters, of several topics at once."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+        self._log, self._reading = StateLog(router), anyio.Lock()
+
+    async def count(self, topic: str) -> LetterCounts:
+        firsts, ends = await bounds(self._router, topic)
+        async with self._reading:
+            states = await letter_states(self._router, topic, default_group(topic), firsts, ends, self._log)
+        before = sum(
+            max(0, min(states.starts.get(number, first), ends[name, number]) - first)
+            for (name, number), first in firsts.items()
+        )
+        beyond = sum(offset >= states.starts.get(number, 0) for number, offset in states.beyond)
+        return LetterCounts(sum(ends[where] - first for where, first in firsts.items()), before + beyond)

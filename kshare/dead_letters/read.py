@@ -15,6 +15,7 @@ from kshare.admin.log_reading import LogReader
 from kshare.admin.reading_budget import counting_budget
 from kshare.admin.results import TopicPartition
 from kshare.admin.routing import Router
+from kshare.admin.share_states import StateLog
 from kshare.dead_letters.dead_letter import DeadLetter, read
 from kshare.dead_letters.letter_states import LetterStates, default_group, letter_states, readable_states
 from kshare.dead_letters.selection import Selection
@@ -49,14 +50,14 @@ async def list_dead_letter_topics(router: Router, group: str | None = None) -> l
     `group` is the group that keeps track of redriven letters.
     """
     senders = await _senders(router)
-    found = []
+    log, found = StateLog(router), []
     for topic in (await router.metadata(None)).topics:
         name = topic.name or ""
         if topic.is_internal or topic.error_code:
             continue
         if name in senders or await accepts_dead_letters(router, name):
             firsts, ends = await bounds(router, name)
-            states = await readable_states(router, name, group or default_group(name), firsts, ends)
+            states = await readable_states(router, name, group or default_group(name), firsts, ends, log)
             unreadable = Unreadable()
             counts = await _count(router, name, states, firsts, ends, unreadable)
             groups_of = tuple(sorted(senders.get(name, ())))

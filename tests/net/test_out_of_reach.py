@@ -53,14 +53,14 @@ async def test_request_timeout_also_limits_connecting(wall: Wall) -> None:
 async def test_listener_that_never_answers() -> None:
     async with peer(mute) as address:
         where = "{}:{}".format(*address)
-        text = await why_not(settings(address, connect_timeout=0.3))
-        assert text == f"can't reach {where}: no response to ApiVersions within 0.3 s"
-        text = await why_not(settings(address, request_timeout=0.3))
+        text = await why_not(settings(address, connect_timeout=2.0))
+        assert text == f"can't reach {where}: no response to ApiVersions within 2 s"
+        text = await why_not(settings(address, request_timeout=2.0))
         assert text.startswith(f"can't reach {where}: ")
         assert "ApiVersions" in text
-        assert "within 0.3 s" in text
-        text = await why_not(settings(address, connect_timeout=0.3, tls=True))
-        assert text == f"can't reach {where}: no TLS handshake within 0.3 s"
+        assert "within 2 s" in text
+        text = await why_not(settings(address, connect_timeout=2.0, tls=True))
+        assert text == f"can't reach {where}: no TLS handshake within 2 s"
 
 
 @pytest.mark.lengthy

@@ -7,10 +7,11 @@ const status = () => document.getElementById("live-state");
 
 let isLoading = false;
 let isWaiting = false;
+let isPressed = false;
 
 async function update() {
   if (document.hidden) return;
-  if (isLoading) {
+  if (isLoading || isPressed) {
     isWaiting = true;
     return;
   }
@@ -22,6 +23,10 @@ async function update() {
       return;
     }
     const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+    if (isPressed) {
+      isWaiting = true;
+      return;
+    }
     for (const part of document.querySelectorAll("[data-live]")) {
       const other = fresh.getElementById(part.id);
       if (other && other.innerHTML !== part.innerHTML && !part.contains(editing())) replace(part, other);
@@ -31,11 +36,25 @@ async function update() {
     say("· not connected");
   } finally {
     isLoading = false;
-    if (isWaiting) {
-      isWaiting = false;
-      setTimeout(update, 200);
-    }
+    if (!isPressed) catchUp();
   }
+}
+
+function catchUp() {
+  if (isWaiting) {
+    isWaiting = false;
+    setTimeout(update, 200);
+  }
+}
+
+/* A link that is replaced between pressing and releasing the button wouldn't be followed: nothing is replaced meanwhile. */
+function onPress() {
+  isPressed = true;
+}
+
+function onRelease() {
+  isPressed = false;
+  if (!isLoading) catchUp();
 }
 
 /* What the user is typing into isn't replaced. */
@@ -65,4 +84,7 @@ if (document.body.hasAttribute("data-follow")) {
   events.onopen = () => say("· live");
   events.onerror = () => say("· not connected");
   document.addEventListener("visibilitychange", update);
+  document.addEventListener("pointerdown", onPress);
+  for (const name of ["pointerup", "pointercancel", "dragend"]) document.addEventListener(name, onRelease);
+  addEventListener("blur", onRelease);
 }

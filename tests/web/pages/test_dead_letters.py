@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 
 from kshare import sync
+from kshare.protocol.messages import ListOffsetsRequest
 from kshare.testing import Broker
 from tests.helpers.consoles import RunningConsole, eventually, running_console
 
@@ -142,3 +143,17 @@ def test_the_dry_run_of_a_drop_marks_duplicates(broker: Broker, console: Running
     bury(broker, b"x", moved_from="0:0")
     text = console.request(f"/dead-letters/plan?topic={GRAVE}&do=drop-all")[2]
     assert text.count("<small>a duplicate</small>") == 1
+
+
+def test_a_slow_broker_does_not_hide_the_counts_of_others() -> None:
+    with Broker(nodes=2) as broker:
+        for number, name in enumerate(("dlq.a", "dlq.z")):
+            broker.create_topic(name, settings={"errors.deadletterqueue.group.enable": "true"})
+            broker.move_leader(name, 0, number + 1)
+        broker.produce("dlq.z", [b"x"] * 3)
+        broker.faults.add(ListOffsetsRequest, times=None, node=1, swallow=True)
+        with running_console(broker.bootstrap) as console:
+            text = console.request("/dead-letters")[2]
+    counted = re.findall(r'topic=([a-z.]+)".*?data-name="records">([^<]+)<', text)
+    assert counted == [("dlq.a", "\u2013"), ("dlq.z", "3")]
+    assert "A dash stands for what couldn't be counted in time" in text

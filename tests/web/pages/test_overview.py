@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from playwright.sync_api import Page, expect
 
 from kshare import sync
 from kshare.testing import Broker
@@ -85,3 +86,30 @@ def test_the_rate_at_which_records_are_written_is_shown(
         return max((float(one or other) for one, other in cells), default=0.0)
 
     assert eventually(written, lambda rate: rate > 0)
+
+
+def test_a_link_is_followed_although_the_page_changes_while_it_is_pressed(
+    page: Page, broker: Broker, start: StartConsole
+) -> None:
+    console = start()
+    page.goto(f"{console.url}/?q=packers")
+    row = page.get_by_role("row", name="packers")
+    row.get_by_role("link").hover()
+    page.mouse.down()
+    broker.produce("orders", [b"x"] * 77)
+    eventually(lambda: console.request("/?q=packers")[2], lambda text: ">78<" in text)
+    page.wait_for_timeout(700)  # pages look for news every 250 ms
+    assert "78" not in row.inner_text()
+    page.mouse.up()
+    page.wait_for_url("**/group?name=packers")
+
+
+def test_the_page_is_updated_after_a_press(page: Page, broker: Broker, start: StartConsole) -> None:
+    console = start()
+    page.goto(f"{console.url}/?q=packers")
+    page.get_by_role("heading", level=1).hover()
+    page.mouse.down()
+    broker.produce("orders", [b"x"] * 77)
+    eventually(lambda: console.request("/?q=packers")[2], lambda text: ">78<" in text)
+    page.mouse.up()
+    expect(page.get_by_role("row", name="packers")).to_contain_text("78")
