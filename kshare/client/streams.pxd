@@ -7,6 +7,8 @@ cimport kshare.fast.await_slots as await_slots
 from kshare.fast.awaiting cimport NextRecord, RecordIterator
 from kshare.fast.left_loops cimport Loop
 from kshare.client.record cimport BatchIterator, ShareBatch, ShareRecord
+from kshare.state.lease cimport Lease
+from libc.stdint cimport int64_t
 
 cdef int _accept
 
@@ -41,7 +43,7 @@ cdef class RecordStream(RecordIterator):
 
     cpdef object take(self, object task)
 
-    @cython.locals(record=ShareRecord)
+    @cython.locals(record=ShareRecord, lease=Lease, offset=int64_t)
     cdef _accept_current(self, object task)
 
     @cython.locals(lost=list)

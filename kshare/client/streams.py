@@ -337,7 +337,8 @@ class RecordStream(RecordIterator):
             if task is not self._task and record.batch._lease.is_held(record.offset):
                 raise shared(f"{record!r} isn't settled, and another task is processing it")
             self._current = None
-            if not record.batch._lease.decide_if_held(record.offset, _accept):
+            lease, offset = record.batch._lease, record.offset
+            if not lease.accept_quietly(offset) and not lease.decide_if_held(offset, _accept):
                 self._on_settled_before(record)
 
     def _on_settled_before(self, record: ShareRecord) -> None:

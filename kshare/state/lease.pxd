@@ -4,7 +4,7 @@ cimport cython
 cimport kshare.fast.byte_runs as byte_runs
 from libc.stdint cimport int64_t
 
-cdef int _held, _renew, _renewing
+cdef int _accept, _held, _renew, _renewing
 
 
 @cython.final
@@ -51,5 +51,8 @@ cdef class Lease:
     cpdef bint decide(self, int64_t offset, int kind) except -1
 
     cpdef bint decide_quietly(self, int64_t offset, int kind) except -1
+
+    @cython.locals(index=int64_t)
+    cpdef bint accept_quietly(self, int64_t offset) except -1
 
     cpdef bint decide_if_held(self, int64_t offset, int kind) except -1

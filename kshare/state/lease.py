@@ -26,8 +26,8 @@ HELD, SETTLED, LOST = 0xFF, 0x20, 0x30
 SENT = 0x10
 """Plus the type that was sent."""
 
-_held, _renew, _renewing = HELD, RENEW, SENT | RENEW
-"""The undecided states again, as C variables: see the .pxd."""
+_accept, _held, _renew, _renewing = ACCEPT, HELD, RENEW, SENT | RENEW
+"""Types and the undecided states again, as C variables: see the .pxd."""
 
 _ACCEPTED_RUN = re.compile(rb"[\x01\x11]+")
 
@@ -193,6 +193,17 @@ class Lease:
         if kind == _renew or self._counter.undecided - 1 <= self._counter._notify_at:
             return False
         return self.decide(offset, kind)
+
+    def accept_quietly(self, offset: int) -> bool:
+        """Accept a record that is held. False: not accepted, since that makes the counter call back, or isn't usual."""
+        index = offset - self.first
+        if index < 0 or index >= self._size or self.states[index] != _held:
+            return False
+        if self._counter.undecided - 1 <= self._counter._notify_at:
+            return False
+        self.states[index] = _accept
+        self._counter.undecided -= 1
+        return True
 
     def decide_if_held(self, offset: int, kind: int) -> bool:
         """For automatic decisions, which never override the user's. False if it is decided already, or lost."""

@@ -5,7 +5,7 @@ from kshare.client.record cimport ShareBatch
 from kshare.state.lease cimport Lease
 from libc.stdint cimport int64_t
 
-cdef int _accept, _lost
+cdef int _lost
 
 
 cdef class Settlements:

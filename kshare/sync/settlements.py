@@ -19,8 +19,8 @@ Decide = Callable[[Any, int, int], object]
 
 _decide: Decide = vars(Lease)["decide"]
 """The method, as Python sees it: compiled, `Lease.decide` would be a C function, which no queue can hold."""
-_accept, _lost = ACCEPT, LOST
-"""Again, as C variables: see the .pxd."""
+_lost = LOST
+"""Again, as a C variable: see the .pxd."""
 
 
 class Settlements:
@@ -55,10 +55,9 @@ class Settlements:
         """A loop has finished this record. A decision of the user's is kept. If the lock is lost, that is reported."""
         lease = batch._lease
         if self.is_loop_free:
-            if lease.is_held(offset):
-                if lease.decide_quietly(offset, _accept):
-                    return
-            elif lease.states[offset - lease.first] != _lost:
+            if lease.accept_quietly(offset):
+                return
+            if not lease.is_held(offset) and lease.states[offset - lease.first] != _lost:
                 return
         self.queue.append((self._accept_if_held, batch, offset, ACCEPT))
         self.is_loop_free = False

@@ -79,6 +79,7 @@ async def explicit(settings):
         for offset in (-1, 10**6):
             tell("stray offset, is_held", lease.is_held, offset)
             tell("stray offset, can_decide", lease.can_decide, offset)
+            tell("stray offset, accept_quietly", lease.accept_quietly, offset)
             for call in (lease.decide, lease.decide_quietly, lease.decide_if_held, batch._settle):
                 tell(f"stray offset, {call.__name__}", call, offset, 1)
         tell("twice before it is sent", lambda: (record.accept(), record.reject(), record.accept()))

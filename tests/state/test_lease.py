@@ -91,3 +91,24 @@ def test_range_is_decided_where_it_is_still_held() -> None:
     assert (counter.undecided, rings[-1]) == (2, 1)
     lease.decide_held_within(16, 20, ACCEPT)
     assert counter.undecided == 2
+
+
+@given(leases, st.integers(0, 5000), st.integers(-1, 3))
+def test_accepting_quietly_is_deciding_if_held_without_a_call_back(
+    lease: Lease, place: int, spare: int
+) -> None:
+    """With `spare` more undecided records than those at which the counter calls back."""
+    offset = lease.first + place % (len(lease.states) + 2) - 1
+    states, calls = bytes(lease.states), list[None]()
+    counter = UndecidedCounter(lambda: calls.append(None))
+    same = Lease(P, lease.first, lease.last, 1, counter=counter)
+    same.states[:] = states
+    counter.undecided = same.undecided
+    counter.notify_at(same.undecided - 1 - spare)
+    was_held, quiet = lease.is_held(offset), spare > 0
+    is_accepted = same.accept_quietly(offset)
+    assert is_accepted == (was_held and quiet and states[offset - lease.first] == HELD)
+    if is_accepted:
+        lease.decide_if_held(offset, ACCEPT)
+        assert counter.undecided == same.undecided
+    assert (same.states, calls) == (lease.states, [])
