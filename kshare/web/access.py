@@ -4,6 +4,7 @@ request                                              | response
 -----------------------------------------------------+-----------------------------------------
 with a Host header that isn't ours                   | 421: it may be DNS rebinding
 without a valid name and password, if there are users| 401
+after many wrong passwords of this name or address   | 429
 without a trusted proxy's header, if one is expected | 401
 by another site's page, other than to open one       | 403
 a POST that another site has sent                    | 403
@@ -19,16 +20,22 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import logging
+import math
 import secrets
 from email.message import Message
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter, current_time, to_thread
 from starlette.datastructures import FormData, Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from kshare.log_text import escaped
 from kshare.web.config import WebConfig
+from kshare.web.login_limits import LoginLimits
 from kshare.web.users import User, Users, read_users
+
+log = logging.getLogger("kshare.web")
 
 SESSION_COOKIE = "kshare_session"
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
@@ -44,6 +51,7 @@ class Access:
         self._users: Users | None = read_users(config.users) if config.users else None
         self._key = secrets.token_bytes(32)
         self._one_at_a_time = CapacityLimiter(1)
+        self._limits = LoginLimits()
 
     def check_host(self, host: str) -> None:
         name = host.rpartition(":")[0] if _has_port(host) else host
@@ -53,18 +61,9 @@ class Access:
             )
 
     async def user_of(self, headers: Headers, address: str) -> User:
-        """Who makes the request, from this address. Raises HTTPException 401."""
+        """Who makes the request, from this address. Raises HTTPException 401 or 429."""
         if self._users is not None:
-            name, password = _credentials(headers.get("authorization", ""))
-            user = self._users.remembered(name, password)
-            if user is None:
-                # In a thread, and one at a time: checking a password is slow on purpose.
-                user = await to_thread.run_sync(
-                    self._users.check, name, password, limiter=self._one_at_a_time, abandon_on_cancel=True
-                )
-            if user is None:
-                raise HTTPException(401, "a name and a password are needed", {"WWW-Authenticate": _BASIC})
-            return user
+            return await self._logged_in(self._users, headers.get("authorization", ""), address)
         if self._config.user_header is not None:
             if address not in self._config.proxies:
                 raise HTTPException(401, f"{address} isn't a trusted proxy: see --trusted-proxy")
@@ -76,6 +75,35 @@ class Access:
                 raise HTTPException(401, f"the proxy passed no user in the header {self._config.user_header}")
             return User(name, True)
         return User(_READER, True)
+
+    async def _logged_in(self, users: Users, sent: str, address: str) -> User:
+        name, password = _credentials(sent)
+        user = users.remembered(name, password)
+        if user is None and name:
+            async with self._one_at_a_time:
+                self._check_limits(address, name)
+                # In a thread, and one at a time: checking a password is slow on purpose.
+                user = await to_thread.run_sync(users.check, name, password, abandon_on_cancel=True)
+                self._note_login(address, name, is_right=user is not None)
+        if user is None:
+            raise HTTPException(401, "a name and a password are needed", {"WWW-Authenticate": _BASIC})
+        return user
+
+    def _check_limits(self, address: str, name: str) -> None:
+        wait_s = math.ceil(self._limits.wait_s(address, name, current_time()))
+        if wait_s:
+            raise HTTPException(
+                429, "too many wrong passwords: try again later", {"Retry-After": str(wait_s)}
+            )
+
+    def _note_login(self, address: str, name: str, *, is_right: bool) -> None:
+        if is_right:
+            self._limits.on_right(address, name)
+            return
+        count = self._limits.on_wrong(address, name, current_time())
+        log.warning(
+            "wrong password for user %s from %s (%d in a minute)", escaped(name[:100]), address, count
+        )
 
     def client_address(self, headers: Headers, address: str) -> str:
         """The address of the client, if the request comes from this one.

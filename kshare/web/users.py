@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import logging
 import os
 import secrets
 from collections.abc import Mapping
@@ -17,6 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kshare.errors import ConfigError
+from kshare.wording import shell_word
+
+log = logging.getLogger("kshare.web")
 
 _COST, _BLOCK, _PARALLEL = 2**14, 8, 1
 _SALT_BYTES = 16
@@ -81,6 +85,10 @@ def read_users(path: Path) -> Users:
         entries[name] = User(name, rights == "change"), stored
     if not entries:
         raise ConfigError(f"users file {path} has no users")
+    if os.name == "posix" and path.stat().st_mode & 0o006:
+        log.warning(
+            "users file %s is open to all users of this machine: chmod o-rw %s", path, shell_word(str(path))
+        )
     return Users(entries)
 
 

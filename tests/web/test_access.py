@@ -323,3 +323,37 @@ def test_methods_and_sizes_that_no_page_takes(start: StartConsole) -> None:
     assert console.request("/nothing")[0] == 404
     assert console.request("/static/../config.py")[0] in (400, 404)
     assert console.request("/", headers={"Content-Length": "999999999999"})[0] == 413
+
+
+def test_wrong_passwords_are_logged_and_limited(
+    start: StartConsole, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    users = tmp_path / "users"
+    users.write_text(user_line("anna", "correct horse", may_change=True))
+    users.chmod(0o600)
+    console = start(users=users)
+    assert console.request("/", headers=basic("anna", "correct horse"))[0] == 200
+    tried = [console.request("/", headers=basic("anna", f"guess {number}")) for number in range(12)]
+    assert [status for status, _, _ in tried] == [401] * 10 + [429] * 2
+    assert 1 <= int(tried[-1][1]["retry-after"]) <= 60
+    assert console.request("/", headers=basic("anna", "correct horse"))[0] == 200, "logged in already"
+    assert console.request("/", headers=basic("ben\n\x1b[2J", "guess"))[0] == 401, "another name"
+    logged = [one.getMessage() for one in caplog.records if "wrong password" in one.getMessage()]
+    assert logged[0] == "wrong password for user anna from 127.0.0.1 (1 in a minute)"
+    assert logged[9].endswith("(10 in a minute)")
+    assert logged[10] == r"wrong password for user ben\n\x1b[2J from 127.0.0.1 (1 in a minute)"
+    assert "guess" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("mode", "is_warned"), [(0o644, True), (0o602, True), (0o600, False), (0o640, False)]
+)
+def test_a_users_file_that_is_open_to_all_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: int, is_warned: bool
+) -> None:
+    users = tmp_path / "users file"
+    users.write_text(user_line("anna", "correct horse", may_change=True))
+    users.chmod(mode)
+    read_users(users)
+    said = f"users file {users} is open to all users of this machine: chmod o-rw '{users}'"
+    assert [one.getMessage() for one in caplog.records] == [said] * is_warned

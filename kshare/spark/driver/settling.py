@@ -135,7 +135,7 @@ def socket_folder() -> Path:
     """The folder of the sockets, which only this user can access."""
     folder = Path(tempfile.gettempdir()) / f"kshare-spark-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    status = folder.stat()
+    status = folder.lstat()  # another user's symbolic link may lead to a folder of ours
     if status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise KshareError(
             f"{folder} must be accessible to you only: rows are settled through it. Remove it, or chmod 700"

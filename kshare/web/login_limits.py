@@ -1,0 +1,56 @@
+"""Limits how many wrong passwords are checked, so that they can't be guessed. Pure."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+_OF_A_NAME, _OF_AN_ADDRESS = 10, 50
+"""Wrong passwords in a period: of one name from one address, and of all names from one address."""
+_PERIOD_S = 60.0
+MOST_KEPT = 10_000
+
+_Key = tuple[str, str | None]
+"""An address and a name; without the name, all names."""
+
+
+class LoginLimits:
+    """Counts in periods: the first wrong password begins one."""
+
+    def __init__(self) -> None:
+        self._wrong: OrderedDict[_Key, tuple[float, int]] = OrderedDict()
+        """When the period began, and how many were wrong since."""
+
+    def __len__(self) -> int:
+        """How many names and addresses are counted."""
+        return len(self._wrong)
+
+    def wait_s(self, address: str, name: str, now: float) -> float:
+        """How long no password of this name is checked; 0 if it may be."""
+        return max(
+            self._left(key, now) if self._count(key, now) >= most else 0.0
+            for key, most in self._limits(address, name)
+        )
+
+    def on_wrong(self, address: str, name: str, now: float) -> int:
+        """Returns how many were wrong in this period, of this name from this address."""
+        for key, _ in self._limits(address, name):
+            began, count = (now, 0) if self._left(key, now) <= 0 else self._wrong[key]
+            self._wrong[key] = began, count + 1
+            self._wrong.move_to_end(key)
+        while len(self._wrong) > MOST_KEPT:
+            self._wrong.popitem(last=False)
+        return self._count((address, name), now)
+
+    def on_right(self, address: str, name: str) -> None:
+        self._wrong.pop((address, name), None)
+
+    def _limits(self, address: str, name: str) -> tuple[tuple[_Key, int], ...]:
+        return ((address, name), _OF_A_NAME), ((address, None), _OF_AN_ADDRESS)
+
+    def _left(self, key: _Key, now: float) -> float:
+        """Seconds until the period ends."""
+        began, _ = self._wrong.get(key, (now - _PERIOD_S, 0))
+        return began + _PERIOD_S - now
+
+    def _count(self, key: _Key, now: float) -> int:
+        return self._wrong[key][1] if self._left(key, now) > 0 else 0
