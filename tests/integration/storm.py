@@ -87,11 +87,15 @@ class Storm:
             while len(self.history.accepted) < goal:
                 await anyio.sleep(0.02)
 
-    async def is_finished(self, deadline_s: float = 120.0) -> None:
-        """Wait until everything that was produced is accepted."""
-        with anyio.move_on_after(deadline_s):
-            while self.history.settled < len(self.history.produced):
-                await anyio.sleep(0.02)
+    async def is_finished(self, quiet_s: float = 60.0) -> None:
+        """Wait until everything that was produced is accepted, or nothing more is: a busy machine may be slow."""
+        most, since = -1, anyio.current_time()
+        while self.history.settled < len(self.history.produced):
+            if self.history.settled > most:
+                most, since = self.history.settled, anyio.current_time()
+            if anyio.current_time() - since > quiet_s:
+                return
+            await anyio.sleep(0.02)
 
     async def leaves_nothing(self) -> bool:
         """Whether a new consumer receives no record."""

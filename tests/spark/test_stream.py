@@ -151,9 +151,8 @@ def test_error_messages_are_short(any_spark: SparkSession, orders_broker: Broker
     rig = Rig(any_spark, orders_broker, tmp_path)
     with pytest.raises(Exception, match=r"did you mean group\?"):
         _ = rig.frame(gruop="x").schema
+    frame = rig.frame(**{"kafka.bootstrap.servers": "127.0.0.1:1"})
     with pytest.raises(StreamingQueryException, match=r"can't reach 127\.0\.0\.1:1") as caught:
-        rig.start(
-            settings={"kafka.bootstrap.servers": "127.0.0.1:1"}, sink=FileSink(tmp_path / "sink")
-        ).awaitTermination(60)
+        rig.start_by(frame.writeStream.format("noop")).awaitTermination(60)
     # Spark Connect appends the server's stack trace.
     assert str(caught.value).partition("JVM stacktrace")[0].count("\n") < 40
