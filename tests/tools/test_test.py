@@ -64,9 +64,9 @@ def program() -> ModuleType:
 @pytest.mark.parametrize(
     ("given", "prepared", "arguments", "minutes"),
     [
-        ([], "brokers", ["--cache-clear", "-n", "4", "--no-loadscope-reorder"], 60),
+        ([], "brokers", ["--cache-clear", "-n", "4", "--no-loadscope-reorder"], 75),
         (["--long"], "brokers", ["--long"], 600),
-        (["tests/state", "-x"], "brokers", ["tests/state", "-x"], 60),
+        (["tests/state", "-x"], "brokers", ["tests/state", "-x"], 75),
         (["--ceiling", "3"], "brokers", ["--cache-clear", "-n", "4", "--no-loadscope-reorder"], 3),
         (["--quick"], "packages", ["--quick", "-n", "auto"], 12),
         (["--quick", "tests/state"], "packages", ["--quick", "tests/state"], 12),
