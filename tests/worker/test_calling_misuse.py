@@ -275,7 +275,7 @@ async def test_records_of_one_key_that_pin_too_much_are_handed_back_at_once_in_a
 
     @worker.handler("t")
     async def process(value: bytes) -> None:
-        await anyio.sleep(0.01)
+        await until(lambda: worker.runners[0].queue.unsettled > 300)  # the first fetches bring fewer
         worker.pause("t", 3600)
 
     async with running(worker):
