@@ -25,7 +25,7 @@ from kshare.producer.settings import CompressionName, WriterSettings
 from kshare.testing.config import BrokerConfig
 from kshare.worker import Adaptive, Breaker, Exponential, Retry, RetryTopics, Worker
 from kshare.worker.handlers import RunsIn
-from kshare.worker.options import HandlerOptions
+from kshare.worker.options import HandlerOptions, OversizedDeadLetters
 
 ROOT = Path(__file__).resolve().parents[1]
 _WIDTH = 120
@@ -83,7 +83,7 @@ from kshare.worker.adaptive import Adaptive
 from kshare.worker.breaker import Breaker
 from kshare.worker.delivery import Delivery
 from kshare.worker.handlers import RunsIn
-from kshare.worker.options import DeadLetterFunction, Order
+from kshare.worker.options import DeadLetterFunction, Order, OversizedDeadLetters
 from kshare.worker.retry import Retry
 from kshare.worker.retry_topics import RetryTopics
 '''
@@ -95,6 +95,7 @@ _CHOICES = {
     "CompressionName": CompressionName,
     "Mechanism": Mechanism,
     "OnPoison": OnPoison,
+    "OversizedDeadLetters": OversizedDeadLetters,
     "Release": Release,
     "RunsIn": RunsIn,
 }

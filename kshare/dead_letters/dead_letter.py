@@ -14,6 +14,7 @@ from kshare.protocol.record import Record
 from kshare.protocol.topic_names import is_topic_name
 
 PREFIX = "__dlq.errors."
+TRUNCATED = "truncated"
 MOVED_FROM, MOVED_FIRST = MOVED_HEADERS = "moved.from", "moved.first"
 MEANINGS = {
     "topic": "the topic of the original record",
@@ -22,6 +23,7 @@ MEANINGS = {
     "group": "the share group that archived it",
     "delivery.count": "how many times it was delivered to the group",
     "message": "why it was archived",
+    TRUNCATED: "how many bytes its value had, before it was cut because it was too large for this topic",
     MOVED_FROM: "where it was before kshare wrote it again, so that it wouldn't be archived",
     MOVED_FIRST: "where it was at first, if it was written again more than once",
 }
@@ -97,6 +99,11 @@ class DeadLetter:
     def has_copy(self) -> bool:
         """Whether key or value was copied. A record that had neither looks the same as one that wasn't copied."""
         return self.key is not None or self.value is not None
+
+    @property
+    def whole_size(self) -> int | None:
+        """How many bytes the value had, if the program that wrote the dead letter has cut it."""
+        return _number(self._text(TRUNCATED))
 
     @property
     def kept_bytes(self) -> int:

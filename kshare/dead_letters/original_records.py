@@ -44,7 +44,7 @@ class OriginalRecords:
     async def record(self, letter: DeadLetter) -> NewRecord | Missing:
         """The record to write: with its original headers if available, without those of the dead letter."""
         copy = NewRecord(letter.value, letter.key, letter.own_headers, letter.timestamp)
-        if letter.own_headers:
+        if letter.own_headers and letter.whole_size is None:
             return copy  # its writer copied everything
         try:
             found = await self._find(letter.origin) if letter.origin else None
@@ -55,6 +55,10 @@ class OriginalRecords:
             return Missing(f"its record {letter.origin} can't be read: {error}")
         if found is not None and _is_same(letter, found):
             return found
+        if letter.whole_size is not None:
+            return Missing(
+                f"its value was cut (it had {letter.whole_size:,} bytes), and {letter.origin} no longer exists"
+            )
         if letter.has_copy:
             return copy
         if letter.origin is None:
@@ -112,6 +116,10 @@ def _copies(fetch: FetchedBatches, origin: Origin) -> dict[Origin, NewRecord]:
 
 def _is_same(letter: DeadLetter, found: NewRecord) -> bool:
     """A topic that was deleted and created again has other records at the same offsets."""
+    if letter.whole_size is not None:
+        value = found.value or b""
+        is_whole = len(value) == letter.whole_size and value.startswith(letter.value or b"")
+        return letter.key == found.key and is_whole
     if letter.has_copy:
         return (letter.key, letter.value) == (found.key, found.value)
     return found.timestamp <= letter.timestamp

@@ -10,18 +10,20 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from enum import Enum, auto
 from functools import partial
 
 import anyio
 
-from kshare.errors import AcknowledgeError, KshareError
+from kshare.errors import AcknowledgeError, BrokerError, KshareError
+from kshare.protocol.error_codes import ErrorCode
 from kshare.summary_log import SummaryLog
 from kshare.worker.bounded_writes import BoundedWrites
 from kshare.worker.delivery import Delivery
 from kshare.worker.group_limits import ShareLimits
-from kshare.worker.headers import Header, RetryContext, dead_letter_headers, own_bytes
+from kshare.worker.headers import Header, RetryContext, dead_letter_headers, own_bytes, truncation_header
 from kshare.worker.log_context import log_fields
-from kshare.worker.options import DeadLetterFunction
+from kshare.worker.options import DeadLetterFunction, OversizedDeadLetters
 from kshare.worker.retry_topics import RetryTopics
 from kshare.worker.user_functions import is_failure, message_of, require_ended
 
@@ -29,6 +31,17 @@ log = logging.getLogger("kshare.worker")
 
 _KEEP_LIMIT_S = 30.0
 """How long a user's function may take to keep a dead letter. Then that is tried again later."""
+_TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+
+
+class Written(Enum):
+    """What became of a copy. Unless it was written, its record isn't settled."""
+
+    YES = auto()
+    NO = auto()
+    """It may be tried again."""
+    TOO_LARGE = auto()
+    """The topic doesn't take it as it is."""
 
 
 class Copies:
@@ -41,6 +54,7 @@ class Copies:
         *,
         handler: str,
         dead_letters: str | DeadLetterFunction | None,
+        oversized: OversizedDeadLetters,
         tiers: RetryTopics | None,
         log: SummaryLog,
         wall_clock: Callable[[], float] = time.time,
@@ -51,6 +65,7 @@ class Copies:
         self._limits = limits
         self._handler = handler
         self._dead_letters = dead_letters
+        self._oversized = oversized
         self._log = log
         self._wall_clock = wall_clock
 
@@ -62,8 +77,8 @@ class Copies:
         counts: bool,
         error: BaseException | None = None,
         apart: int = 0,
-    ) -> bool:
-        """Returns False if the copy couldn't be written; then nothing was settled. `counts`: as an attempt."""
+    ) -> Written:
+        """`counts`: as an attempt."""
         assert self.tiers is not None, "checked by the caller"
         topic = self.tiers.topic(delivery.topic, self.tiers.tier_for(delay))
         due_ms = self._now_ms() + round(delay * 1000)
@@ -72,16 +87,22 @@ class Copies:
             context = replace(context, apart=apart, unfinished=delivery.unfinished + 1)
         headers = [*delivery.headers, *context.headers()]
         with anyio.CancelScope(shield=True):
-            if not await self._write(topic, delivery, headers):
-                return False
-            self._settle(delivery.record.accept, delivery)
-        return True
+            written = await self._write(topic, delivery, headers)
+            if written is Written.YES:
+                self._settle(delivery.record.accept, delivery)
+        if written is Written.TOO_LARGE:
+            cause = f"records are too large for topic {topic} (raise its max.message.bytes)"
+            if delivery.moved_to is None:
+                cause += "; they are held here until their next attempt"
+            self._log.event(logging.WARNING, cause, repr(delivery), log_fields(delivery))
+        return written
 
     async def write_again(self, delivery: Delivery) -> bool:
         """Replace a copy that isn't due yet by another one. It is behind the first, as copies of the same run are."""
         record = delivery.record
         with anyio.CancelScope(shield=True):
-            if not await self._write(record.topic, delivery, own_bytes(record.headers), record.partition):
+            headers = own_bytes(record.headers)
+            if await self._write(record.topic, delivery, headers, record.partition) is not Written.YES:
                 return False
             self._settle(record.accept, delivery)
         return True
@@ -89,7 +110,8 @@ class Copies:
     async def move_to_dead_letters(
         self, delivery: Delivery, message: str, error: BaseException | None
     ) -> bool:
-        """As `move_to_retry_topic`. Without a topic for dead letters, the record is just rejected."""
+        """Returns False if nothing was settled, because the dead letter couldn't be written, or kept by the user's
+        function. Without a topic for dead letters, the record is just rejected."""
         if callable(self._dead_letters):
             return await self._hand_over(self._dead_letters, delivery, message)
         if self._dead_letters is None:
@@ -101,12 +123,48 @@ class Copies:
             *dead_letter_headers(context, delivery.delivery_count, message, error, self._handler),
         ]
         with anyio.CancelScope(shield=True):
-            if not await self._write(self._dead_letters, delivery, headers):
+            written = await self._write(self._dead_letters, delivery, headers)
+            if written is Written.TOO_LARGE:
+                return await self._settle_oversized(self._dead_letters, delivery, headers)
+            if written is Written.YES:
+                self._settle_dead(delivery)
+        return written is Written.YES
+
+    def _settle_dead(self, delivery: Delivery) -> None:
+        """Its dead letter is written."""
+        # If brokers write dead letters for the group, rejecting would make a second one.
+        is_doubled = self._limits.writes_dead_letters
+        self._settle(delivery.record.accept if is_doubled else delivery.record.reject, delivery)
+
+    async def _settle_oversized(self, topic: str, delivery: Delivery, headers: list[Header]) -> bool:
+        """The topic doesn't take the dead letter: do what the user has chosen. Returns False if nothing was settled."""
+        fields = log_fields(delivery)
+        if self._oversized == "reject":
+            cause = (
+                f"rejected without a dead letter, because they are too large for topic {topic} "
+                '(oversized_dead_letters="reject")'
+            )
+            self._log.event(logging.ERROR, cause, repr(delivery), fields)
+            self._settle(delivery.record.reject, delivery)
+            return True
+        size = len(delivery.value or b"") if self._oversized == "truncate" else 0
+        headers = [*headers, truncation_header(size)]
+        while size:
+            size //= 2
+            written = await self._write(topic, delivery, headers, longest=size)
+            if written is Written.YES:
+                cause = f"dead letters were cut, because they are too large for topic {topic}"
+                self._log.event(logging.WARNING, cause, repr(delivery), fields)
+                self._settle_dead(delivery)
+                return True
+            if written is Written.NO:
                 return False
-            # If brokers write dead letters for the group, rejecting would make a second one.
-            is_doubled = self._limits.writes_dead_letters
-            self._settle(delivery.record.accept if is_doubled else delivery.record.reject, delivery)
-        return True
+        cause = (
+            f"dead letters are too large for topic {topic}, and their records are held: raise its max.message.bytes, "
+            'or set oversized_dead_letters to "reject" or "truncate"'
+        )
+        self._log.event(logging.ERROR, cause, repr(delivery), fields)
+        return False
 
     async def _hand_over(self, keep: DeadLetterFunction, delivery: Delivery, message: str) -> bool:
         """Let the user's function keep it. Like a handler, it may be cancelled: then nothing is settled."""
@@ -143,22 +201,31 @@ class Copies:
         )
 
     async def _write(
-        self, topic: str, delivery: Delivery, headers: list[Header], partition: int | None = None
-    ) -> bool:
+        self,
+        topic: str,
+        delivery: Delivery,
+        headers: list[Header],
+        partition: int | None = None,
+        *,
+        longest: int | None = None,
+    ) -> Written:
+        """`longest`: cut the value after so many bytes."""
         try:
             await self._writes.publish(
                 topic,
                 key=delivery.key,
-                value=delivery.value,
+                value=delivery.value if longest is None else (delivery.value or b"")[:longest],
                 headers=headers,
                 timestamp=self._now_ms(),
                 partition=partition,
             )
         except KshareError as problem:
+            if isinstance(problem, BrokerError) and problem.code in _TOO_LARGE:
+                return Written.TOO_LARGE
             cause = f"records can't be copied to topic {topic}; this is tried again"
             self._log.event(logging.WARNING, cause, f"{delivery!r}: {problem}", log_fields(delivery))
-            return False
-        return True
+            return Written.NO
+        return Written.YES
 
     def _settle(self, act: Callable[[], None], delivery: Delivery) -> None:
         if delivery.moved_to is not None:

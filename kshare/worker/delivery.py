@@ -46,6 +46,7 @@ class Delivery:
         "instead_at",
         "is_cancelled",
         "is_over",
+        "is_oversized",
         "is_repeated",
         "is_stray",
         "is_waiting",
@@ -77,6 +78,8 @@ class Delivery:
         """Whether the worker has called its handler for this delivery before."""
         self.is_stray = False
         """Whether it is in a retry topic, but no worker has written it: then there is no topic for copies of it."""
+        self.is_oversized = False
+        """Whether it is too large for its retry topic: then there is no topic for copies of it, either."""
         self.attempts_allowed = attempts_allowed
         self.payload: Any = None
         """The value, as the handler gets it."""

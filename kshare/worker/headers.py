@@ -116,6 +116,11 @@ def own_bytes(headers: Iterable[tuple[str, object]]) -> list[Header]:
     ]
 
 
+def truncation_header(size: int) -> Header:
+    """Says that the value of a dead letter was cut, and how many bytes it had."""
+    return DEAD_LETTER + "truncated", str(size).encode()
+
+
 def dead_letter_headers(
     origin: RetryContext, deliveries: int, message: str, error: BaseException | None, handler: str
 ) -> list[Header]:

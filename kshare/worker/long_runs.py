@@ -34,7 +34,7 @@ class LongRuns:
             delivery.moving is None
             and delivery.decision is None
             and delivery.context is None
-            and not delivery.is_stray
+            and not (delivery.is_stray or delivery.is_oversized)
             and self._queue.pinned(delivery) > self.max_span
         )
 

@@ -11,7 +11,7 @@ from kshare.worker.adaptive import Adaptive
 from kshare.worker.breaker import Breaker
 from kshare.worker.delivery import Delivery
 from kshare.worker.handlers import RunsIn
-from kshare.worker.options import DeadLetterFunction, Order
+from kshare.worker.options import DeadLetterFunction, Order, OversizedDeadLetters
 from kshare.worker.retry import Retry
 from kshare.worker.retry_topics import RetryTopics
 
@@ -19,8 +19,8 @@ from kshare.worker.retry_topics import RetryTopics
 class HandlerSettings(TypedDict, total=False):
     """Options of a handler. Durations are seconds.
 
-    Options: group, concurrency, priority, retry, time_limit, dead_letters, retry_topics, hold_up_to, max_held,
-    max_pinned, move_runs, order, runs_in, rate_limit, breaker, only, batch_size, batch_wait.
+    Options: group, concurrency, priority, retry, time_limit, dead_letters, oversized_dead_letters, retry_topics,
+    hold_up_to, max_held, max_pinned, move_runs, order, runs_in, rate_limit, breaker, only, batch_size, batch_wait.
     """
 
     group: str
@@ -39,6 +39,10 @@ class HandlerSettings(TypedDict, total=False):
     """The topic for records that are rejected or not retried any more. Or an async function that gets the delivery and
     the reason, and keeps the record; if it raises, the record is released. None: such records are only rejected;
     brokers since Kafka 4.4 can write dead letters by themselves."""
+    oversized_dead_letters: OversizedDeadLetters
+    """What becomes of records that are larger than `max.message.bytes` of the dead-letter topic. "hold": they are held
+    until it is raised. "reject": they are rejected without a dead letter, which is logged as an error. "truncate":
+    their value is cut, and a header says so. Default: "hold"."""
     retry_topics: RetryTopics | bool
     """Whether records are moved to retry topics for longer delays, so that they don't pin the in-flight window of their
     partition. True: `RetryTopics()`, which has delays of 1 minute, 10 minutes and 1 hour. Default: False."""

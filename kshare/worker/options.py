@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
-from typing import Literal
+from typing import Literal, get_args
 
 from kshare.admin.config import OPTIONS as CONNECTION_OPTIONS
 from kshare.client.config import OPTIONS as CONSUMER_OPTIONS
@@ -22,6 +22,7 @@ from kshare.worker.retry_topics import RetryTopics
 from kshare.worker.user_functions import is_async, require_plain
 
 Order = Literal["none", "key"] | Callable[[ShareRecord], Hashable]
+OversizedDeadLetters = Literal["hold", "reject", "truncate"]
 DeadLetterFunction = Callable[[Delivery, str], Awaitable[None]]
 LONGEST_LEASE_S = 86_400.0
 _COUNTS = ("concurrency", "max_held", "batch_size")
@@ -47,6 +48,10 @@ class HandlerOptions:
     """The topic for records that are rejected or not retried any more. Or an async function that gets the delivery and
     the reason, and keeps the record; if it raises, the record is released. None: such records are only rejected;
     brokers since Kafka 4.4 can write dead letters by themselves."""
+    oversized_dead_letters: OversizedDeadLetters = "hold"
+    """What becomes of records that are larger than `max.message.bytes` of the dead-letter topic. "hold": they are held
+    until it is raised. "reject": they are rejected without a dead letter, which is logged as an error. "truncate":
+    their value is cut, and a header says so."""
     retry_topics: RetryTopics | bool = False
     """Whether records are moved to retry topics for longer delays, so that they don't pin the in-flight window of their
     partition. True: `RetryTopics()`, which has delays of 1 minute, 10 minutes and 1 hour."""
@@ -93,6 +98,11 @@ class HandlerOptions:
             raise ConfigError("move_runs needs retry topics: write retry_topics=True")
         if self.order not in ("none", "key") and not callable(self.order):
             raise ConfigError(f'order must be "none", "key" or a function of the record, not {self.order!r}')
+        if self.oversized_dead_letters not in get_args(OversizedDeadLetters):
+            raise ConfigError(
+                'oversized_dead_letters must be "hold", "reject" or "truncate", not '
+                f"{self.oversized_dead_letters!r}"
+            )
         for name, kind in (
             ("group", str),
             ("retry", Retry),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import anyio
 
+from kshare.admin.configs import ConfigResource, describe_many
 from kshare.admin.log_reading import LogReader
 from kshare.admin.routing import Router
 from kshare.admin.topics import create_topic
@@ -25,8 +26,12 @@ WRITER_SETTINGS = WriterSettings(
     close_timeout=1.0,  # everything was awaited before, or given up
     compression="lz4",  # a record that was written compressed may be too large otherwise
 )
-_TOPIC_SETTINGS = {"max.message.bytes": str(2 * 1024 * 1024)}
-"""Of topics that we create. With a copy's headers, the largest record that brokers allow by default needs more."""
+_LARGEST_COPY = "max.message.bytes"
+_LEAST_LARGEST = 2 * 1024 * 1024
+_FOR_HEADERS = 64 * 1024
+"""Topics that we create take the largest records of their source, with the headers of a copy. Compressed as we do it,
+they may be larger than in the source."""
+_MOST_LARGEST = 2**31 - 1
 
 
 class Publisher(Protocol):
@@ -105,30 +110,40 @@ class Outbound:
             if at >= fetched.end:
                 return False
 
-    async def require_topic(self, topic: str, *, keeps_dead_letters: bool = False) -> None:
-        """Create the topic if it doesn't exist. If we aren't authorized to, it may exist already."""
+    async def require_topic(
+        self, topic: str, *, sources: Iterable[str] = (), keeps_dead_letters: bool = False
+    ) -> None:
+        """Create the topic, for copies of records of the sources, if it doesn't exist. If we aren't authorized to, it
+        may exist already."""
         if topic in self._known:
             return
         async with self._creating:
             if topic in self._known:
                 return
             try:
-                await self._create(topic, keeps_dead_letters=keeps_dead_letters)
+                await self._create(topic, sources, keeps_dead_letters=keeps_dead_letters)
             except BrokerError as error:
                 if error.code not in _NOT_CREATED:
                     raise
             self._known.add(topic)
 
-    async def _create(self, topic: str, *, keeps_dead_letters: bool) -> None:
+    async def _create(self, topic: str, sources: Iterable[str], *, keeps_dead_letters: bool) -> None:
+        settings = {_LARGEST_COPY: str(await self._largest_copy(sources))}
         if keeps_dead_letters:
             try:
-                await create_topic(self._router, topic, None, None, _TOPIC_SETTINGS | _MARK)
+                await create_topic(self._router, topic, None, None, settings | _MARK)
             except BrokerError as error:
                 if error.code != ErrorCode.INVALID_CONFIG:  # brokers before Kafka 4.4 don't know the mark
                     raise
             else:
                 return
-        await create_topic(self._router, topic, None, None, _TOPIC_SETTINGS)
+        await create_topic(self._router, topic, None, None, settings)
+
+    async def _largest_copy(self, sources: Iterable[str]) -> int:
+        """How large a copy may be. Sources whose settings we may not read count as having the brokers' default."""
+        found = await describe_many(self._router, ConfigResource.TOPIC, sources, [_LARGEST_COPY])
+        largest = max((int(one.get(_LARGEST_COPY) or 0) for one in found.values()), default=0)
+        return min(_MOST_LARGEST, max(_LEAST_LARGEST, largest + largest // 16 + _FOR_HEADERS))
 
 
 _MARK = {"errors.deadletterqueue.group.enable": "true"}

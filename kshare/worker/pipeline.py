@@ -87,6 +87,7 @@ class Pipeline:
             limits,
             handler=route.name,
             dead_letters=options.dead_letters,
+            oversized=options.oversized_dead_letters,
             tiers=options.tiers,
             log=self.summary,
             wall_clock=wall_clock,

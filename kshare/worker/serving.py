@@ -103,7 +103,7 @@ class Serving:
                 for group in sorted({one.group for one in routes if one.options.tiers is not None}):
                     await prepare_retry_group(router, group)
                 for route in routes:
-                    await _require_topics_of_copies(route, outbound)
+                    await _require_topics_of_copies(route, routes, outbound)
                 for hook in self._startup_hooks:
                     await _call(hook)
                 try:
@@ -214,7 +214,7 @@ class Serving:
         runner = next((one for one in self.runners if one.route.name == route.name), None)
         if self.stopping.is_set() or not route.topics or (runner and runner.route.topics == route.topics):
             return
-        await _require_topics_of_copies(route, outbound)
+        await _require_topics_of_copies(route, self._routes, outbound)
         if runner is None:
             await start(route)
         else:
@@ -280,8 +280,12 @@ async def _call(hook: Hook) -> None:
     require_ended(hook, result, "hook")
 
 
-async def _require_topics_of_copies(route: Route, outbound: Outbound) -> None:
+async def _require_topics_of_copies(route: Route, routes: Iterable[Route], outbound: Outbound) -> None:
+    """`routes` are all of the worker: several may have the same topic for dead letters."""
     for topic in [one for tier in route.retry_topics() for one in tier]:
-        await outbound.require_topic(topic)
+        await outbound.require_topic(topic, sources=route.topics)
     if isinstance(route.options.dead_letters, str):
-        await outbound.require_topic(route.options.dead_letters, keeps_dead_letters=True)
+        dead_letters = route.options.dead_letters
+        sharing = [one for one in routes if one.options.dead_letters == dead_letters]
+        sources = {topic for one in (route, *sharing) for topic in one.topics}
+        await outbound.require_topic(dead_letters, sources=sources, keeps_dead_letters=True)

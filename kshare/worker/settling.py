@@ -15,13 +15,14 @@ from functools import partial
 from kshare.client.record import ShareRecord
 from kshare.errors import AcknowledgeError, KshareError
 from kshare.summary_log import SummaryLog
-from kshare.worker.copies import Copies
+from kshare.worker.copies import Copies, Written
 from kshare.worker.counts import Counts
 from kshare.worker.delivery import Decision, Delivery
 from kshare.worker.group_limits import ShareLimits
 from kshare.worker.log_context import log_fields
 from kshare.worker.observer import RecordOutcome
 from kshare.worker.options import HandlerOptions
+from kshare.worker.retry import LONGEST_DELAY_S
 from kshare.worker.retry_topics import RetryTopics
 from kshare.worker.user_functions import shortened
 from kshare.worker.watching import Watch
@@ -73,7 +74,7 @@ class Settling:
 
     def tiers_of(self, delivery: Delivery) -> RetryTopics | None:
         """The retry topics for copies of this record, if there are any."""
-        return None if delivery.is_stray else self._copies.tiers
+        return None if delivery.is_stray or delivery.is_oversized else self._copies.tiers
 
     def is_due(self, delivery: Delivery) -> bool:
         """Whether a copy may be processed."""
@@ -90,6 +91,9 @@ class Settling:
         if self.tiers_of(delivery) is not None and (is_too_long or delivery.moved_to is not None):
             await self.move(delivery, delay, counts=counts, error=error)
             return
+        self._hold(delivery, delay, counts=counts, error=error)
+
+    def _hold(self, delivery: Delivery, delay: float, *, counts: bool, error: BaseException | None) -> None:
         again = _next_delivery(delivery)
         again.attempt += 1 if counts else 0
         if not counts:
@@ -108,9 +112,20 @@ class Settling:
         apart: int = 0,
     ) -> None:
         began = time.perf_counter()
-        if await self._copies.move_to_retry_topic(delivery, delay, counts=counts, error=error, apart=apart):
+        written = await self._copies.move_to_retry_topic(
+            delivery, delay, counts=counts, error=error, apart=apart
+        )
+        if written is Written.YES:
             self._counts.moved += 1
             self._watch.settled(RecordOutcome.MOVED, delivery, error, began)
+        elif written is Written.TOO_LARGE and delivery.moved_to is None:
+            delivery.is_oversized, delivery.instead = True, None
+            if self.is_ending:
+                await self.hand_back(delivery)
+            else:
+                # Deliveries that ended without a result aren't attempts of its handler.
+                longest = LONGEST_DELAY_S if self._can_renew() else self._limits.holdable_s
+                self._hold(delivery, min(delay, longest), counts=counts and not apart, error=error)
         else:
             again = partial(self.move, delay=delay, counts=counts, error=error, apart=apart)
             self._not_copied(delivery, again)
@@ -314,5 +329,6 @@ def _next_delivery(delivery: Delivery) -> Delivery:
     again.attempt = delivery.attempt
     again.is_repeated = True
     again.is_stray = delivery.is_stray
+    again.is_oversized = delivery.is_oversized
     again.probes = delivery.probes
     return again
