@@ -25,6 +25,7 @@ EXTRAS = {
     "kshare.dissect": ("cli",),
     "kshare.wire": ("cli",),
     "kshare.web": ("web",),
+    "kshare.web.decoding_child": ("web", "schema-registry"),
     "kshare.web.schema_decoding": ("web", "schema-registry"),
     "kshare.schema_registry": ("schema-registry",),
     "kshare.spark": ("spark",),

@@ -51,7 +51,10 @@ def make_app(console: Console) -> Starlette:
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         async with console.jobs.running(), kept.dropping():
-            yield
+            try:
+                yield
+            finally:
+                await console.decoder.close()
 
     return Starlette(
         lifespan=lifespan,

@@ -21,6 +21,7 @@ from kshare.web.audit import AuditLog
 from kshare.web.config import WebConfig
 from kshare.web.jobs import Jobs
 from kshare.web.rendering import make_environment
+from kshare.web.schema_decoding import SchemaDecoder
 from kshare.web.turns import Turns
 from kshare.web.users import User
 from kshare.web.watcher import Watcher
@@ -40,6 +41,7 @@ class Console:
         self.access = Access(config)
         self.audit = AuditLog(config.audit_log)
         self.jobs = Jobs(self.audit)
+        self.decoder = SchemaDecoder(config.schema_registry)
         self.is_closing = anyio.Event()
         self._asking: set[anyio.CancelScope] = set()
         """Of pages that wait for the cluster."""

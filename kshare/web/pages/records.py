@@ -23,7 +23,6 @@ from kshare.web.content import LIST_LIMIT, PAGE_LIMIT, VIEWS, Content, content, 
 from kshare.web.fields import milliseconds, place, whole_number
 from kshare.web.paging import chosen, page_of
 from kshare.web.record_filter import RecordFilter
-from kshare.web.schema_decoding import SchemaDecoder
 from kshare.wording import iso_time
 
 _TOPICS_ON_PAGE = 50
@@ -55,7 +54,7 @@ class RecordView:
 
 
 def routes(console: Console) -> list[Route]:
-    decoder = SchemaDecoder(console.config.schema_registry)
+    decoder = console.decoder
 
     async def topics(request: Request) -> Response:
         wanted = request.query_params
@@ -101,7 +100,9 @@ def routes(console: Console) -> list[Route]:
                 search = await search_records(
                     router, topic, spans, lambda _, record: criteria.wants(record), SearchLimits()
                 )
-        rows = [await shown(one, topic, view, LIST_LIMIT, group) for one in (search.found if search else ())]
+        deadline = decoder.page_deadline()
+        found = search.found if search else ()
+        rows = [await shown(one, topic, view, LIST_LIMIT, group, deadline) for one in found]
         return console.render(
             request,
             "records_topic.jinja",
@@ -131,7 +132,7 @@ def routes(console: Console) -> list[Route]:
             request,
             "records_record.jinja",
             topic=topic,
-            row=await shown(found, topic, view, PAGE_LIMIT, ""),
+            row=await shown(found, topic, view, PAGE_LIMIT, "", decoder.page_deadline()),
             shown_as=view,
             views=VIEWS,
             standings=[
@@ -146,7 +147,9 @@ def routes(console: Console) -> list[Route]:
             is_live=False,
         )
 
-    async def shown(found: FoundRecord, topic: str, view: str, limit: int, group: str) -> RecordView:
+    async def shown(
+        found: FoundRecord, topic: str, view: str, limit: int, group: str, deadline: float
+    ) -> RecordView:
         one = found.record
         most = _HEADERS_IN_LIST if limit == LIST_LIMIT else _HEADERS_ON_PAGE
         headers = one.headers
@@ -154,8 +157,8 @@ def routes(console: Console) -> list[Route]:
             found.partition,
             one.offset,
             iso_time(one.timestamp),
-            await decoded(one.key, one.key_size, topic, "key", view, limit),
-            await decoded(one.value, one.value_size, topic, "value", view, limit),
+            await decoded(one.key, one.key_size, topic, "key", view, limit, deadline),
+            await decoded(one.value, one.value_size, topic, "value", view, limit, deadline),
             [
                 (visible(name), None if value is None else content(bytes(value), "auto", LIST_LIMIT))
                 for name, value in headers[:most]
@@ -165,12 +168,12 @@ def routes(console: Console) -> list[Route]:
         )
 
     async def decoded(
-        data: bytes | None, size: int, topic: str, part: str, view: str, limit: int
+        data: bytes | None, size: int, topic: str, part: str, view: str, limit: int, deadline: float
     ) -> Content | None:
         if data is None:
             return None
         if view == "registry" and decoder.problem is None:
-            shown = await decoder.content(data, topic, part, limit)
+            shown = await decoder.content(data, topic, part, limit, deadline)
         else:
             shown = content(data, "auto" if view == "registry" else view, limit)
         return shown if size == len(data) else replace(shown, size=size, is_cut=True)

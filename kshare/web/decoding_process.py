@@ -1,0 +1,117 @@
+"""The process that decodes records with schemas. It is started when it is needed, and again after it has ended.
+
+Decoding can't be stopped in a thread, and can crash: what a record's bytes stand for is its writer's choice.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from typing import Any
+
+import anyio
+from anyio import to_thread
+
+_START_S = 20.0
+_BYTES_PER_SIGN = 12
+"""In JSON, at most."""
+_ROOM = 64 << 10
+_NOT_STARTED = "the process that decodes can't be started"
+_CRASHED = "the decoder crashed: its bytes nest too deeply, or stand for too much"
+_CHILD = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+from kshare.web.decoding_child import main
+main()
+"""
+
+
+class DecodingFailed(Exception):
+    """Why there is no answer, for users."""
+
+
+class DecodingProcess:
+    """Decodes one record at a time. `close` it at the end."""
+
+    def __init__(self, url: str, limit_s: float) -> None:
+        self._url = url
+        self._limit_s = limit_s
+        self._turn = anyio.Semaphore(1)
+        self._process: _Process | None = None
+
+    async def decode(self, data: bytes, topic: str, part: str, limit: int) -> dict[str, Any]:
+        """Raises DecodingFailed if it takes too long, or if the process can't be started or crashes."""
+        asked = {"data": base64.b64encode(data).decode(), "topic": topic, "part": part, "limit": limit}
+        async with self._turn:
+            if self._process is None:
+                self._process = await to_thread.run_sync(_Process)
+                await self._ask({"url": self._url}, 0, _START_S, _NOT_STARTED, _NOT_STARTED)
+            limit_text = f"{self._limit_s:g} seconds"
+            slow = f"it took longer than {limit_text}: its bytes stand for too much, or the registry is slow"
+            return await self._ask(asked, limit, self._limit_s, slow, _CRASHED)
+
+    async def close(self) -> None:
+        """End the process."""
+        process, self._process = self._process, None
+        if process is not None:
+            with anyio.CancelScope(shield=True):
+                await to_thread.run_sync(process.end)
+
+    async def _ask(
+        self, asked: dict[str, Any], limit: int, seconds: float, slow: str, ended: str
+    ) -> dict[str, Any]:
+        """Without an answer, the process is ended, and DecodingFailed says that it was slow or has ended."""
+        assert self._process is not None, "started before"
+        answer, reason = None, slow
+        try:
+            with anyio.move_on_after(seconds):
+                most = _BYTES_PER_SIGN * limit + _ROOM
+                answer = await to_thread.run_sync(self._process.ask, asked, most, abandon_on_cancel=True)
+                reason = ended
+        finally:
+            if answer is None:
+                await self.close()
+        if answer is None:
+            raise DecodingFailed(reason)
+        return answer
+
+
+class _Process:
+    def __init__(self) -> None:
+        self._started = subprocess.Popen(
+            [sys.executable, "-c", _CHILD, json.dumps([one for one in sys.path if isinstance(one, str)])],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        self._asking = threading.Lock()
+
+    def ask(self, question: dict[str, Any], most: int) -> dict[str, Any] | None:
+        """The answer, which has at most so many bytes; None if the process has ended."""
+        questions, answers = self._started.stdin, self._started.stdout
+        assert questions is not None, "a pipe"
+        assert answers is not None, "a pipe"
+        with self._asking:
+            try:
+                questions.write(json.dumps(question).encode() + b"\n")
+                questions.flush()
+                line = answers.readline(most)
+            except (OSError, ValueError):
+                return None
+        if not line.endswith(b"\n"):
+            return None
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def end(self) -> None:
+        self._started.kill()
+        self._started.wait()
+        with self._asking:  # once nobody reads from its pipes
+            for pipe in (self._started.stdin, self._started.stdout):
+                assert pipe is not None, "a pipe"
+                with suppress(OSError):
+                    pipe.close()
