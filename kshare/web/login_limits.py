@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
 
 _OF_A_NAME, _OF_AN_ADDRESS = 10, 50
@@ -9,8 +10,8 @@ _OF_A_NAME, _OF_AN_ADDRESS = 10, 50
 _PERIOD_S = 60.0
 MOST_KEPT = 10_000
 
-_Key = tuple[str, str | None]
-"""An address and a name; without the name, all names."""
+_Key = tuple[str, bytes]
+"""An address, and a digest of a name, which may be long; without the name, all names."""
 
 
 class LoginLimits:
@@ -39,13 +40,13 @@ class LoginLimits:
             self._wrong.move_to_end(key)
         while len(self._wrong) > MOST_KEPT:
             self._wrong.popitem(last=False)
-        return self._count((address, name), now)
+        return self._count((address, _digest(name)), now)
 
     def on_right(self, address: str, name: str) -> None:
-        self._wrong.pop((address, name), None)
+        self._wrong.pop((address, _digest(name)), None)
 
     def _limits(self, address: str, name: str) -> tuple[tuple[_Key, int], ...]:
-        return ((address, name), _OF_A_NAME), ((address, None), _OF_AN_ADDRESS)
+        return ((address, _digest(name)), _OF_A_NAME), ((address, b""), _OF_AN_ADDRESS)
 
     def _left(self, key: _Key, now: float) -> float:
         """Seconds until the period ends."""
@@ -54,3 +55,7 @@ class LoginLimits:
 
     def _count(self, key: _Key, now: float) -> int:
         return self._wrong[key][1] if self._left(key, now) > 0 else 0
+
+
+def _digest(name: str) -> bytes:
+    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 from kshare.web.login_limits import MOST_KEPT, LoginLimits
 
 
@@ -40,3 +42,22 @@ def test_what_is_kept_is_bounded() -> None:
     for number in range(MOST_KEPT + 10):
         limits.on_wrong(f"address {number}", "anna", 0)
     assert len(limits) == MOST_KEPT
+
+
+def test_long_names_take_no_more_memory() -> None:
+    """They took 193 kB each."""
+    limits = LoginLimits()
+    tracemalloc.start()
+    try:
+        for number in range(500):
+            limits.on_wrong(f"address {number}", f"{number}" + "\N{PILE OF POO}" * 40_000, 0)
+        assert tracemalloc.get_traced_memory()[0] < 1_000_000
+    finally:
+        tracemalloc.stop()
+    assert len(limits) == 1_000
+
+
+def test_a_name_that_is_not_text_is_counted() -> None:
+    limits = LoginLimits()
+    assert limits.on_wrong("a", "\udc80", 0) == 1
+    assert limits.on_wrong("a", "\udc80", 0) == 2

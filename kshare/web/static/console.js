@@ -8,6 +8,8 @@ const status = () => document.getElementById("live-state");
 let isLoading = false;
 let isWaiting = false;
 let isPressed = false;
+let pressEnds = 0;
+const LONGEST_PRESS_MS = 3000;
 
 async function update() {
   if (document.hidden) return;
@@ -47,13 +49,18 @@ function catchUp() {
   }
 }
 
-/* A link that is replaced between pressing and releasing the button wouldn't be followed: nothing is replaced meanwhile. */
-function onPress() {
+/* A link that is replaced between pressing and releasing the button wouldn't be followed: nothing is replaced meanwhile.
+   The release isn't always reported, for example when a menu has opened. */
+function onPress(event) {
+  if (event.button !== 0) return;
   isPressed = true;
+  clearTimeout(pressEnds);
+  pressEnds = setTimeout(onRelease, LONGEST_PRESS_MS);
 }
 
 function onRelease() {
   isPressed = false;
+  clearTimeout(pressEnds);
   if (!isLoading) catchUp();
 }
 
@@ -65,12 +72,22 @@ function editing() {
 
 /* Keeps the focus, and how far tables were scrolled. */
 function replace(part, other) {
-  const focusable = "a, button, [tabindex]";
-  const index = [...part.querySelectorAll(focusable)].indexOf(document.activeElement);
+  const focused = placesIn(part).find(([one]) => one === document.activeElement)?.[1];
   const scrolled = [...part.querySelectorAll(".table")].map((one) => one.scrollLeft);
   part.replaceChildren(...other.childNodes);
   [...part.querySelectorAll(".table")].forEach((one, at) => (one.scrollLeft = scrolled[at] ?? 0));
-  if (index >= 0) part.querySelectorAll(focusable)[index]?.focus({ preventScroll: true });
+  if (focused) placesIn(part).find(([, place]) => place === focused)?.[0].focus({ preventScroll: true });
+}
+
+/* What can have the focus, and where it leads to. A row may be inserted before it, so its number doesn't tell. */
+function placesIn(part) {
+  const counts = new Map();
+  return [...part.querySelectorAll("a, button, [tabindex]")].map((one) => {
+    const form = one.form ? `${one.form.action}?${new URLSearchParams(new FormData(one.form))}` : "";
+    const target = [one.tagName, one.href, form, one.value, one.ariaLabel].join(" ");
+    counts.set(target, (counts.get(target) ?? 0) + 1);
+    return [one, `${target} ${counts.get(target)}`];
+  });
 }
 
 function say(text) {
@@ -85,6 +102,6 @@ if (document.body.hasAttribute("data-follow")) {
   events.onerror = () => say("· not connected");
   document.addEventListener("visibilitychange", update);
   document.addEventListener("pointerdown", onPress);
-  for (const name of ["pointerup", "pointercancel", "dragend"]) document.addEventListener(name, onRelease);
+  for (const name of ["pointerup", "pointercancel", "dragend", "contextmenu"]) document.addEventListener(name, onRelease);
   addEventListener("blur", onRelease);
 }

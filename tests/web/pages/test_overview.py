@@ -113,3 +113,28 @@ def test_the_page_is_updated_after_a_press(page: Page, broker: Broker, start: St
     eventually(lambda: console.request("/?q=packers")[2], lambda text: ">78<" in text)
     page.mouse.up()
     expect(page.get_by_role("row", name="packers")).to_contain_text("78")
+
+
+@pytest.mark.parametrize("button", [0, 2])
+def test_the_page_is_updated_although_the_end_of_a_press_is_not_reported(
+    page: Page, broker: Broker, start: StartConsole, button: int
+) -> None:
+    """As when the right button, or a long press, opens a menu: browsers don't tell that it was released."""
+    console = start()
+    page.goto(f"{console.url}/?q=packers")
+    page.evaluate("(button) => document.dispatchEvent(new PointerEvent('pointerdown', {button}))", button)
+    broker.produce("orders", [b"x"] * 77)
+    expect(page.get_by_role("row", name="packers")).to_contain_text("78", timeout=20_000)
+
+
+def test_the_focus_stays_on_its_link_when_a_row_is_inserted_before_it(
+    page: Page, broker: Broker, start: StartConsole
+) -> None:
+    console = start()
+    page.goto(console.url)
+    page.get_by_role("link", name="packers", exact=True).focus()
+    broker.set_group_config("bakers", {"share.auto.offset.reset": "earliest"})
+    with sync.ShareConsumer(broker.bootstrap, group="bakers", topics=["orders"]) as consumer:
+        next(iter(consumer))
+        expect(page.get_by_role("link", name="bakers", exact=True)).to_be_visible(timeout=20_000)
+    assert page.evaluate("document.activeElement.textContent") == "packers"
