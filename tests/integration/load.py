@@ -23,6 +23,8 @@ Address = tuple[str, int]
 
 _ANSWER_S = 3.0
 _PAUSE_S = 0.02
+_MOST_AHEAD = 3_000
+"""How many records may wait for consumers. On a busy machine, these are slow."""
 _ALL_IN_SYNC = -1
 
 
@@ -51,6 +53,8 @@ class Load:
         turn = itertools.count()
         try:
             while not self._stop.wait(_PAUSE_S):
+                if len(self._history.produced) - len(self._history.accepted) > _MOST_AHEAD:
+                    continue
                 try:
                     if not self._leaders:
                         self._look_for_leaders()

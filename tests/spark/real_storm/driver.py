@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 _LIFE_S, _DRAIN_S = 150, 300
 _TRIES = 4
 """How often a run of the query is repeated that didn't end as planned."""
+_STARTS = 20
+_LATE = "failed to connect back"
+"""Spark gives a Python process ten seconds to start. On a busy machine, that isn't enough."""
 
 
 class Driver:
@@ -48,11 +51,15 @@ class Driver:
             self.fate = Fate.of(told)
             if self.fate.step is None:
                 self._wait_for_enough()
-            for _ in range(_TRIES):
-                self._live()
+            tries = 0
+            for _ in range(_STARTS):
+                why = self._live()
                 if self._is_fulfilled():
                     break
-            else:
+                tries += _LATE not in why
+                if tries == _TRIES:
+                    break
+            if not self._is_fulfilled():
                 self.ledger.report("failed", why=f"the query never reached {self.fate}")
                 return
         self.spark.stop()
@@ -69,7 +76,8 @@ class Driver:
         }
         return session(self.told["master"], settings, name="storm")
 
-    def _live(self) -> None:
+    def _live(self) -> str:
+        """Run the query until it ends. Returns the error that has ended it."""
         self.batches = 0
         self.ledger.report("life", fate=self.fate.number)
         is_last = self.fate.step is None
@@ -78,10 +86,12 @@ class Driver:
             if not query.awaitTermination(_DRAIN_S if is_last else _LIFE_S):
                 self.ledger.report("idle", status=query.status["message"], fate=self.fate.number)
                 query.stop()
-                return
-            self.ledger.report("drained")
+            else:
+                self.ledger.report("drained")
         except Exception as error:  # anything that ends the query
             self.ledger.report("ended", why=_sentence(error), fate=self.fate.number)
+            return str(error)
+        return ""
 
     def _start(self, *, is_last: bool) -> StreamingQuery:
         told = {
