@@ -13,6 +13,8 @@ from typing import NamedTuple
 class Event(StrEnum):
     BEGAN = "began"
     SUCCEEDED = "succeeded"
+    BURIED = "buried"
+    """A function that keeps dead letters has kept it."""
     STALLED = "stalled"
     """The event loop stood still until now; `number` is for how many milliseconds."""
     COUNTED = "counted"

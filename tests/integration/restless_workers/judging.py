@@ -1,0 +1,74 @@
+"""Judges restless workers: their diaries, their dead letters and those of the brokers, and their logs. Pure.
+
+- lost: settled, though it neither succeeded nor became a dead letter
+- archived untried: the brokers archived it at the limit of deliveries, and no function was called for it
+- archived without a word: the same, tried or not, and no line of a log names it
+- buried untried: a dead letter of the worker's, and no function was called for it
+- left: not settled at the end
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tests.integration.worker_storm.diary import Entry, Event
+
+PROBLEMS = ("lost", "archived untried", "archived without a word", "buried untried", "left")
+Place = tuple[str, int, int]
+"""Topic, partition, offset."""
+_REJECTED = "Offset rejected by client."
+"""What a broker's dead letter says of a record that the worker has rejected, after keeping its own dead letter."""
+_NAMED = re.compile(r"(\S+)\[(\d+)\](?:@(\d+)| \(offsets? (\d+)(?: to (\d+))?\))")
+
+
+@dataclass
+class Judgement:
+    written: Mapping[Place, int]
+    """The number that each record has as its value."""
+    entries: Sequence[Entry]
+    letters: Sequence[int]
+    """The numbers of the worker's dead letters in a topic."""
+    archived: Mapping[Place, str]
+    """What the brokers' dead letters say."""
+    logs: Iterable[str]
+    left: int
+    problems: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        by_event: dict[Event, set[int]] = defaultdict(set)
+        for entry in self.entries:
+            by_event[entry.event].add(entry.number)
+            self.counts[f"functions: {entry.event}"] += 1
+        began, buried = by_event[Event.BEGAN], by_event[Event.BURIED] | set(self.letters)
+        named = self._named()
+        for place, number in self.written.items():
+            text = f"{number} ({place[0]}[{place[1]}]@{place[2]})"
+            if self.archived.get(place, _REJECTED) != _REJECTED:
+                self.counts["archived by brokers"] += 1
+                if number not in began:
+                    self.problems["archived untried"].append(f"{text}: {self.archived[place]}")
+                if not any(first <= place[2] <= last for first, last in named[place[:2]]):
+                    self.problems["archived without a word"].append(f"{text}: {self.archived[place]}")
+            elif number not in by_event[Event.SUCCEEDED] | buried:
+                self.problems["lost"].append(text)
+        self.problems["buried untried"] += map(str, sorted(buried - began))
+        if self.left:
+            self.problems["left"].append(f"{self.left} records")
+        self.counts["written"] = len(self.written)
+        self.counts["succeeded"] = len(by_event[Event.SUCCEEDED])
+        self.counts["dead letters of the worker"] = len(buried)
+
+    def _named(self) -> dict[tuple[str, int], list[tuple[int, int]]]:
+        """The offsets that lines about archived records name, by topic and partition."""
+        found: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
+        for log in self.logs:
+            for line in log.splitlines():
+                if "archive" in line:
+                    for topic, number, at, first, last in _NAMED.findall(line):
+                        low = int(at or first)
+                        found[topic, int(number)].append((low, int(last or low)))
+        return found
