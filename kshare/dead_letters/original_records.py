@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from kshare.admin.log_reading import FetchedBatches, LogReader
 from kshare.admin.reading_budget import reading_budget
 from kshare.admin.routing import Router
+from kshare.dead_letters.claims import Claims
 from kshare.dead_letters.dead_letter import DeadLetter, Origin
 from kshare.errors import BrokerError, CorruptBatchError, NotAuthorized
 from kshare.producer.records import NewRecord, copied_record
@@ -37,17 +38,26 @@ class OriginalRecords:
     def __init__(self, router: Router) -> None:
         self._router = router
         self._reader = LogReader(router)
+        self._claims = Claims(router)
         self._topics: dict[str, tuple[bytes, int] | None] = {}
         self._near: dict[Origin, NewRecord] = {}
         """The records of the last fetch: consecutive dead letters often belong to consecutive records."""
 
-    async def record(self, letter: DeadLetter) -> NewRecord | Missing:
-        """The record to write: with its original headers if available, without those of the dead letter."""
+    async def record(self, letter: DeadLetter, named: str | None = None) -> NewRecord | Missing:
+        """The record to write: with its original headers if available, without those of the dead letter.
+
+        If its origin is doubtful, it is only written to a topic that the user has `named`, and only read from there.
+        """
+        doubt = None
+        if letter.origin is not None and letter.origin.topic != named:
+            doubt = await self._claims.doubt(letter, letter.origin)
+        if doubt is not None and named is None:
+            return Missing(doubt)
         copy = NewRecord(letter.value, letter.key, letter.own_headers, letter.timestamp)
         if letter.own_headers and letter.whole_size is None:
             return copy  # its writer copied everything
         try:
-            found = await self._find(letter.origin) if letter.origin else None
+            found = await self._find(letter.origin) if letter.origin and doubt is None else None
         except (
             NotAuthorized,
             CorruptBatchError,
@@ -55,6 +65,8 @@ class OriginalRecords:
             return Missing(f"its record {letter.origin} can't be read: {error}")
         if found is not None and _is_same(letter, found):
             return found
+        if doubt is not None and (letter.whole_size is not None or not letter.has_copy):
+            return Missing(f"it has no copy of the whole record: {doubt}")
         if letter.whole_size is not None:
             return Missing(
                 f"its value was cut (it had {letter.whole_size:,} bytes), and {letter.origin} no longer exists"

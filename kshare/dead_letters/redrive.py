@@ -65,7 +65,7 @@ async def _planned(letter: DeadLetter, request: RedriveRequest, originals: Origi
     target = request.destination(letter)
     if isinstance(target, Missing):
         return PlannedRedrive(letter, None, target.reason)
-    record = await originals.record(letter)
+    record = await originals.record(letter, request.target)
     return PlannedRedrive(letter, target, record.reason if isinstance(record, Missing) else None)
 
 

@@ -153,7 +153,10 @@ class Redrive(LetterRun[RedriveProgress]):
                 self._pass_over(record, letter)
             return None
         target = self._request.destination(letter)
-        original = target if isinstance(target, Missing) else await self._originals.record(letter)
+        if isinstance(target, Missing):
+            self._leave(letter, record, target.reason)
+            return None
+        original = await self._originals.record(letter, self._request.target)
         if isinstance(original, NewRecord):
             return original
         self._leave(letter, record, original.reason)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kshare import AdminClient
 from kshare.admin.config import admin_settings
 from kshare.admin.routing import Router
 from kshare.dead_letters.dead_letter import DeadLetter, read
@@ -18,13 +19,21 @@ PREFIX = "__dlq.errors."
 
 
 def cut_letter(broker: Broker, value: bytes, size: int, offset: int = 0) -> DeadLetter:
-    context = {"topic": b"orders", "partition": b"0", "offset": b"%d" % offset, "truncated": b"%d" % size}
+    context = {
+        "topic": b"orders",
+        "partition": b"0",
+        "offset": b"%d" % offset,
+        "truncated": b"%d" % size,
+        "group": b"packers",
+    }
     headers = [("own", b"1"), *((PREFIX + name, one) for name, one in context.items())]
     broker.produce("dead", [value], key=b"k", headers=headers)
     return read("dead", 0, broker.records("dead")[-1])
 
 
 async def original(broker: Broker, letter: DeadLetter) -> NewRecord | Missing:
+    async with AdminClient(broker.bootstrap) as admin:
+        await admin.alter_share_group_offsets("packers", {("orders", 0): 0})
     async with Pool(admin_settings(broker.bootstrap, {})) as pool:
         await pool.bootstrap()
         return await OriginalRecords(Router(pool, 10.0)).record(letter)

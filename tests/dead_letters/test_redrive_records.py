@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from kshare.dead_letters.dead_letter import DeadLetter
 from kshare.dead_letters.moving import LetterMover
-from kshare.dead_letters.original_records import OriginalRecords
 from kshare.dead_letters.outcome import Fate, LetterOutcome
 from kshare.dead_letters.redrive_records import Redrive, RedriveRequest
 from kshare.dead_letters.selection import Selection
@@ -39,6 +39,11 @@ class FakeWriter:
         return list(range(first, len(self.written)))
 
 
+class FakeOriginals:
+    async def record(self, letter: DeadLetter, named: str | None) -> NewRecord:
+        return NewRecord(letter.value, letter.key, letter.own_headers, letter.timestamp)
+
+
 @dataclass
 class Given:
     writer: FakeWriter = field(default_factory=FakeWriter)
@@ -48,9 +53,7 @@ class Given:
 
     def __post_init__(self) -> None:
         writer: Any = self.writer
-        originals: Any = OriginalRecords.__new__(
-            OriginalRecords
-        )  # not asked: the letters have their own headers
+        originals: Any = FakeOriginals()
         request = RedriveRequest(self.selection, None, None, None, settles_others=self.settles_others)
         self.run = Redrive(
             request,

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.kafka]
 
 COUNT = 5
 Ours = Callable[..., Any]
-ORIGIN = ("topic", "partition", "offset")
+ORIGIN = ("topic", "partition", "offset", "group")
 _WRITING = "4.4.0"
 """The first release that writes dead letters."""
 
@@ -40,8 +40,8 @@ def test_dead_letters_are_redriven(
     producer.flush()
     if own:
         kafka.set_group_config(group, {"errors.deadletterqueue.topic.name": grave})
-        reject(kafka.bootstrap, group, topic, COUNT)
-    else:
+    reject(kafka.bootstrap, group, topic, COUNT)
+    if not own:
         for number in range(COUNT):
             said = {"topic": topic, "partition": "1", "offset": str(number), "group": group}
             headers = [(f"__dlq.errors.{name}", text.encode()) for name, text in said.items()]
@@ -97,11 +97,11 @@ def test_others_are_redriven_once_beside_records_that_are_refused(
 ) -> None:
     """One is too large, and one has no key: brokers refuse the batch because of it."""
     grave = fresh_topic(1)
-    topic, group = f"compacted-{grave}", f"users-of-{grave}"
+    topic, group, maker = f"compacted-{grave}", f"users-of-{grave}", f"makers-of-{grave}"
     kafka.create_topic(topic, 1, settings={"cleanup.policy": "compact", "max.message.bytes": "2000"})
     headers = [
         (f"__dlq.errors.{name}", text)
-        for name, text in zip(ORIGIN, (topic.encode(), b"0", b"9"), strict=True)
+        for name, text in zip(ORIGIN, (topic.encode(), b"0", b"9", maker.encode()), strict=True)
     ]
     producer = KafkaProducer(bootstrap_servers=kafka.bootstrap)
     for key, value in ((b"a", b"1"), (None, b"2"), (b"b", b"3" * 3000), (b"c", b"4")):
@@ -112,9 +112,12 @@ def test_others_are_redriven_once_beside_records_that_are_refused(
         code = run(["dlq", "redrive", grave, *words, "--bootstrap-server", kafka.bootstrap, "--json"])
         return code, json.loads(capsys.readouterr().out)
 
-    with sync.ShareConsumer(kafka.bootstrap, group=group, topics=[topic]):
+    with (
+        sync.ShareConsumer(kafka.bootstrap, group=maker, topics=[topic]),
+        sync.ShareConsumer(kafka.bootstrap, group=group, topics=[topic]),
+    ):
         deadline = time.monotonic() + DEADLINE
-        while redrive("--dry-run")[1][0]["other_groups"] != [group]:  # it hasn't joined yet
+        while redrive("--dry-run")[1][0]["other_groups"] != [group]:  # they haven't joined yet
             assert time.monotonic() < deadline
     code, done = redrive()
     assert (code, done["redriven"]) == (1, 2)

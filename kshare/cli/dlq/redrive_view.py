@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kshare.admin.routing import Router
@@ -90,8 +91,11 @@ def _show_plan(
         return screen.line((f"nothing to redrive{given_up}", ""))
     rows_shown = [(one.letter.place, one.letter.origin, _destination(one)) for one in planned]
     show(screen, ["LETTER", "FROM", "TO"], rows_shown)
-    count = sum(one.reason is None and not one.is_duplicate for one in planned)
-    screen.line((f"{counted(count, 'dead letter')} would be redriven; nothing was changed", ""))
+    count = Counter(one.written_to for one in planned if one.written_to is not None)
+    targets = _by_target(count)
+    screen.line(
+        (f"{counted(count.total(), 'dead letter')} would be redriven{targets}; nothing was changed", "")
+    )
     for sentence in sentences(readers):
         screen.line((sentence, ""))
     return None
@@ -130,10 +134,8 @@ def _show_outcome(
             **form_of(outcome),
         }
         return show_json(screen, form)
-    targets = ", ".join(f"{count} to {topic}" for topic, count in sorted(progress.targets.items()))
-    screen.line(
-        (f"{counted(progress.redriven, 'dead letter')} redriven{f': {targets}' if targets else ''}", "")
-    )
+    targets = _by_target(progress.targets)
+    screen.line((f"{counted(progress.redriven, 'dead letter')} redriven{targets}", ""))
     show_skipped(screen, progress, group, are_settled=request.settles_others)
     if progress.again:
         screen.line(
@@ -146,6 +148,12 @@ def _show_outcome(
         screen.line((f"{letter.place} not redriven: {reason}", ""))
     show_moved(screen, progress, group)
     return None
+
+
+def _by_target(counts: Mapping[str, int]) -> str:
+    """Empty if there are none."""
+    targets = ", ".join(f"{count} to {topic}" for topic, count in sorted(counts.items()))
+    return f": {targets}" if targets else ""
 
 
 def _complain(outcome: RunOutcome[RedriveProgress], group: str, request: RedriveRequest) -> None:

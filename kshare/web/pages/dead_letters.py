@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -58,6 +58,11 @@ class _Plan:
     """Topics that records would be written to, and the groups of their dead letters."""
     is_complete: bool = False
     unreadable: Unreadable = field(default_factory=Unreadable)
+
+    @property
+    def targets(self) -> list[tuple[str, int]]:
+        """How many records would be written to each topic."""
+        return sorted(Counter(topic for topic, _ in self.written).items())
 
 
 def routes(console: Console) -> list[Route]:

@@ -10,7 +10,8 @@ from kshare.testing import Broker
 from tests.cli.running import Kshare
 from tests.helpers.rejecting import reject
 
-GRAVE = "dlq.orders"
+GRAVE, GROUP = "dlq.orders", "packers"
+"""The group has read orders."""
 SETTINGS = "errors.deadletterqueue."
 _HEADER = "__dlq.errors."
 
@@ -27,8 +28,8 @@ def bury(broker: Broker, count: int, group: str = "shippers", *, copies: bool = 
 def letter(
     broker: Broker, value: bytes | None, origin: tuple[str, int, int] | None = None, at: int = 0, **more: str
 ) -> None:
-    """Write a dead letter to partition `at`, as another program might."""
-    broker.produce(GRAVE, [value], partition=at, headers=context(origin, more))
+    """Write a dead letter of GROUP, unless another is named, to partition `at`, as another program might."""
+    broker.produce(GRAVE, [value], partition=at, headers=context(origin, {"group": GROUP, **more}))
 
 
 def context(origin: tuple[str, int, int] | None, more: Mapping[str, str]) -> list[tuple[str, bytes]]:

@@ -17,9 +17,10 @@ from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ProduceRequest
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.testing import Broker
-from tests.cli.dlq.letters import GRAVE, SETTINGS, bury, context, letter, letters_of, redriven, values
+from tests.cli.dlq.letters import GRAVE, GROUP, SETTINGS, bury, context, letter, letters_of, redriven, values
 from tests.cli.running import DEADLINE, KSHARE, ROOT, Kshare, assert_refused, without_colours
 from tests.cli.terminals import on_terminal
+from tests.helpers.reading_groups import make_reader
 
 # --- list and show
 
@@ -158,6 +159,9 @@ def test_copies_are_redriven_when_the_original_record_is_gone(broker: Broker, ru
     broker.delete_topic("orders")
     broker.create_topic("orders", 1)
     done = run("dlq", "redrive", GRAVE)
+    assert done.code == 1, "the group hasn't read the new topic"
+    assert "group shippers doesn't read topic orders" in done.out
+    done = run("dlq", "redrive", GRAVE, "--to", "orders")
     assert (done.code, done.err) == (0, "")
     assert done.out == "2 dead letters redriven: 2 to orders\n"
     assert values(broker, "orders") == [b"value 0", b"value 1"]
@@ -167,6 +171,8 @@ def test_copies_are_redriven_when_the_original_record_is_gone(broker: Broker, ru
 def test_letters_without_copy_and_original_are_left(broker: Broker, run: Kshare) -> None:
     bury(broker, 1)
     broker.delete_topic("orders")
+    broker.create_topic("orders", 2)
+    make_reader(broker, "shippers", "orders")
     letter(broker, b"x")
     done = run("dlq", "redrive", GRAVE)
     assert done.code == 1
@@ -209,9 +215,9 @@ def test_unmatched_letters_are_released_and_redriven_later(broker: Broker, run: 
 def test_unmatched_letters_can_be_settled(broker: Broker, run: Kshare) -> None:
     for number in range(4):
         letter(broker, b"%d" % number, ("orders", 0, 9), group="ab"[number % 2])
-    found = redriven(run, "--from-group", "a", "--settle-others", "--group", "mine")
-    assert (found["group"], found["redriven"], found["passed_over"]) == ("mine", 2, 2)
-    assert redriven(run, "--group", "mine")["redriven"] == 0
+    found = redriven(run, "--from-group", "a", "--settle-others", "--group", "another")
+    assert (found["group"], found["redriven"], found["passed_over"]) == ("another", 2, 2)
+    assert redriven(run, "--group", "another")["redriven"] == 0
     assert redriven(run)["redriven"] == 4  # another group has its own progress
 
 
@@ -345,7 +351,7 @@ def test_dry_run_shows_what_would_be_done(broker: Broker, run: Kshare) -> None:
         ["0:2", "orders[0]@9", "orders"],
         ["1:0", "-", "not"],
     ]
-    assert "2 dead letters would be redriven; nothing was changed\n" in out
+    assert "2 dead letters would be redriven: 2 to orders; nothing was changed\n" in out
     (found,) = json.loads(run("dlq", "redrive", GRAVE, "--dry-run", "--max", "1", "--json").out)
     assert (found["to"], found["value"], found["problem"]) == ("orders", "0", None)
     assert values(broker, "orders") == [b"1"]
@@ -376,7 +382,7 @@ def write_another(broker: Broker) -> None:
     """Called in the broker's thread."""
     now, grave = broker.state.clock.now(), broker.state.cluster.partition(GRAVE, 0)
     batch = BatchBuilder()
-    batch.append(b"y", timestamp=now, headers=context(("orders", 0, 9), {}))
+    batch.append(b"y", timestamp=now, headers=context(("orders", 0, 9), {"group": GROUP}))
     grave.log.append(batch.build(), now=now, leader_epoch=grave.leader_epoch)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kshare.testing import Broker
-from tests.cli.dlq.letters import GRAVE, letter, letters_of, redriven, values
+from tests.cli.dlq.letters import GRAVE, GROUP, letter, letters_of, redriven, values
 from tests.cli.running import Kshare
+from tests.helpers.reading_groups import make_reader
 
 LARGE = "9" * 5000
 
@@ -38,11 +39,12 @@ def test_letters_of_a_deleted_topic_do_not_stop_the_others(run: Kshare) -> None:
     with Broker(settings={"auto.create.topics.enable": "false"}) as broker:
         broker.create_topic("orders", 2)
         broker.create_topic(GRAVE)
+        make_reader(broker, GROUP, "orders")
         letter(broker, b"old", ("deleted", 0, 0))
         letter(broker, b"good", ("orders", 1, 5))
         done = run("dlq", "redrive", GRAVE, "--bootstrap-server", broker.bootstrap)
         assert (done.code, values(broker, "orders")) == (1, [b"good"])
-        assert "nothing can be written to topic deleted" in done.out + done.err
+        assert f"group {GROUP} doesn't read topic deleted" in done.out + done.err
 
 
 def test_an_odd_number_of_deliveries_is_unknown(broker: Broker, run: Kshare) -> None:

@@ -10,10 +10,15 @@ import pytest
 
 from kshare import sync
 from kshare.protocol.error_codes import ErrorCode
-from kshare.protocol.messages import ListGroupsRequest
+from kshare.protocol.messages import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsResponse,
+    ListGroupsRequest,
+)
 from kshare.testing import Broker
-from tests.cli.dlq.letters import GRAVE, letter, letters_of, redriven, values
+from tests.cli.dlq.letters import GRAVE, GROUP, letter, letters_of, redriven, values
 from tests.cli.running import DEADLINE, Kshare
+from tests.helpers.reading_groups import make_reader
 
 ORIGIN = ("orders", 0, 9)
 
@@ -24,7 +29,7 @@ def test_a_letter_and_its_copy_are_redriven_once(broker: Broker, run: Kshare) ->
     letter(broker, b"x", ORIGIN, moved_from="0:1", moved_first="0:0")
     plan = run("dlq", "redrive", GRAVE, "--dry-run").out
     assert plan.count("a duplicate: settled without being written") == 2
-    assert "1 dead letter would be redriven; nothing was changed\n" in plan
+    assert "1 dead letter would be redriven: 1 to orders; nothing was changed\n" in plan
     done = run("dlq", "redrive", GRAVE)
     assert done.code == 0
     assert done.out == (
@@ -65,6 +70,9 @@ def test_a_copy_keeps_its_first_place(broker: Broker, run: Kshare) -> None:
 
 
 def test_a_dry_run_says_which_other_groups_get_the_records(broker: Broker, run: Kshare) -> None:
+    broker.create_topic("returns")
+    for name, topic in (("shippers", "orders"), ("shippers", "returns"), ("billing", "orders")):
+        make_reader(broker, name, topic)
     letter(broker, b"x", ("orders", 0, 9), group="shippers")
     letter(broker, b"y", ("returns", 0, 9), group="shippers")
     names = ("billing", "shippers", "packers", "idle")
@@ -100,3 +108,46 @@ def test_a_dry_run_needs_no_right_to_list_groups(broker: Broker, run: Kshare) ->
     done = run("dlq", "redrive", GRAVE, "--dry-run")
     assert (done.code, done.err) == (0, "")
     assert done.out.endswith("all groups that read orders get these records, also consumer groups\n")
+
+
+def test_a_record_of_a_group_that_does_not_read_the_topic_is_left(broker: Broker, run: Kshare) -> None:
+    """Whoever may write to the dead-letter topic chooses its headers: a redrive has the rights of its user."""
+    broker.create_topic("payments")
+    letter(broker, b"good", ("orders", 0, 9))
+    for group in (GROUP, "nobody", "", "x" * 2000):
+        letter(broker, b"forged", ("payments", 0, 9), group=group)
+    planned = run("dlq", "redrive", GRAVE, "--dry-run")
+    assert "1 dead letter would be redriven: 1 to orders; nothing was changed" in planned.out
+    done = run("dlq", "redrive", GRAVE)
+    assert (done.code, values(broker, "payments"), values(broker, "orders")) == (1, [], [b"good"])
+    assert f"0:1 not redriven: group {GROUP} doesn't read topic payments" in done.out
+    assert "0:2 not redriven: group nobody doesn't read topic payments" in done.out
+    assert "0:3 not redriven: it names no share group" in done.out
+    assert redriven(run, "--to", "payments", "--source", "payments")["targets"] == {"payments": 4}
+
+
+def test_a_record_is_not_copied_from_a_topic_that_the_group_does_not_read(
+    broker: Broker, run: Kshare
+) -> None:
+    """Else whoever may write to the dead-letter topic could have any topic copied that the user may read."""
+    broker.create_topic("secrets")
+    broker.produce("secrets", [b"secret"])
+    letter(broker, None, ("secrets", 0, 0))
+    found = redriven(run, "--to", "orders", code=1)
+    assert found["left"][0]["reason"].startswith("it has no copy of the whole record: ")
+    assert values(broker, "orders") == []
+
+
+def test_the_right_to_describe_the_group_is_needed(broker: Broker, run: Kshare) -> None:
+    letter(broker, b"x", ("orders", 0, 9))
+
+    def refuse(answer: DescribeShareGroupOffsetsResponse) -> None:
+        if answer.groups[0].group_id == GROUP:
+            answer.groups[0].error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+    broker.faults.add(DescribeShareGroupOffsetsRequest, times=None, change=refuse)
+    found = redriven(run, code=1)
+    assert found["left"][0]["reason"].startswith(
+        f"it can't be checked whether group {GROUP} reads topic orders"
+    )
+    assert redriven(run, "--to", "orders")["redriven"] == 1

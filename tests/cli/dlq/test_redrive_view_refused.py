@@ -7,8 +7,9 @@ import re
 import pytest
 
 from kshare.testing import Broker
-from tests.cli.dlq.letters import GRAVE, letter, letters_of, redriven, values
+from tests.cli.dlq.letters import GRAVE, GROUP, letter, letters_of, redriven, values
 from tests.cli.running import Kshare
+from tests.helpers.reading_groups import make_reader
 
 _ADVICE = re.compile(r"raise max\.message\.bytes of topic (\S+) to (\d+)\n")
 
@@ -39,7 +40,12 @@ def test_others_are_redriven_once_beside_one_that_is_invalid(broker: Broker, run
     broker.set_topic_config("orders", {"cleanup.policy": "compact"})
     context = [
         (f"__dlq.errors.{name}", said)
-        for name, said in (("topic", b"orders"), ("partition", b"0"), ("offset", b"9"))
+        for name, said in (
+            ("topic", b"orders"),
+            ("partition", b"0"),
+            ("offset", b"9"),
+            ("group", GROUP.encode()),
+        )
     ]
     for key in (b"k", None, b"l"):
         broker.produce(GRAVE, [b"x"], key=key, headers=context, partition=0)
@@ -55,7 +61,7 @@ def test_a_letter_can_be_moved_again_and_again_with_the_limit_that_was_named(
 ) -> None:
     broker.set_group_config(f"kshare-dlq-{GRAVE}", {"share.delivery.count.limit": "5"})
     broker.set_topic_config(GRAVE, {"max.message.bytes": "2000"})
-    for value in (b"x" * 1845, b"x" * 1800):
+    for value in (b"x" * 1818, b"x" * 1773):
         letter(broker, value, ("orders", 0, 9))
     runs = [run("dlq", "redrive", GRAVE, "--source", "other") for _ in range(3)]
     broker.set_topic_config(*advice(runs[-1].err))
@@ -64,6 +70,7 @@ def test_a_letter_can_be_moved_again_and_again_with_the_limit_that_was_named(
 
 
 def test_letters_that_name_topics_to_which_nothing_is_written_are_left(broker: Broker, run: Kshare) -> None:
+    make_reader(broker, GROUP, "__share_group_state")
     letter(broker, b"x", ("__share_group_state", 0, 9))
     letter(broker, b"y", (GRAVE, 0, 9))
     letter(broker, b"z", ("orders", 0, 9))

@@ -37,7 +37,7 @@ def test_given_up_letters_are_reported(broker: Broker, run: Kshare, action: tupl
 
 
 def _group_with_few_deliveries(broker: Broker) -> str:
-    """Also lets no copy of a letter of 1,845 bytes fit into the topic."""
+    """Also lets no copy of a letter of 1,818 bytes fit into the topic."""
     broker.set_topic_config(GRAVE, {"max.message.bytes": "2000"})
     group = f"kshare-dlq-{GRAVE}"
     broker.set_group_config(group, {"share.delivery.count.limit": "5"})
@@ -47,7 +47,7 @@ def _group_with_few_deliveries(broker: Broker) -> str:
 @pytest.mark.lengthy
 def test_letters_that_fit_are_moved_beside_one_that_is_too_large(broker: Broker, run: Kshare) -> None:
     _group_with_few_deliveries(broker)
-    for value in (b"a", b"x" * 1845, b"b"):
+    for value in (b"a", b"x" * 1818, b"b"):
         letter(broker, value, ("orders", 0, 9))
     for code in (0, 0, 1):
         found = redriven(run, "--source", "other", code=code)
@@ -65,7 +65,7 @@ def test_the_last_delivery_of_a_letter_is_reported_with_its_problem(
     broker: Broker, run: Kshare, action: str
 ) -> None:
     group = _group_with_few_deliveries(broker)
-    letter(broker, b"x" * 1845, ("orders", 0, 9))
+    letter(broker, b"x" * 1818, ("orders", 0, 9))
     runs = [run("dlq", action, GRAVE, "--source", "other", "--json") for _ in range(5)]
     assert [json.loads(done.out)["last_chances"] for done in runs] == [0, 0, 0, 0, 1]
     assert not any("won't be delivered" in done.err for done in runs[:4])

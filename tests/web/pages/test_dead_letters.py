@@ -13,13 +13,15 @@ from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ListOffsetsRequest
 from kshare.testing import Broker
 from tests.helpers.consoles import RunningConsole, eventually, running_console
+from tests.helpers.reading_groups import make_reader
 
-GRAVE, HEADER = "dlq.orders", "__dlq.errors."
+GRAVE, GROUP, HEADER = "dlq.orders", "packers", "__dlq.errors."
 
 
 @pytest.fixture
 def broker(kshare_broker: Broker) -> Broker:
     kshare_broker.create_topic("orders")
+    make_reader(kshare_broker, GROUP, "orders")
     kshare_broker.create_topic(GRAVE, settings={"errors.deadletterqueue.group.enable": "true"})
     return kshare_broker
 
@@ -37,7 +39,7 @@ def read_only(broker: Broker) -> Iterator[RunningConsole]:
 
 
 def bury(broker: Broker, value: bytes, **more: str) -> None:
-    said = {"topic": "orders", "partition": "0", "offset": "0", **more}
+    said = {"topic": "orders", "partition": "0", "offset": "0", "group": GROUP, **more}
     headers = [(HEADER + name.replace("_", "."), text.encode()) for name, text in said.items()]
     broker.produce(GRAVE, [value], headers=headers)
 
@@ -120,7 +122,7 @@ def test_records_of_other_topics_are_not_dropped(
 def test_before_a_redrive_other_groups_that_read_the_topic_are_named(
     broker: Broker, console: RunningConsole, read_only: RunningConsole
 ) -> None:
-    bury(broker, b"x", group="packers")
+    bury(broker, b"x")
     broker.produce("orders", [b"x"])
     for group in ("packers", "invoices"):
         broker.set_group_config(group, {"share.auto.offset.reset": "earliest"})
@@ -137,6 +139,20 @@ def test_before_a_redrive_other_groups_that_read_the_topic_are_named(
     ):
         eventually(partial(running.request, path), lambda answer: said in answer[2])
     assert "invoices" not in console.request(f"/dead-letters/plan?topic={GRAVE}&do=drop-all")[2]
+
+
+def test_the_dry_run_of_a_redrive_counts_by_target_and_leaves_forged_ones(
+    broker: Broker, console: RunningConsole
+) -> None:
+    broker.create_topic("payments")
+    bury(broker, b"x")
+    bury(broker, b"forged", topic="payments")
+    text = console.request(f"/dead-letters/plan?topic={GRAVE}&do=redrive-all")[2]
+    assert "Would be written: 1 to orders." in text
+    assert "group packers doesn&#39;t read topic payments" in text
+    start(console)
+    assert [bytes(one.value or b"") for one in broker.records("orders")] == [b"x"]
+    assert broker.records("payments") == []
 
 
 def test_the_dry_run_of_a_drop_marks_duplicates(broker: Broker, console: RunningConsole) -> None:
