@@ -43,6 +43,14 @@ class HeldBack(Generic[T]):
         if last_offset > self._newest.get(where, -1):
             self._newest[where] = last_offset
 
+    def newest(self, where: TopicPartition) -> int:
+        """How far the window reaches, as far as we know; -1 if we know nothing."""
+        return self._newest.get(where, -1)
+
+    def first_offsets(self) -> dict[TopicPartition, int]:
+        """The first held offset of each partition."""
+        return {where: oldest[0][0] for where, oldest in self._oldest.items() if self._forget_taken(oldest)}
+
     def span(self, where: TopicPartition, offset: int) -> int:
         """How much of the window is pinned by a record that isn't settled."""
         return self._newest.get(where, offset) - offset + 1

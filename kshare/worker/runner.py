@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,6 +30,7 @@ from kshare.worker.delivery import Delivery
 from kshare.worker.giving_back import GivingBack
 from kshare.worker.group_limits import ShareLimits
 from kshare.worker.health import HandlerHealth, Progress, handler_state
+from kshare.worker.holding import TopicPartition
 from kshare.worker.intake import Intake
 from kshare.worker.log_context import log_fields
 from kshare.worker.many import for_each
@@ -44,6 +45,7 @@ from kshare.worker.runs_in_progress import runs_in_progress
 from kshare.worker.slot_work import SlotWork
 from kshare.worker.slots import Slot, Slots
 from kshare.worker.status import HandlerStatus
+from kshare.worker.windows import GroupWindow, Reach
 from kshare.worker.work_queue import Item, WorkQueue, record_of
 
 log = logging.getLogger("kshare.worker")
@@ -110,6 +112,7 @@ class HandlerRunner:
         """When to look again what pins too much during a long pause."""
         self._stopping = anyio.Event()
         self._progress = Progress()
+        self._reach = Reach()
 
     # --- life
 
@@ -198,6 +201,31 @@ class HandlerRunner:
         """The limits of its group have changed."""
         self._pipeline.on_limits()
         source_of(self._consumer).set_delivery_limit(self._limits.deliveries)
+
+    @property
+    def group(self) -> str:
+        return self.route.group
+
+    def pinned(self) -> dict[TopicPartition, int]:
+        """The first offset in each partition of its topics that is held, or whose run could be moved."""
+        found = self._queue.first_held()
+        if self._pipeline.long_runs is not None:
+            for delivery in [slot.delivery for slot in self._slots.all if slot.delivery is not None]:
+                where, offset = (delivery.record.topic, delivery.record.partition), delivery.record.offset
+                found[where] = min(found.get(where, offset), offset)
+        return {where: offset for where, offset in found.items() if where[0] in self.route.topics}
+
+    def on_windows(self, windows: Mapping[TopicPartition, GroupWindow]) -> None:
+        """What brokers know of the windows that it pins."""
+        is_idle = self._admission.may_start and not self._queue.has_ready and not self._stopping.is_set()
+        for where, last in self._reach.look(
+            windows,
+            limit=self._limits.window,
+            newest=self._queue.newest,
+            is_idle=is_idle and self._slots.busy < self._slots.most,
+        ).items():
+            self._queue.saw(where, last)
+        self._pipeline.changed.send()
 
     def pause(self, seconds: float) -> None:
         """Acquire and start nothing for some time."""

@@ -33,6 +33,7 @@ from kshare.worker.retry_group import prepare_retry_group
 from kshare.worker.routes import Route
 from kshare.worker.runner import HandlerRunner
 from kshare.worker.user_functions import require_ended
+from kshare.worker.windows import watch_windows
 
 log = logging.getLogger("kshare.worker")
 
@@ -165,6 +166,8 @@ class Serving:
                     tasks.start_soon(look, name="kshare worker: look for topics")
                 watch = partial(watch_limits, router, limits, self._on_limits)
                 tasks.start_soon(watch, name="kshare worker: watch limits")
+                look = partial(watch_windows, router, self.runners)
+                tasks.start_soon(look, name="kshare worker: watch windows")
                 self.is_started = True
                 task_status.started()
                 log.info("running: %s%s", ", ".join(map(_described, routes)), self._http_described)

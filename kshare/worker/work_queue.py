@@ -18,7 +18,7 @@ from kshare.client.record import BatchIterator, ShareBatch, ShareRecord, lease_o
 from kshare.errors import KshareError
 from kshare.state.lease import Lease
 from kshare.worker.delivery import Delivery
-from kshare.worker.holding import HeldBack
+from kshare.worker.holding import HeldBack, TopicPartition
 from kshare.worker.ordering import KeyLanes
 from kshare.worker.user_functions import is_failure
 
@@ -215,6 +215,18 @@ class WorkQueue:
             self._ready.append(delivery)
         for delivery in self._copies.take_due(now):
             self._ready.append(delivery)
+
+    def saw(self, where: TopicPartition, last_offset: int) -> None:
+        """The in-flight window of the group reaches this far at least: others may have acquired that."""
+        self._held.saw(where, last_offset)
+
+    def newest(self, where: TopicPartition) -> int:
+        """How far that window reaches, as far as we know."""
+        return self._held.newest(where)
+
+    def first_held(self) -> dict[TopicPartition, int]:
+        """The first offset in each partition that is held for another attempt."""
+        return self._held.first_offsets()
 
     def pinned(self, delivery: Delivery) -> int:
         """How much of the in-flight window the record pins, as far as we know."""
