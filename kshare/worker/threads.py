@@ -39,6 +39,11 @@ class WorkerThreads:
     ) -> None:
         self._threads = [_WorkerThread(worker, number + 2, backend, on_failure) for number in range(count)]
 
+    @property
+    def workers(self) -> list[Worker]:
+        """The copies."""
+        return [one.worker for one in self._threads]
+
     def start(self) -> None:
         for one in self._threads:
             one.start()
@@ -71,8 +76,8 @@ class _WorkerThread(threading.Thread):
     ) -> None:
         super().__init__(name=f"kshare worker {number}")
         self.error: BaseException | None = None
-        self._worker = copy.copy(worker)
-        self._worker.http = self._worker.announce = None  # the first one has it
+        self.worker = copy.copy(worker)
+        self.worker.http = self.worker.announce = None  # the first one has it
         self._backend = backend
         self._on_failure = on_failure
         self._call: CallInLoop | None = None
@@ -89,18 +94,34 @@ class _WorkerThread(threading.Thread):
     async def _serve(self) -> None:
         self._call = caller_in_this_loop()
         if not self._is_told_to_stop:
-            await self._worker.serve()
+            await self.worker.serve()
 
     def stop(self) -> None:
         self._is_told_to_stop = True
         if self._call is not None:
             with suppress(RuntimeError):  # the loop has ended
-                self._call(self._worker.stop)
+                self._call(self.worker.stop)
 
     def stop_once(self) -> None:
         """Unless it was stopped already: the second time would cancel its handlers."""
         if not self._is_told_to_stop:
             self.stop()
+
+
+class LoopOfWorker:
+    """The running event loop: lets others call functions in it, from any thread."""
+
+    def __init__(self) -> None:
+        self._call = caller_in_this_loop()
+        self._thread = threading.get_ident()
+
+    def call(self, function: Callable[[], None]) -> None:
+        """At once if this is its thread, otherwise soon."""
+        if threading.get_ident() == self._thread:
+            function()
+            return
+        with suppress(RuntimeError):  # the loop has ended
+            self._call(function)
 
 
 def caller_in_this_loop() -> CallInLoop:

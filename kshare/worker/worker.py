@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
@@ -29,7 +30,7 @@ from kshare.worker.runner import HandlerRunner
 from kshare.worker.serving import Serving
 from kshare.worker.signals import on_stop_signals
 from kshare.worker.status import ProcessStatus
-from kshare.worker.threads import CallInLoop, WorkerThreads, caller_in_this_loop
+from kshare.worker.threads import CallInLoop, LoopOfWorker, WorkerThreads, caller_in_this_loop
 from kshare.worker.trial import Sample, Trial, route_for, sample_record, try_handler
 from kshare.worker.watching import Watch
 
@@ -83,6 +84,10 @@ class Worker(Handlers):
         self.stops_per_signal: Callable[[], int] = lambda: 1
         """Asked about each signal that `run` receives: how often to call `stop`. A supervisor may know better."""
         self._serving: Serving | None = None
+        self._loop: LoopOfWorker | None = None
+        """That of the run."""
+        self._threads: WorkerThreads | None = None
+        """Further threads that run copies of it."""
 
     def configure(self, file: str | Path | None = None, environ: Mapping[str, str] | None = None) -> None:
         """Apply a TOML file, and then the environment variables that begin with KSHARE_WORKER_.
@@ -140,11 +145,13 @@ class Worker(Handlers):
                 loop.clear()
 
         others = WorkerThreads(self, threads - 1, backend, on_failure=lambda: call_in_loop(self.stop))
+        self._threads = others
         with on_stop_signals(on_signal):
             try:
                 anyio.run(main, backend=backend)
             finally:
                 others.end()
+                self._threads = None
 
     async def serve(
         self,
@@ -172,6 +179,7 @@ class Worker(Handlers):
             announce=self._announce_options(),
         )
         self._serving = serving
+        self._loop = LoopOfWorker()
         watch = Watch(self._observers)
         ends: list[Callable[[], None]] = []
         try:
@@ -187,7 +195,7 @@ class Worker(Handlers):
         except BaseExceptionGroup as group:
             raise _first_of(group) from None
         finally:
-            self._serving = None
+            self._serving = self._loop = None
             for end in reversed(ends):
                 watch.tell(end)
 
@@ -215,22 +223,41 @@ class Worker(Handlers):
 
         Call it in the thread of the event loop.
         """
+        self._in_own_loop(self._stop)
+
+    def _stop(self) -> None:
         if self._serving is not None:
             self._serving.stop()
+
+    def _in_own_loop(self, function: Callable[[], None]) -> None:
+        """Handlers of all threads have the same `worker`, and call it in theirs."""
+        if self._loop is None:
+            function()
+        else:
+            self._loop.call(function)
 
     def pause(self, name: str, seconds: float) -> None:
         """Let the handlers of a topic, or the handler with this name, acquire and start nothing for some time.
 
-        What is running goes on. Call it in the thread of the event loop.
+        What is running goes on. Call it in the thread of the event loop; if there are several (`threads`), in any of
+        them, for all.
         """
         require_number("seconds", seconds, 0, LONGEST_LEASE_S)
-        runners = [one for one in self.runners if name in (one.route.name, *one.route.topics)]
-        for runner in runners:
-            runner.pause(seconds)
-        if not runners:
+        workers = [self, *(self._threads.workers if self._threads is not None else ())]
+        for worker in workers:
+            worker._in_own_loop(partial(worker._pause_own, name, seconds))
+        if not any(worker._runners_of(name) for worker in workers):
             known = "; ".join(f"{one.route.name} ({', '.join(one.route.topics)})" for one in self.runners)
             hint = f"there are: {known}" if known else "the worker isn't running"
             raise KshareError(f"there is no topic or handler {name} to pause; {hint}")
+
+    def _pause_own(self, name: str, seconds: float) -> None:
+        for runner in self._runners_of(name):
+            runner.pause(seconds)
+
+    def _runners_of(self, name: str) -> list[HandlerRunner]:
+        """Those of a topic, or of the handler with this name."""
+        return [one for one in self.runners if name in (one.route.name, *one.route.topics)]
 
     def observe(self, observer: WorkerObserver) -> None:
         """Let an observer know what happens, from the next start of the worker on."""

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from typing import Literal
 
 import anyio
@@ -14,7 +15,8 @@ import pytest
 from kshare.errors import ConfigError
 from kshare.testing import Broker
 from kshare.worker import Worker
-from kshare.worker.health import WorkerState
+from kshare.worker.health import HandlerState, WorkerHealth, WorkerState
+from kshare.worker.observer import WorkerObserver
 
 pytestmark = pytest.mark.usefixtures("default_signals")
 
@@ -118,3 +120,47 @@ def test_a_thread_that_fails_ends_the_others(broker: Broker) -> None:
 def test_invalid_numbers_of_threads_are_refused(threads: int) -> None:
     with pytest.raises(ConfigError, match="threads must be a whole number from 1 to 1,000"):
         Worker(group="g").run(threads=threads)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_pause_stops_the_handlers_of_all_threads(
+    broker: Broker, backend: Literal["asyncio", "trio"]
+) -> None:
+    """Only those of the first thread were paused, whichever thread asked for it."""
+    worker = Worker(broker.bootstrap, group="g", concurrency=1)
+    healths: list[Callable[[], WorkerHealth]] = []
+    callers: set[str] = set()
+    paused: list[str] = []
+
+    class Observer(WorkerObserver):
+        def on_serve(self, health: Callable[[], WorkerHealth]) -> None:
+            healths.append(health)
+
+    worker.observe(Observer())
+
+    @worker.handler("orders")
+    async def ship(number: int) -> None:
+        await anyio.sleep(0.005)
+        name = threading.current_thread().name
+        callers.add(name)
+        if len(callers) == 3 and name != threading.main_thread().name and not paused:
+            paused.append(name)
+            worker.pause("orders", 3600)
+        elif not paused:
+            broker.produce("orders", [b"-1"], partition=number % 4)
+
+    states: list[HandlerState] = []
+
+    def watch() -> None:
+        deadline = time.monotonic() + DEADLINE_S
+        while time.monotonic() < deadline:
+            states[:] = [handler.state for health in healths for handler in health().handlers]
+            if paused and states == [HandlerState.PAUSED] * 3:
+                break
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    watcher = threading.Thread(target=watch)
+    worker.run(backend=backend, threads=3, on_running=watcher.start)
+    watcher.join()
+    assert states == [HandlerState.PAUSED] * 3
