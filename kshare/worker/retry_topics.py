@@ -6,11 +6,14 @@ that topic pins nothing else.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
 from kshare.errors import ConfigError
 
+_DEFAULT_NAME = re.compile(r"(.+)\.retry\.[0-9]+(?:ms|s|m|h)")
 _UNITS = ((3600, "h"), (60, "m"), (1, "s"))
 
 
@@ -46,6 +49,12 @@ class RetryTopics:
 
     def topic(self, topic: str, tier: float) -> str:
         return self.name.format(topic=topic, delay=delay_name(tier))
+
+
+def default_retry_topics(names: Iterable[str]) -> set[str]:
+    """Those of the topics that have the default name of a retry topic of another one, whoever has written them."""
+    known = set(names)
+    return {name for name in known if (found := _DEFAULT_NAME.fullmatch(name)) and found[1] in known}
 
 
 def _are_tiers(tiers: object) -> bool:

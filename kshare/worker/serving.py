@@ -30,6 +30,7 @@ from kshare.worker.observer import WorkerObserver
 from kshare.worker.outbound import WRITER_SETTINGS, Outbound
 from kshare.worker.process_identity import identify_process
 from kshare.worker.retry_group import prepare_retry_group
+from kshare.worker.retry_topics import default_retry_topics
 from kshare.worker.routes import Route
 from kshare.worker.runner import HandlerRunner
 from kshare.worker.user_functions import require_ended
@@ -68,6 +69,8 @@ class Serving:
         self._begins_handling = False
         self._starting: _HandlerTask | None = None
         self.http_port: int | None = None
+        self._left_out: set[str] = set()
+        """Retry topics whose names match patterns."""
         self._routes = routes
         self._net = admin_settings(bootstrap_servers, connection)
         self.identity = identify_process(self._net.client_id)
@@ -191,13 +194,30 @@ class Serving:
         return {route.group for route in self._routes}
 
     async def _with_topics(self, router: Router) -> list[Route]:
-        """The routes, with the topics that match their patterns."""
+        """The routes, with the topics that match their patterns. Retry topics don't, whichever group has written them:
+        the records of their source match already."""
         if not any(route.patterns for route in self._routes):
             return self._routes
         names = [one.topic for one in await list_topics(router, with_internal=False)]
-        routes = [route.matching(names) for route in self._routes]
+        of_copies = default_retry_topics(names)
+        for route in self._routes:
+            of_copies.update(*route.matching(names).retry_topics())
+        routes = [route.matching(name for name in names if name not in of_copies) for route in self._routes]
+        self._log_left_out(of_copies)
         require_separate_topics(routes)
         return routes
+
+    def _log_left_out(self, of_copies: set[str]) -> None:
+        """Once for each topic, because somebody may have chosen such a name for other records."""
+        found = {
+            name for name in of_copies for route in self._routes if name in route.matching([name]).topics
+        }.difference(*(route.topics for route in self._routes))
+        if new := sorted(found - self._left_out):
+            log.info(
+                "patterns don't match retry topics, unless they are named besides: leaving out %s",
+                ", ".join(new),
+            )
+        self._left_out |= found
 
     async def _look_for_topics(
         self, router: Router, outbound: Outbound, start: Callable[[Route], Awaitable[None]]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kshare import ConfigError
-from kshare.worker.retry_topics import RetryTopics, delay_name
+from kshare.worker.retry_topics import RetryTopics, default_retry_topics, delay_name
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,15 @@ def test_invalid_tiers_are_refused(tiers: Any) -> None:
 def test_invalid_names_are_refused(name: str) -> None:
     with pytest.raises(ConfigError, match=r"name must contain \{topic\} and \{delay\}"):
         RetryTopics(name=name)
+
+
+def test_retry_topics_are_recognised_by_their_default_names() -> None:
+    names = [
+        "orders",
+        "orders.retry.1m",
+        "orders.retry.250ms",
+        "orders.retry.1m.retry.1h",
+        "orders.retry.soon",
+    ]
+    others = ["gone.retry.1m", ".retry.1m", "orders-retry-1m", "orders.retry.1m-eu"]
+    assert default_retry_topics([*names, *others]) == {*names[1:4]}

@@ -167,3 +167,72 @@ async def test_calls_that_are_cancelled_at_the_end_are_logged(
     await serve_and_stop(worker, lambda: len(started) == 3, SOON_S)
     [line] = [one for one in caplog.messages if "before its calls had ended" in one]
     assert "3 calls cancelled, and the records released" in line
+
+
+async def test_a_batch_that_is_being_settled_at_the_end_keeps_its_attempts(broker: Broker) -> None:
+    """One of its records is held, while the copy of another one can't be written yet. The time for handlers ends."""
+    writes = broker.faults.add(ProduceRequest, times=None, error=ErrorCode.NOT_ENOUGH_REPLICAS)
+    broker.produce("t", [b"later", b"failed"])
+    worker = Worker(
+        broker.bootstrap,
+        group="g",
+        retry=Retry(attempts=5, delay=20.0),
+        retry_topics=RetryTopics(tiers=(600.0,)),
+        hold_up_to=30.0,
+        breaker=None,
+        drain_timeout=0.1,
+    )
+
+    @worker.batch_handler("t", batch_size=2, batch_wait=5.0)
+    async def fail(deliveries: Deliveries) -> None:
+        deliveries[0].release(delay=600)
+        raise ValueError
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(worker.serve)
+            [runner] = worker.runners
+            await until(lambda: runner.counts.held == 1)
+            worker.stop()
+            await anyio.sleep(0.4)  # longer than drain_timeout
+            writes.stop()
+    attempts = {
+        one.value: dict(one.headers)["__kshare.retry.attempts"] for one in broker.records("t.retry.10m")
+    }
+    assert attempts == {b"later": b"0", b"failed": b"1"}
+    assert len(broker.records("t.retry.10m")) == 2
+    assert runner.counts.cancelled == 0
+
+
+async def test_a_lower_priority_finishes_what_it_has_after_a_higher_one(broker: Broker) -> None:
+    """Stopping while the higher one is busy: what the lower one has acquired isn't released at once."""
+    broker.create_topic("urgent")
+    worker = Worker(broker.bootstrap, group="g", concurrency=1, drain_timeout=30.0)
+    is_over = anyio.Event()
+    urgent: list[bytes] = []
+    done: list[bytes] = []
+
+    @worker.handler("urgent", priority=1)
+    async def first(value: bytes) -> None:
+        urgent.append(value)
+        await is_over.wait()
+
+    @worker.handler("t")
+    async def second(value: bytes) -> None:
+        done.append(value)
+
+    broker.produce("urgent", [b"1", b"2", b"3"])
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(worker.serve)
+            high, low = worker.runners
+            await until(lambda: bool(urgent) and high.queue.has_ready)
+            broker.produce("t", [b"4", b"5", b"6"])
+            await until(lambda: low.queue.has_ready)
+            worker.stop()
+            await anyio.sleep(0.3)
+            assert low.counts.released == 0
+            is_over.set()
+    assert done == [b"4", b"5", b"6"][: len(done)]
+    assert done
+    assert (high.counts.released, low.counts.released) == (0, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import anyio
@@ -9,7 +10,7 @@ import pytest
 
 from kshare.errors import ConfigError
 from kshare.testing import Broker
-from kshare.worker import RetryTopics, Worker
+from kshare.worker import Retry, RetryTopics, Worker
 from kshare.worker.runner import HandlerRunner
 from tests.helpers.consuming import DEADLINE_S, until
 
@@ -159,3 +160,47 @@ async def test_dead_letters_may_not_go_where_they_come_from() -> None:
     worker = Worker(group="g", dead_letters="orders")
     with pytest.raises(ConfigError, match="its dead letters would come back for ever"):
         worker.handler("orders")(lambda value: None)
+
+
+@pytest.mark.parametrize("name", ["{topic}.retry.{delay}", "{topic}-again-{delay}"])
+@pytest.mark.parametrize("shares_worker", [True, False])
+async def test_patterns_of_another_group_do_not_match_retry_topics(
+    broker: Broker, name: str, shares_worker: bool
+) -> None:
+    """The other group got a copy of each record for each of its retries. It can't know names that were chosen by
+    another worker."""
+    is_known = shares_worker or name == "{topic}.retry.{delay}"
+    broker.create_topic("orders-eu")
+    broker.create_topic("orders-again-us")
+    broker.set_group_config("audit", {"share.auto.offset.reset": "earliest"})
+    shipping = Worker(broker.bootstrap, breaker=None)
+    audit = shipping if shares_worker else Worker(broker.bootstrap)
+    seen: list[int] = []
+
+    @shipping.handler(
+        "orders-eu",
+        group="g",
+        retry=Retry(attempts=2, delay=0.02),
+        hold_up_to=0.01,
+        retry_topics=RetryTopics(tiers=(0.02,), name=name),
+    )
+    async def ship(number: int) -> None:
+        raise ConnectionError
+
+    @audit.handler(re.compile("orders-.*"), group="audit")
+    async def note(number: int) -> None:
+        seen.append(number)
+
+    broker.produce("orders-eu", [b"%d" % number for number in range(10)])
+    with anyio.fail_after(DEADLINE_S):
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(shipping.serve)
+            await until(lambda: shipping.runners[0].counts.dead == 10)
+            if not shares_worker:
+                await tasks.start(audit.serve)
+            own = {"orders-eu", "orders-again-us"}
+            assert ({*audit.runners[-1].route.topics} == own) is is_known
+            await until(lambda: len(seen) == (10 if is_known else 20))
+            shipping.stop()
+            audit.stop()
+    assert len(seen) == (10 if is_known else 20)
