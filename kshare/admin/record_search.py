@@ -13,6 +13,7 @@ from typing import NamedTuple
 import anyio
 import anyio.lowlevel
 
+from kshare.admin.batch_opening import open_batch
 from kshare.admin.log_reading import LogReader
 from kshare.admin.reading_budget import KeptRecord, kept, reading_budget
 from kshare.admin.routing import Router
@@ -132,7 +133,7 @@ class _Search:
         while at < end:
             fetch = await self._reader.fetch((self._topic_id, number), at)
             for batch, is_for_users in fetch.batches(self._budget):
-                at = self._read_batch(number, batch, at, end) if is_for_users else batch.last_offset + 1
+                at = await self._read_batch(number, batch, at, end) if is_for_users else batch.last_offset + 1
                 state.at = LogPosition(number, at)
                 state.bytes += batch.size
                 del batch  # its decompressed bytes, while others run
@@ -140,11 +141,12 @@ class _Search:
                     return
                 await anyio.lowlevel.checkpoint()
 
-    def _read_batch(self, number: int, batch: Batch, first: int, end: int) -> int:
+    async def _read_batch(self, number: int, batch: Batch, first: int, end: int) -> int:
         """Returns the offset at which to continue."""
         state, last = self.state, min(batch.last_offset, end - 1)
         at = max(first, batch.base_offset)
         try:
+            await open_batch(batch)
             for record in batch.records([(at, last)]):
                 if state.is_over(self._limits):
                     return record.offset

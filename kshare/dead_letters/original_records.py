@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kshare.admin.batch_opening import open_batch
 from kshare.admin.log_reading import FetchedBatches, LogReader
 from kshare.admin.reading_budget import reading_budget
 from kshare.admin.routing import Router
@@ -92,7 +93,7 @@ class OriginalRecords:
             if error.code in _GONE:
                 return {}
             raise
-        return _copies(fetch, origin)
+        return await _copies(fetch, origin)
 
     async def _topic(self, name: str) -> tuple[bytes, int] | None:
         """The topic's id and its number of partitions; None if it doesn't exist."""
@@ -108,13 +109,16 @@ class OriginalRecords:
         return self._topics[name]
 
 
-def _copies(fetch: FetchedBatches, origin: Origin) -> dict[Origin, NewRecord]:
+async def _copies(fetch: FetchedBatches, origin: Origin) -> dict[Origin, NewRecord]:
     """This record and those after it, as far as memory allows. Raises CorruptBatchError if it can't be read."""
     found: dict[Origin, NewRecord] = {}
     budget = reading_budget()
     try:
         for batch, is_for_users in fetch.batches(budget):
-            for record in batch.records([(origin.offset, batch.last_offset)]) if is_for_users else ():
+            if not is_for_users:
+                continue
+            await open_batch(batch)
+            for record in batch.records([(origin.offset, batch.last_offset)]):
                 found[Origin(origin.topic, origin.partition, record.offset)] = copied_record(record)
                 if len(found) >= _MOST_NEAR:
                     return found

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import anyio.lowlevel
 
 from kshare.admin import configs, groups
+from kshare.admin.batch_opening import open_batch
 from kshare.admin.configs import ConfigResource
 from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets, partitions_of
 from kshare.admin.log_reading import LogReader
@@ -131,6 +132,7 @@ async def letters(
                 at = max(first, batch.base_offset)
                 last = min(batch.last_offset, end - 1)
                 try:
+                    await open_batch(batch)
                     for count, record in enumerate(batch.records([(at, last)])):
                         if count % _AT_A_TIME == 0:
                             await anyio.lowlevel.checkpoint()

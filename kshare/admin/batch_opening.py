@@ -1,0 +1,24 @@
+"""Decompresses batches in threads, two at a time: meanwhile the event loop goes on, and memory is bounded."""
+
+from __future__ import annotations
+
+from anyio import CapacityLimiter, to_thread
+from anyio.lowlevel import RunVar
+
+from kshare.protocol.records import Batch
+
+_AT_ONCE = 2
+_limiter: RunVar[CapacityLimiter] = RunVar("kshare.admin.batch_opening")
+"""Of this event loop."""
+
+
+async def open_batch(batch: Batch) -> None:
+    """Call it before you read the records. Raises CorruptBatchError, or BudgetSpentError, as reading them would."""
+    if not batch.compression:
+        batch.open()
+        return
+    limiter = _limiter.get(None)
+    if limiter is None:
+        limiter = CapacityLimiter(_AT_ONCE)
+        _limiter.set(limiter)
+    await to_thread.run_sync(batch.open, limiter=limiter)
