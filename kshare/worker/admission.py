@@ -2,8 +2,8 @@
 
 A handler is *stopped* while it is paused, or its breaker isn't closed: then nothing is acquired either. What it has
 acquired it keeps, and its locks are renewed: giving it back would use up a delivery of records that nobody has tried,
-each time. Only a long pause gives back what pins too much. While handlers with a higher priority have work, it only
-waits.
+each time. Only a long pause gives back what pins too much. While handlers with a higher priority have work that their
+rate limit allows, it only waits.
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ class Admission:
 
     @property
     def _has_work(self) -> bool:
-        return self._queue.has_ready and self.may_start
+        """Whether handlers with a lower priority wait. While its rate limit lets it start nothing, they don't."""
+        may_take = self._bucket is None or self._bucket.has_token(self._clock())
+        return self._queue.has_ready and self.may_start and may_take
 
     def give_way_to(self, higher: Sequence[Admission]) -> None:
         """Tell it the handlers with a higher priority."""

@@ -28,8 +28,8 @@ class HandlerSettings(TypedDict, total=False):
     concurrency: int | Adaptive
     """How many records are processed at once. `Adaptive(...)`: the number with the best throughput. Default: 10."""
     priority: int
-    """While a handler with a higher priority has records to process, those with a lower one start none. This applies to
-    the handlers of one worker. Default: 0."""
+    """While a handler with a higher priority has records to process that its `rate_limit` allows, those with a lower
+    one start none. This applies to the handlers of one worker. Default: 0."""
     retry: Retry
     """What happens when the handler raises. Default: Retry()."""
     time_limit: float

@@ -37,8 +37,8 @@ class HandlerOptions:
     concurrency: int | Adaptive = 10
     """How many records are processed at once. `Adaptive(...)`: the number with the best throughput."""
     priority: int = 0
-    """While a handler with a higher priority has records to process, those with a lower one start none. This applies
-    to the handlers of one worker."""
+    """While a handler with a higher priority has records to process that its `rate_limit` allows, those with a lower
+    one start none. This applies to the handlers of one worker."""
     retry: Retry = field(default_factory=Retry)
     """What happens when the handler raises."""
     time_limit: float = 300.0

@@ -21,13 +21,20 @@ class TokenBucket:
 
     def take(self, now: float) -> bool:
         """Take one token, if there is one."""
-        if self._at is not None:
-            self._tokens = min(self._size, self._tokens + (now - self._at) * self._per_second)
+        self._tokens = self._tokens_at(now)
         self._at = now
         if self._tokens < 1:
             return False
         self._tokens -= 1
         return True
+
+    def has_token(self, now: float) -> bool:
+        return self._tokens_at(now) >= 1
+
+    def _tokens_at(self, now: float) -> float:
+        if self._at is None:
+            return self._tokens
+        return min(self._size, self._tokens + (now - self._at) * self._per_second)
 
     def give_back(self) -> None:
         """There was no use for the last token."""

@@ -12,6 +12,7 @@ from kshare.errors import InProgress
 from kshare.testing import Broker, run_worker
 from kshare.worker import Breaker, Delivery, Retry, Worker
 from tests.helpers.consuming import DEADLINE_S, until
+from tests.helpers.running_worker import from_the_start, running
 
 BREAKER = Breaker(min_failures=3, failing_share=0.1, probe_after=1.0)
 
@@ -166,3 +167,29 @@ def test_what_pauses_hand_back_comes_again(backend: Literal["asyncio", "trio"]) 
         assert (counts.lost, counts.dead) == (0, 0)
     assert sorted(got) == [*range(608)]
     assert max(deliveries) == 2
+
+
+@pytest.mark.anyio
+async def test_a_rate_limit_of_a_higher_priority_leaves_time_for_a_lower_one(kshare_broker: Broker) -> None:
+    """The lower one got nothing until all records of the higher one were processed."""
+    from_the_start(kshare_broker)
+    for topic in ("urgent", "orders"):
+        kshare_broker.create_topic(topic)
+    worker = Worker(kshare_broker.bootstrap, group="g", drain_timeout=0.1)
+    urgent: list[int] = []
+    low: list[int] = []
+
+    @worker.handler("urgent", priority=1, rate_limit=0.5)
+    async def first(number: int) -> None:
+        urgent.append(number)
+
+    @worker.handler("orders")
+    async def second(number: int) -> None:
+        low.append(number)
+
+    kshare_broker.produce("urgent", [b"%d" % number for number in range(10)])
+    async with running(worker):
+        await until(lambda: len(urgent) == 1)
+        kshare_broker.produce("orders", [b"%d" % number for number in range(50)])
+        await until(lambda: len(low) == 50)
+        assert worker.runners[0].queue.has_ready

@@ -20,6 +20,13 @@ def test_one_at_once_and_then_at_the_rate() -> None:
     ]
 
 
+def test_a_look_takes_nothing() -> None:
+    bucket = TokenBucket(2)
+    assert bucket.has_token(10.0)
+    assert bucket.take(10.0)
+    assert [bucket.has_token(now) for now in (10.0, 10.4, 10.5, 10.5)] == [False, False, True, True]
+
+
 def test_idle_time_saves_up_for_one_second() -> None:
     bucket = TokenBucket(3)
     assert bucket.take(0.0)
