@@ -74,7 +74,7 @@ def _chosen(option: str, **ours: str) -> Translate:
 def _whole(value: Any) -> int:
     try:
         return int(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # the last one is for infinity
         raise ConfigError(f"{value!r} isn't a whole number") from None
 
 

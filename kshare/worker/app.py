@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 from kshare.errors import ConfigError
 from kshare.worker.calling import BatchMiddleware, Middleware
 from kshare.worker.handlers import inspect_handler
+from kshare.worker.option_checks import require_topic_name
 from kshare.worker.options import HandlerOptions, check_names
 from kshare.worker.routes import OnError, Route
 from kshare.worker.user_functions import is_async, require_plain
@@ -79,7 +80,8 @@ class Handlers:
         return function
 
     def on_shutdown(self, function: Hook) -> Hook:
-        """Call a function after all handlers have ended, in reverse order. If one raises, the others are called all the
+        """Call a function after all handlers have ended, in reverse order; also if a function of `on_startup` has
+        raised after another one has succeeded. If one raises, the others are called all the
         same, and then the worker ends with its exception. In all they may take as long as `drain_timeout`, and at least
         10 seconds."""
         _require_function("on_shutdown", function)
@@ -131,6 +133,10 @@ class Handlers:
                 )
             if not isinstance(topic, str | re.Pattern) or not topic:
                 raise ConfigError(f"a topic must be a name or a compiled pattern, not {topic!r}")
+            if isinstance(topic, str):
+                require_topic_name("topic", topic)
+            elif isinstance(topic.pattern, bytes):
+                raise ConfigError(f"a pattern of topics must be of text, not of bytes: {topic!r:.300}")
         if not topics:
             raise ConfigError('a handler needs topics: write handler("orders")')
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from kshare.errors import ConfigError
+from kshare.protocol.topic_names import is_topic_name
 
 _DEFAULT_NAME = re.compile(r"(.+)\.retry\.[0-9]+(?:ms|s|m|h)")
 _UNITS = ((3600, "h"), (60, "m"), (1, "s"))
@@ -41,6 +42,10 @@ class RetryTopics:
         if "<1>" not in name or "<2>" not in name:
             raise ConfigError(
                 f'name must contain {{topic}} and {{delay}}, as in "{{topic}}.retry.{{delay}}", not {self.name!r}'
+            )
+        if not is_topic_name(self.name.format(topic="t", delay="1m")):
+            raise ConfigError(
+                f"name {self.name!r:.300} makes no names of topics: use letters, digits, '.', '_' and '-'"
             )
 
     def tier_for(self, delay: float) -> float:

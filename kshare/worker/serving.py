@@ -108,13 +108,17 @@ class Serving:
                     await prepare_retry_group(router, group)
                 for route in routes:
                     await _require_topics_of_copies(route, routes, outbound)
-                for hook in self._startup_hooks:
-                    await _call(hook)
+                has_begun = False
                 try:
+                    for hook in self._startup_hooks:
+                        await _call(hook)
+                        has_begun = True
+                    has_begun = True
                     await self._run_handlers(routes, router, outbound, limits, task_status)
                 finally:
-                    with anyio.CancelScope(shield=True):
-                        await self._shut_down()
+                    if has_begun:  # otherwise there is nothing to shut down
+                        with anyio.CancelScope(shield=True):
+                            await self._shut_down()
 
     def _announced(self, router: Router, writer: RecordWriter) -> AbstractAsyncContextManager[None]:
         if self._announce is None or self.http_port is None:

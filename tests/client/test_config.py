@@ -58,6 +58,7 @@ def test_kafkas_dotted_names_are_accepted() -> None:
         ({"max_bytes": 0}, "max_bytes must be a number of bytes above 0, not 0"),
         ({"max_bytes": "64M"}, "max_bytes must be a number of bytes above 0, not '64M'"),
         ({"max.poll.records": "many"}, "max.poll.records: 'many' isn't a whole number"),
+        ({"request.timeout.ms": float("inf")}, "request.timeout.ms: inf isn't a whole number"),
         ({"max_lease_seconds": -1}, "max_lease_seconds must be a positive number of seconds, at most 86,400"),
         ({"close_timeout": float("nan")}, "close_timeout must be a positive number"),
         ({"renew_leases": "yes"}, "renew_leases must be True or False"),

@@ -53,6 +53,12 @@ def test_invalid_names_are_refused(name: str) -> None:
         RetryTopics(name=name)
 
 
+@pytest.mark.parametrize("name", ["{topic} {delay}", "{topic}/{delay}", "{topic}-{delay}-" + 245 * "x"])
+def test_names_that_no_topic_can_have_are_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="makes no names of topics"):
+        RetryTopics(name=name)
+
+
 def test_retry_topics_are_recognised_by_their_default_names() -> None:
     names = [
         "orders",

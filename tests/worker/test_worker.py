@@ -160,6 +160,22 @@ async def test_failing_startup_hook_prevents_the_start_and_shutdown_hooks_are_no
     assert seen == []
 
 
+async def test_shutdown_hooks_are_run_if_a_later_startup_hook_fails(broker: Broker) -> None:
+    worker = Worker(broker.bootstrap, group="g")
+    seen: list[str] = []
+    worker.handler("a")(lambda value: seen.append("record"))
+    worker.on_startup(lambda: seen.append("connected"))
+    worker.on_shutdown(lambda: seen.append("disconnected"))
+
+    @worker.on_startup
+    def start() -> None:
+        raise RuntimeError("no cache")
+
+    with pytest.raises(RuntimeError, match="no cache"):
+        await worker.serve()
+    assert seen == ["connected", "disconnected"]
+
+
 async def test_patterns_find_new_topics(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kshare.worker.serving._LOOK_FOR_TOPICS_S", 0.1)
     worker = Worker(broker.bootstrap, group="g")
