@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, fields
 
 import anyio
@@ -75,22 +75,27 @@ async def read_group_limits(router: Router, group: str) -> ShareLimits:
         return ShareLimits()
 
 
-async def watch_limits(
-    router: Router, limits: Mapping[str, ShareLimits], on_change: Callable[[str], None]
-) -> None:
-    """Follow what changes, by group, until cancelled. What can't be read is as before."""
+async def watch_limits(look: Callable[[], Awaitable[None]]) -> None:
+    """Look for changes, until cancelled."""
     while True:
         await anyio.sleep(LOOK_FOR_LIMITS_S)
-        for group, known in limits.items():
-            try:
-                found = await current_limits(router, group)
-            except KshareError as error:
-                log.debug("group %s: its limits can't be read: %s", group, error)
-                continue
-            if found != known:
-                log.warning("group %s: its limits have changed: %s", group, found)
-                known.become(found)
-                on_change(group)
+        await look()
+
+
+async def look_for_changes(
+    router: Router, limits: Mapping[str, ShareLimits], on_change: Callable[[str], None]
+) -> None:
+    """By group. What can't be read is as before."""
+    for group, known in limits.items():
+        try:
+            found = await current_limits(router, group)
+        except KshareError as error:
+            log.debug("group %s: its limits can't be read: %s", group, error)
+            continue
+        if found != known:
+            log.warning("group %s: its limits have changed: %s", group, found)
+            known.become(found)
+            on_change(group)
 
 
 async def current_limits(router: Router, group: str) -> ShareLimits:

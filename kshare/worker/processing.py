@@ -64,7 +64,10 @@ class Processing:
         error: BaseException | None = None
         is_called = False
         try:
-            if await self._outcomes.may_process(delivery) and self._is_wanted(delivery):
+            slot.is_settling = True  # if it becomes a copy instead, that isn't limited as handlers are
+            may_process = await self._outcomes.may_process(delivery)
+            slot.is_settling = False
+            if may_process and self._is_wanted(delivery):
                 is_called = True
                 await self._caller.one(delivery)
         except BaseException as problem:
@@ -101,10 +104,12 @@ class Processing:
         """Process the records of `slot.batch` together. Raises ScopeLeft if another task has to do the rest."""
         whole = slot.batch
         assert whole is not None, "collected before"
+        slot.is_settling = True
         for delivery in [*whole]:
             if not await self._may_join(slot, delivery):
                 whole.remove(delivery)
                 self.leave_lane(delivery)
+        slot.is_settling = False
         error: BaseException | None = None
         try:
             if whole:

@@ -60,6 +60,8 @@ _CANCEL_GRACE_S = 5.0
 """How long cancelled handlers may take to end."""
 _SETTLE_S = 60.0
 """How long settling a record may take at most, after its handler has ended."""
+_LIMITS_S = 1.0
+"""How long the last look at the group's limits may take."""
 _LAST_WRITES_S = 10.0
 """How long copies may take to be written, after the time for handlers is over."""
 
@@ -74,14 +76,19 @@ class HandlerRunner:
         publisher: Publisher,
         limits: ShareLimits,
         *,
+        look_for_limits: Callable[[], Awaitable[None]],
         drain_timeout: float = 30.0,
         wall_clock: Callable[[], float] = time.time,
         observers: Sequence[WorkerObserver] = (),
     ) -> None:
-        """`wall_clock`: the time of day, in seconds since 1970. Copies are due at a time of day."""
+        """`look_for_limits` brings `limits` up to date. `wall_clock`: the time of day, in seconds since 1970.
+
+        Copies are due at a time of day.
+        """
         self.route = route
         self._options = options = route.options
         self._limits = limits
+        self._look_for_limits = look_for_limits
         self._connection = connection
         self._drain_timeout = drain_timeout
         self._clock = loop_clock()
@@ -332,6 +339,8 @@ class HandlerRunner:
         for consumer in self._consumers:
             consumer.pause()
         self._wants.send()
+        with anyio.move_on_after(_LIMITS_S):  # what is given back may be archived by a limit that was lowered
+            await self._look_for_limits()
         with anyio.move_on_after(self._drain_timeout):
             while not self._is_idle:
                 changed = self._pipeline.changed.next()

@@ -25,7 +25,7 @@ from kshare.producer.writer import RecordWriter
 from kshare.worker.announcement import AnnouncedHandler, AnnounceOptions
 from kshare.worker.announcing import ANNOUNCED_EVERY_S, announced
 from kshare.worker.app import Hook, require_separate_topics
-from kshare.worker.group_limits import ShareLimits, read_group_limits, watch_limits
+from kshare.worker.group_limits import ShareLimits, look_for_changes, read_group_limits, watch_limits
 from kshare.worker.observer import WorkerObserver
 from kshare.worker.outbound import WRITER_SETTINGS, Outbound
 from kshare.worker.process_identity import identify_process
@@ -135,6 +135,7 @@ class Serving:
         limits: dict[str, ShareLimits],
         task_status: TaskStatus[None],
     ) -> None:
+        look = partial(look_for_changes, router, limits, self._on_limits)
         async with anyio.create_task_group() as tasks:
             async with anyio.create_task_group() as handlers:
 
@@ -144,6 +145,7 @@ class Serving:
                         self._connection,
                         outbound,
                         limits[route.group],
+                        look_for_limits=look,
                         drain_timeout=self._drain_timeout,
                         wall_clock=self._wall_clock,
                         observers=self._observers,
@@ -169,12 +171,11 @@ class Serving:
                     else:
                         log.warning("handler %s: no topic matches its patterns yet", route.name)
                 if any(route.patterns for route in routes):
-                    look = partial(self._look_for_topics, router, outbound, start)
-                    tasks.start_soon(look, name="kshare worker: look for topics")
-                watch = partial(watch_limits, router, limits, self._on_limits)
-                tasks.start_soon(watch, name="kshare worker: watch limits")
-                look = partial(watch_windows, router, self.runners)
-                tasks.start_soon(look, name="kshare worker: watch windows")
+                    follow = partial(self._look_for_topics, router, outbound, start)
+                    tasks.start_soon(follow, name="kshare worker: look for topics")
+                tasks.start_soon(watch_limits, look, name="kshare worker: watch limits")
+                windows = partial(watch_windows, router, self.runners)
+                tasks.start_soon(windows, name=\"kshare worker: watch windows\")
                 self.is_started = True
                 task_status.started()
                 log.info("running: %s%s", ", ".join(map(_described, routes)), self._http_described)

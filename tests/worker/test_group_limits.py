@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -98,6 +99,38 @@ async def test_limits_that_change_are_followed(
     assert "archived" not in caplog.text
 
 
+async def test_a_limit_that_was_lowered_is_known_when_the_worker_stops(
+    kshare_broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The broker archives what is given back then, and no line of the log named it."""
+    monkeypatch.setattr(group_limits, "LOOK_FOR_LIMITS_S", 3600)
+    from_the_start(kshare_broker)
+    kshare_broker.create_topic("orders")
+    kshare_broker.produce("orders", [b"bad"])
+    hangs = anyio.Event()
+
+    async def keep(delivery: Delivery, reason: str) -> None:
+        hangs.set()
+        await anyio.sleep_forever()
+
+    worker = Worker(kshare_broker.bootstrap, group="g", dead_letters=keep, drain_timeout=0.1)
+
+    @worker.handler("orders")
+    async def ship(delivery: Delivery) -> None:
+        if delivery.delivery_count < 2:
+            delivery.release()
+        else:
+            delivery.reject("bad")
+
+    async with running(worker):
+        with anyio.fail_after(30):
+            await hangs.wait()
+        kshare_broker.set_group_config("g", {"share.delivery.count.limit": "2"})
+    assert "its limits have changed" in caplog.text
+    assert "archived by the broker without a copy" in caplog.text
+    assert "orders[0] (offset 0)" in caplog.text
+
+
 async def test_limits_that_cannot_be_read_for_a_while_stay_as_they_are(
     router: Router, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,7 +148,8 @@ async def test_limits_that_cannot_be_read_for_a_while_stay_as_they_are(
     limits = {"g": ShareLimits()}
     changed: list[str] = []
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(group_limits.watch_limits, router, limits, changed.append)
+        look = partial(group_limits.look_for_changes, router, limits, changed.append)
+        tasks.start_soon(group_limits.watch_limits, look)
         await until(lambda: len(asked) >= 6)
         tasks.cancel_scope.cancel()
     assert (limits["g"].deliveries, changed) == (3, ["g"])

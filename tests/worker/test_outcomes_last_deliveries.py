@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import anyio
 import pytest
 
@@ -220,3 +222,36 @@ async def test_postponed_records_are_redelivered(broker: Broker) -> None:
         await until(lambda: worker.runners[0].counts.done == RECORDS)
         worker.stop()
     assert sorted(calls) == [False] * RECORDS + [True] * RECORDS
+
+
+@pytest.mark.parametrize("stops", [False, True], ids=["time limit", "drain timeout"])
+@pytest.mark.parametrize("is_batch", [False, True], ids=["record", "batch"])
+async def test_dead_letters_before_a_call_are_not_limited_as_handlers_are(
+    broker: Broker, *, stops: bool, is_batch: bool
+) -> None:
+    """The function that keeps them was cancelled again and again, until the broker archived the records."""
+    broker.set_group_config("g", {"share.delivery.count.limit": "3"})
+    await deliver(broker, 1)
+    began: list[int] = []
+    kept: list[int] = []
+
+    async def keep(delivery: Delivery, reason: str) -> None:
+        began.append(delivery.offset)
+        await anyio.sleep(0.5 if stops else 3.0)  # the loop may look at long calls once a second only
+        kept.append(delivery.offset)
+
+    options = {"time_limit": 30.0 if stops else 0.2, "concurrency": RECORDS, "dead_letters": keep}
+    worker = Worker(broker.bootstrap, group="g", drain_timeout=0.1 if stops else 30.0, **options)
+
+    async def process(value: Any) -> None:
+        raise AssertionError("it is called for no record that is delivered for the last time but one")
+
+    if is_batch:
+        worker.batch_handler("t", batch_size=1)(process)
+    else:
+        worker.handler("t")(process)
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(worker.serve)
+        await until(lambda: len(began if stops else kept) >= RECORDS)
+        worker.stop()
+    assert sorted(kept) == sorted(began) == list(range(RECORDS))
