@@ -48,6 +48,14 @@ _LOOK_S = 0.001
 """The minimum time to wait for records: enough to take those that are available."""
 
 
+class _BatchCall:
+    """One call of `next_batch`. Several threads may make them."""
+
+    batch: ShareBatch | None = None
+    is_over = False
+    """It was interrupted: others get the batch."""
+
+
 class BlockingConsumer(Generic[RecordT_co]):
     """The implementation of `ShareConsumer`."""
 
@@ -68,9 +76,6 @@ class BlockingConsumer(Generic[RecordT_co]):
                 self._source.inbox,
             )
         )
-        self._handed: ShareBatch | None = None
-        self._fetching: object = None
-        """The call for which a batch is fetched."""
         self._turn = asyncio.Lock()
         self._burst_size = 1
         """How many records may be handed out before the event loop has to run again."""
@@ -93,7 +98,6 @@ class BlockingConsumer(Generic[RecordT_co]):
             self._is_closed = False
             decisions = self._decisions = DecisionQueue(self._consumer)
             self._loops.open(decisions)
-        self._handed = None
         self._turn = asyncio.Lock()
         decisions.loop.run(self._consumer.__aenter__)
 
@@ -238,35 +242,30 @@ class BlockingConsumer(Generic[RecordT_co]):
         return batch
 
     def _next_batch_within(self, timeout: float | None) -> ShareBatch | None:
-        """Return the batch that an interrupted call had fetched already, or wait for one."""
         self._loops.require_turn()
         self._require_other_thread("this call", self._opened())
-        if self._handed is None:
-            call = self._fetching = object()
-            try:
-                self._run(lambda: self._fetch(call, timeout))
-            except BaseException:
-                self._fetching = None
-                if self._handed is not None:
-                    self._source.inbox.park(iter(self._handed))
-                    self._handed = None
-                raise
-        batch, self._handed = self._handed, None
-        return batch
+        call = _BatchCall()
+        try:
+            self._run(lambda: self._fetch(call, timeout))
+        except BaseException:
+            call.is_over = True
+            if call.batch is not None:
+                self._source.inbox.park(iter(call.batch))
+            raise
+        return call.batch
 
-    async def _fetch(self, call: object, timeout: float | None) -> None:
+    async def _fetch(self, call: _BatchCall, timeout: float | None) -> None:
         """One call at a time: an interrupt while a task is started leaves a task that nobody cancels."""
         with anyio.move_on_after(None if timeout is None else max(timeout, _LOOK_S)):
             async with self._turn:
-                if self._handed is None:
-                    assert self._decisions is not None, "only an open consumer fetches"
-                    batch = await self._source.next_batch()
-                    settle_through(batch, self._decisions)
-                    self._burst_size = self._source.burst_size()
-                    if self._fetching is call:
-                        self._handed = batch
-                    else:  # its caller was interrupted
-                        self._source.inbox.park(iter(batch))
+                assert self._decisions is not None, "only an open consumer fetches"
+                batch = await self._source.next_batch()
+                settle_through(batch, self._decisions)
+                self._burst_size = self._source.burst_size()
+                if call.is_over:
+                    self._source.inbox.park(iter(batch))
+                else:
+                    call.batch = batch
 
     def _require_other_thread(self, what: str, decisions: DecisionQueue) -> None:
         if decisions.loop.is_run_here:

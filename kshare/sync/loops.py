@@ -189,10 +189,10 @@ class BlockingLoop(Loop):
             raise _shared("another thread is waiting on it")
         if self._is_closed:
             raise StopIteration
-        if self._current is not None and thread_id.thread_id() != self._thread:
-            self._hand_over(self._current)
         try:
-            self._is_asking = True
+            self._is_asking = True  # first of all: handing over lets other threads run
+            if self._current is not None and thread_id.thread_id() != self._thread:
+                self._hand_over(self._current)
             if not self._is_on:
                 self._begin()
             if self._current is not None:
@@ -204,7 +204,8 @@ class BlockingLoop(Loop):
                 self._current = item
             return item
         except BaseException:
-            self._end()
+            if self._current is None or thread_id.thread_id() == self._thread:
+                self._end()  # else another thread has it, and goes on
             raise
         finally:
             self._is_asking = False

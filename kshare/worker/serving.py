@@ -175,7 +175,7 @@ class Serving:
                     tasks.start_soon(follow, name="kshare worker: look for topics")
                 tasks.start_soon(watch_limits, look, name="kshare worker: watch limits")
                 windows = partial(watch_windows, router, self.runners)
-                tasks.start_soon(windows, name=\"kshare worker: watch windows\")
+                tasks.start_soon(windows, name="kshare worker: watch windows")
                 self.is_started = True
                 task_status.started()
                 log.info("running: %s%s", ", ".join(map(_described, routes)), self._http_described)

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from time import sleep
 from typing import Any, TypeVar
 
 import anyio
@@ -414,6 +416,36 @@ async def test_only_one_thread_may_iterate_at_a_time() -> None:
         await in_thread(work, cluster)
         assert cluster.topics["t"].states[0] == ACCEPTED
         assert ACCEPTED not in cluster.topics["t"].states[1:]
+
+
+async def test_several_threads_may_wait_for_batches() -> None:
+    """A second call took the place of the first, which returned None though it had no timeout."""
+    total = 300
+
+    def work(consumer: sync.ShareConsumer) -> list[int]:
+        def take() -> list[int]:
+            found: list[int] = []
+            while len(seen) < total:
+                batch = consumer.next_batch(timeout=DEADLINE_S)
+                if batch is None:
+                    raise AssertionError(f"no batch in {DEADLINE_S} s")
+                found += [record.offset for record in batch]
+                batch.accept()
+                seen.update(found)
+            return found
+
+        seen: set[int] = set()
+        with ThreadPoolExecutor(3) as threads:
+            calls = [threads.submit(take) for _ in range(3)]
+            while len(seen) < total:
+                anyio.from_thread.run_sync(cluster.topics["t"].append, b"x")
+                sleep(0.001)
+            anyio.from_thread.run_sync(cluster.topics["t"].append, *[b"x"] * 1000)  # ends calls that wait
+            return [offset for call in calls for offset in call.result()]
+
+    async with filled(0).running() as cluster:
+        seen = await in_thread(work, cluster, acknowledgement="explicit", max_records=5)
+    assert len(seen) == len(set(seen)) >= total
 
 
 async def test_accepting_a_lost_batch_raises_and_continuing_the_loop_does_not() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import anyio
@@ -12,6 +13,7 @@ import pytest
 
 from kshare import DeserializationFailed, sync
 from kshare.fast.left_loops import Loop
+from kshare.sync.consumer import BlockingConsumer
 from kshare.testing import Broker
 from tests.fakes.tiny_cluster import ACCEPTED, AVAILABLE, TinyCluster
 from tests.helpers.loop_checker import check_blocking
@@ -96,6 +98,36 @@ async def test_a_loop_accepts_what_it_handed_out_after_an_inner_one_got_the_next
         assert states[10] == AVAILABLE
         assert states[11:49] == [ACCEPTED] * 38
         assert ACCEPTED not in states[49:]
+
+
+async def test_a_record_that_a_thread_got_while_another_one_took_over_is_not_accepted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both got one: the second thread had been let in while the first looked whether the record before was finished."""
+    call = BlockingConsumer._call
+    tries: list[Callable[[], object]] = []
+    got: list[object] = []
+
+    def call_later(self: BlockingConsumer[Any], function: Callable[[], None]) -> None:
+        while tries:
+            with ThreadPoolExecutor(1) as first:
+                got.append(first.submit(tries.pop()).exception())
+        call(self, function)
+
+    monkeypatch.setattr(BlockingConsumer, "_call", call_later)
+
+    def work(consumer: sync.ShareConsumer) -> list[int]:
+        loop = iter(consumer)
+        with ThreadPoolExecutor(1) as first:
+            record = first.submit(next, loop).result()
+        record.accept()
+        tries.append(lambda: next(loop))
+        return [record.offset, next(loop).offset]
+
+    async with filled(5).running() as cluster:
+        assert await in_thread(work, cluster) == [0, 1]
+        assert ACCEPTED not in cluster.topics["t"].states[1:]
+    assert "another thread is waiting on it" in str(got)
 
 
 @pytest.mark.parametrize("seed", range(4))

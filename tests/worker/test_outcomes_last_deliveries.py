@@ -240,8 +240,14 @@ async def test_dead_letters_before_a_call_are_not_limited_as_handlers_are(
         await anyio.sleep(0.5 if stops else 3.0)  # the loop may look at long calls once a second only
         kept.append(delivery.offset)
 
-    options = {"time_limit": 30.0 if stops else 0.2, "concurrency": RECORDS, "dead_letters": keep}
-    worker = Worker(broker.bootstrap, group="g", drain_timeout=0.1 if stops else 30.0, **options)
+    worker = Worker(
+        broker.bootstrap,
+        group="g",
+        concurrency=RECORDS,
+        dead_letters=keep,
+        time_limit=30.0 if stops else 0.2,
+        drain_timeout=0.1 if stops else 30.0,
+    )
 
     async def process(value: Any) -> None:
         raise AssertionError("it is called for no record that is delivered for the last time but one")
