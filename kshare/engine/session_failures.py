@@ -21,9 +21,12 @@ from kshare.protocol.error_codes import ErrorCode, error_name
 from kshare.state.acks import RETRY_LATER
 from kshare.state.lease import TopicIdPartition
 from kshare.state.session import SessionResponse
+from kshare.wording import counted
 
 _PAUSE_S = 0.1
 """The first pause. It grows with each further failure, up to `backoff_max`."""
+_USUAL_S = 5.0
+"""How long leaders that move may refuse fetches. What lasts longer is logged."""
 
 
 class SessionFailures:
@@ -38,6 +41,7 @@ class SessionFailures:
         self._reporter = reporter
         self._backoff = Backoff(_PAUSE_S, max(_PAUSE_S, settings.net.backoff_max), Random())
         self._unreadable = UnreadableAnswers()
+        self._failing_since: dict[TopicIdPartition, float] = {}
         self._too_large_size: int | None = None
         """The size of the last response that was too large, if none has brought records since."""
 
@@ -53,6 +57,7 @@ class SessionFailures:
         for (topic_id, _), code in answer.failed.items():
             if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 raise self._refusal(code, Right("Read", "topic", self._name_of(topic_id) or topic_id.hex()))
+        self._note_refused(answer, now)
         if answer.acquired:
             self._unreadable.on_useful()
             self._too_large_size = None
@@ -63,6 +68,20 @@ class SessionFailures:
         if is_failing:
             self._backoff.on_failure(now)
         self.is_failing = is_failing
+
+    def _note_refused(self, answer: SessionResponse, now: float) -> None:
+        """One line, however many partitions the node refuses."""
+        since = {where: self._failing_since.get(where, now) for where in answer.failed}
+        self._failing_since = since
+        lasting = [where for where, began in since.items() if now - began > _USUAL_S]
+        if lasting:
+            (topic_id, number), others = lasting[0], len(lasting) - 1
+            self._log(
+                logging.WARNING,
+                f"node {self._node} refuses fetches; trying again",
+                f"{self._name_of(topic_id) or topic_id.hex()}[{number}] ({error_name(answer.failed[lasting[0]])})"
+                + (f" and {counted(others, 'other partition')}" if others else ""),
+            )
 
     def on_error(self, answer: SessionResponse, now: float) -> None:
         """The session as a whole failed, and has ended."""

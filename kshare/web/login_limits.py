@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from ipaddress import IPv4Address, IPv6Network, ip_address
 
 _OF_A_NAME, _OF_AN_ADDRESS = 10, 50
 """Wrong passwords in a period: of one name from one address, and of all names from one address."""
 _PERIOD_S = 60.0
 MOST_KEPT = 10_000
+_NETWORK_BITS = 64
 
 _Key = tuple[str, bytes]
 """An address, and a digest of a name, which may be long; without the name, all names."""
@@ -40,12 +42,13 @@ class LoginLimits:
             self._wrong.move_to_end(key)
         while len(self._wrong) > MOST_KEPT:
             self._wrong.popitem(last=False)
-        return self._count((address, _digest(name)), now)
+        return self._count((_network(address), _digest(name)), now)
 
     def on_right(self, address: str, name: str) -> None:
-        self._wrong.pop((address, _digest(name)), None)
+        self._wrong.pop((_network(address), _digest(name)), None)
 
     def _limits(self, address: str, name: str) -> tuple[tuple[_Key, int], ...]:
+        address = _network(address)
         return ((address, _digest(name)), _OF_A_NAME), ((address, b""), _OF_AN_ADDRESS)
 
     def _left(self, key: _Key, now: float) -> float:
@@ -55,6 +58,17 @@ class LoginLimits:
 
     def _count(self, key: _Key, now: float) -> int:
         return self._wrong[key][1] if self._left(key, now) > 0 else 0
+
+
+def _network(address: str) -> str:
+    """An IPv6 network is one address: whoever has one has all of it."""
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, IPv4Address):
+        return address
+    return str(found.ipv4_mapped or IPv6Network((found, _NETWORK_BITS), strict=False))
 
 
 def _digest(name: str) -> bytes:

@@ -61,3 +61,21 @@ def test_a_name_that_is_not_text_is_counted() -> None:
     limits = LoginLimits()
     assert limits.on_wrong("a", "\udc80", 0) == 1
     assert limits.on_wrong("a", "\udc80", 0) == 2
+
+
+def test_addresses_of_one_ipv6_network_are_one() -> None:
+    limits = LoginLimits()
+    for number in range(10):
+        limits.on_wrong(f"2001:db8::{number:x}", "anna", 0)
+    assert limits.wait_s("2001:db8::ffff%eth0", "anna", 0) == 60
+    assert limits.wait_s("2001:db8:0:1::1", "anna", 0) == 0
+    limits.on_right("2001:db8::1", "anna")
+    assert limits.wait_s("2001:db8::2", "anna", 0) == 0
+
+
+def test_an_ipv4_address_in_ipv6_is_that_address() -> None:
+    limits = LoginLimits()
+    for _ in range(10):
+        limits.on_wrong("::ffff:10.1.2.3", "anna", 0)
+    assert limits.wait_s("10.1.2.3", "anna", 0) == 60
+    assert limits.wait_s("::ffff:10.1.2.4", "anna", 0) == 0

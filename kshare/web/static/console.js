@@ -10,6 +10,7 @@ let isWaiting = false;
 let isPressed = false;
 let pressEnds = 0;
 const LONGEST_PRESS_MS = 3000;
+const LONGEST_LOAD_MS = 20000;
 
 async function update() {
   if (document.hidden) return;
@@ -19,7 +20,8 @@ async function update() {
   }
   isLoading = true;
   try {
-    const response = await fetch(location.href, { headers: { Accept: "text/html" } });
+    const limit = AbortSignal.timeout(LONGEST_LOAD_MS);
+    const response = await fetch(location.href, { headers: { Accept: "text/html" }, signal: limit });
     if (!response.ok) {
       say(`· not up to date: status ${response.status}`);
       return;
@@ -49,10 +51,10 @@ function catchUp() {
   }
 }
 
-/* A link that is replaced between pressing and releasing the button wouldn't be followed: nothing is replaced meanwhile.
+/* What is replaced between pressing and releasing the mouse button, or the space bar, gets no click: nothing is then.
    The release isn't always reported, for example when a menu has opened. */
 function onPress(event) {
-  if (event.button !== 0) return;
+  if (event.type === "keydown" ? event.key !== " " : event.button !== 0) return;
   isPressed = true;
   clearTimeout(pressEnds);
   pressEnds = setTimeout(onRelease, LONGEST_PRESS_MS);
@@ -101,7 +103,7 @@ if (document.body.hasAttribute("data-follow")) {
   events.onopen = () => say("· live");
   events.onerror = () => say("· not connected");
   document.addEventListener("visibilitychange", update);
-  document.addEventListener("pointerdown", onPress);
-  for (const name of ["pointerup", "pointercancel", "dragend", "contextmenu"]) document.addEventListener(name, onRelease);
+  for (const name of ["pointerdown", "keydown"]) document.addEventListener(name, onPress);
+  for (const name of ["pointerup", "pointercancel", "dragend", "contextmenu", "keyup"]) document.addEventListener(name, onRelease);
   addEventListener("blur", onRelease);
 }

@@ -138,3 +138,26 @@ def test_the_focus_stays_on_its_link_when_a_row_is_inserted_before_it(
         next(iter(consumer))
         expect(page.get_by_role("link", name="bakers", exact=True)).to_be_visible(timeout=20_000)
     assert page.evaluate("document.activeElement.textContent") == "packers"
+
+
+def test_a_button_is_pressed_by_the_space_bar_although_the_page_changes_meanwhile(
+    page: Page, broker: Broker, start: StartConsole
+) -> None:
+    console = start()
+    page.goto(f"{console.url}/?q=packers")
+    page.evaluate(
+        """() => {
+            window.clicks = 0;
+            const button = document.createElement("button");
+            button.onclick = () => { window.clicks += 1; };
+            document.getElementById("groups").append(button);
+            button.focus();
+        }"""
+    )
+    page.keyboard.down(" ")
+    broker.produce("orders", [b"x"] * 77)
+    eventually(lambda: console.request("/?q=packers")[2], lambda text: ">78<" in text)
+    page.wait_for_timeout(700)  # pages look for news every 250 ms
+    page.keyboard.up(" ")
+    assert page.evaluate("window.clicks") == 1
+    expect(page.get_by_role("row", name="packers")).to_contain_text("78")
