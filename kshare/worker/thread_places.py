@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -24,15 +25,23 @@ class ThreadPlaces:
     ) -> None:
         """Call a function in a thread. If this is cancelled, nothing waits for the function any more."""
         await self._take(deliveries)
+        is_decided = threading.Lock()  # whether the function is called: by whoever takes this
 
         def call() -> None:
+            if not is_decided.acquire(blocking=False):
+                return  # cancelled before
             try:
                 function(*arguments)
             finally:
                 with suppress(RuntimeError):  # the event loop is gone
                     from_thread.run_sync(self._free.release)
 
-        await to_thread.run_sync(call, abandon_on_cancel=True, limiter=self._no_limit)
+        try:
+            await to_thread.run_sync(call, abandon_on_cancel=True, limiter=self._no_limit)
+        except BaseException:
+            if is_decided.acquire(blocking=False):  # the function hasn't been called, and won't be
+                self._free.release()
+            raise
 
     async def _take(self, deliveries: Sequence[Delivery]) -> None:
         try:
