@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 
 import anyio.lowlevel
@@ -26,6 +26,8 @@ from kshare.errors import ConfigError, CorruptBatchError, NotAuthorized
 _SETTINGS = "errors.deadletterqueue."
 _NAME = f"{_SETTINGS}topic.name"
 ENABLED = f"{_SETTINGS}group.enable"
+_MOST_NAMED = 1_000
+"""Groups of one topic."""
 _AT_A_TIME = 500
 """Records between which other tasks run: a batch may have millions."""
 
@@ -40,7 +42,7 @@ class DeadLetterTopic:
     """Dead letters in the topic that were redriven, dropped or moved; None if we may not read their state, and then
     `letters` are all."""
     groups: tuple[str, ...]
-    """Share groups whose config names this topic."""
+    """Share groups whose config names this topic, and those that dead letters in it name."""
     problems: tuple[str, ...] = ()
     """What couldn't be read, and isn't counted."""
 
@@ -50,7 +52,8 @@ async def list_dead_letter_topics(router: Router, group: str | None = None) -> l
 
     `group` is the group that keeps track of redriven letters.
     """
-    senders = await _senders(router)
+    known = frozenset(one.group for one in await groups.list_groups(router, ("share",), ()))
+    senders = await _senders(router, known)
     log, found = StateLog(router), []
     for topic in (await router.metadata(None)).topics:
         name = topic.name or ""
@@ -59,9 +62,9 @@ async def list_dead_letter_topics(router: Router, group: str | None = None) -> l
         if name in senders or await accepts_dead_letters(router, name):
             firsts, ends = await bounds(router, name)
             states = await readable_states(router, name, group or default_group(name), firsts, ends, log)
-            unreadable = Unreadable()
-            counts = await _count(router, name, states, firsts, ends, unreadable)
-            groups_of = tuple(sorted(senders.get(name, ())))
+            unreadable, named = Unreadable(), set(senders.get(name, ()))
+            counts = await _count(router, name, states, firsts, ends, unreadable, named)
+            groups_of = tuple(sorted(named & known))  # anybody can write other names
             found.append(
                 DeadLetterTopic(name, len(topic.partitions), *counts, groups_of, tuple(unreadable.texts))
             )
@@ -75,28 +78,34 @@ async def _count(
     firsts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
     unreadable: Unreadable,
+    named: set[str],
 ) -> tuple[int | None, int | None]:
-    """How many dead letters are not settled, and how many are. Other records in the topic don't count."""
+    """How many dead letters are not settled, and how many are. Other records in the topic don't count.
+
+    The groups that dead letters name are added to `named`: those of kshare's workers have no config that names it.
+    """
     total = settled = 0
     try:
         async for letter in letters(router, topic, firsts, ends, unreadable):
             total += letter.is_dead_letter
+            if len(named) < _MOST_NAMED and letter.group:
+                named.add(letter.group)
             settled += letter.is_dead_letter and states is not None and states.has_settled(letter)
     except NotAuthorized:
         return None, None
     return total - settled, None if states is None else settled
 
 
-async def _senders(router: Router) -> Mapping[str, list[str]]:
+async def _senders(router: Router, known: Iterable[str]) -> Mapping[str, list[str]]:
     senders: dict[str, list[str]] = defaultdict(list)
-    for group in await groups.list_groups(router, ("share",), ()):
+    for group in known:
         try:
-            entries = await configs.describe(router, ConfigResource.GROUP, group.group, keys=[_NAME])
+            entries = await configs.describe(router, ConfigResource.GROUP, group, keys=[_NAME])
         except NotAuthorized:
             continue  # the topic's own config may still tell
         for one in entries:
             if one.value:
-                senders[one.value].append(group.group)
+                senders[one.value].append(group)
     return senders
 
 

@@ -11,6 +11,7 @@ from kshare.admin import configs
 from kshare.admin.configs import ConfigResource
 from kshare.admin.expected_rows import expected_row
 from kshare.admin.routing import Router
+from kshare.dead_letters.self_written import self_written
 from kshare.doctor.check_result import CheckLevel, CheckResult, ok, problem
 from kshare.doctor.cluster_info import ClusterInfo
 from kshare.doctor.group_settings import check_of, chosen_groups, set_command
@@ -47,19 +48,39 @@ async def dead_letter_topics(info: ClusterInfo) -> AsyncIterator[CheckResult]:
         if found is not None:
             yield found
     if without:
-        yield await _without(info, without)
+        written = await _self_written(info, without)
+        for topic in sorted(set(written.values())):
+            names = [group for group in without if written.get(group) == topic]
+            yield ok(
+                _CHECK,
+                f"{_first_of(names)}: members write dead letters to topic {topic} themselves, not brokers",
+            )
+        if others := [group for group in without if group not in written]:
+            yield await _without(info, others)
+
+
+async def _self_written(info: ClusterInfo, groups: Sequence[str]) -> Mapping[str, str]:
+    """Groups whose members write dead letters, and the topic; none if we may not read them."""
+    try:
+        return await self_written(info.router, groups)
+    except BrokerError:
+        return {}
+
+
+def _first_of(groups: Sequence[str]) -> str:
+    more = len(groups) - 1
+    return groups[0] + (f" and {counted(more, 'more group')}" if more else "")
 
 
 async def _without(info: ClusterInfo, groups: Sequence[str]) -> CheckResult:
-    first, more = groups[0], len(groups) - 1
-    others = f" and {counted(more, 'more group')}" if more else ""
+    first = groups[0]
     try:
         prefix = (await info.broker_settings(PREFIX)).get(PREFIX) or _USUAL_PREFIX
     except NotAuthorized:
         prefix = _USUAL_PREFIX
     return ok(
         _CHECK,
-        f"no dead-letter topic is set for {first}{others}: brokers keep no copies of records that are rejected or "
+        f"no dead-letter topic is set for {_first_of(groups)}: brokers keep no copies of records that are rejected or "
         "given up. To keep them:",
         _create_command(info.server, f"{prefix}{first}"),
         set_command(info.server, first, f"{DEAD_LETTER_TOPIC}={prefix}{first}"),

@@ -40,6 +40,13 @@ def test_topics_with_dead_letters_are_listed(broker: Broker, run: Kshare) -> Non
     assert found == {"topic": GRAVE, **counts, "groups": ["shippers"], "problems": []}
 
 
+def test_groups_that_write_their_dead_letters_themselves_are_listed(broker: Broker, run: Kshare) -> None:
+    """As kshare's workers do: no config names the topic. Names of groups that don't exist may be anybody's."""
+    letter(broker, b"x", ("orders", 0, 9))
+    letter(broker, b"y", ("orders", 0, 9), group="nobody")
+    assert run("dlq", "list").out.splitlines()[1].split() == [GRAVE, "2", "2", GROUP]
+
+
 @pytest.mark.lengthy
 def test_redriven_letters_are_counted_separately_and_marked(broker: Broker, run: Kshare) -> None:
     bury(broker, 4)

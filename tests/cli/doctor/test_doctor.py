@@ -526,6 +526,17 @@ def test_groups_without_a_dead_letter_topic(broker: Broker, run: Kshare) -> None
     assert note["text"].startswith("no dead-letter topic is set for packers: ")
 
 
+def test_groups_that_write_their_dead_letters_themselves_need_no_topic(broker: Broker, run: Kshare) -> None:
+    """As kshare's workers do. What was advised was a second topic, to which brokers would write nothing."""
+    broker.create_topic("dlq.mine", 1, {f"{_DEAD}group.enable": "true"})
+    broker.produce("dlq.mine", [b"x"], headers=[("__dlq.errors.group", GROUP.encode())])
+    found = json.loads(run("doctor", "--group", GROUP, "--group", "packers", "--json").out)
+    first, second = (one for one in found if one["check"] == "dead letters")
+    said = f"{GROUP}: members write dead letters to topic dlq.mine themselves, not brokers"
+    assert (first["level"], first["text"], first["todo"]) == ("ok", said, [])
+    assert second["text"].startswith("no dead-letter topic is set for packers: ")
+
+
 def test_commands_can_be_copied_whatever_a_group_is_called(broker: Broker, run: Kshare) -> None:
     group = "pick; echo $(id) 'now'"
     found = json.loads(run("doctor", "--group", group, "--json").out)
