@@ -10,9 +10,12 @@ import json
 import logging
 import platform
 import shlex
+import sys
+from importlib.machinery import PathFinder
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.metadata import version as version_of
 from importlib.util import find_spec
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from kshare import fast
@@ -27,6 +30,9 @@ _REINSTALL = "pip install --force-reinstall --no-deps --no-cache-dir"
 """Pip's cache may hold a wheel that was built without a compiler."""
 
 _COMPILED = "kshare.protocol.record"
+
+_SOURCES = Path(__file__).resolve().parents[1]
+"""The folder from which this kshare was imported."""
 
 _has_warned = False
 
@@ -54,6 +60,11 @@ def advice() -> str:
     """What to do if no compiled module is used, before running the command that `mend` returns."""
     if not fast.IS_ON:
         return "unless you are debugging, unset it"
+    if installed := _shadowed():
+        return (
+            f"Python imports the sources in {_SOURCES} instead of the kshare that is installed in {installed}, because "
+            "the program is there: put it into another folder, or let Python not look there"
+        )
     python = ".".join(platform.python_version_tuple()[:2])
     return (
         f"install a C compiler and the headers of Python {python}, then reinstall kshare without pip's cache"
@@ -61,13 +72,24 @@ def advice() -> str:
 
 
 def mend() -> str:
-    """The command that reinstalls kshare from where it was installed, or from the package index."""
+    """The command that reinstalls kshare from where it was installed, or else from its sources or the package index."""
     if not fast.IS_ON:
         return f"unset {fast.SWITCH}"
+    if _shadowed():
+        return shlex.join(["python", "-P", *sys.orig_argv[1:]])
     folder, is_editable = _source()
+    if folder is None and (_SOURCES / "pyproject.toml").is_file():
+        folder = str(_SOURCES)
     if folder is None:
         return f"{_REINSTALL} --no-binary kshare kshare"
     return f"{_REINSTALL} {'-e ' if is_editable else ''}{shlex.quote(folder)}"
+
+
+def _shadowed() -> str | None:
+    """Where another kshare is installed, if this one is only found first: in a clone, beside the program."""
+    others = [one for one in sys.path if Path(one or ".").resolve() != _SOURCES]
+    found = PathFinder.find_spec("kshare", others)
+    return str(Path(found.origin).parents[1]) if found is not None and found.origin else None
 
 
 def _source() -> tuple[str | None, bool]:

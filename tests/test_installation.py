@@ -84,22 +84,48 @@ def test_the_version_reports_missing_compiled_modules_and_how_to_fix_that() -> N
 @pytest.mark.parametrize(
     ("source", "end"),
     [
-        (None, "--no-binary kshare kshare"),
+        (None, f" {ROOT}"),
         ({"url": "file:///a%20b/kshare", "dir_info": {"editable": True}}, "-e '/a b/kshare'"),
         ({"url": "file:///src/kshare", "dir_info": {}}, " /src/kshare"),
-        ({"url": "file:///tmp/kshare-0.1.whl", "archive_info": {}}, "--no-binary kshare kshare"),
+        ({"url": "file:///tmp/kshare-0.1.whl", "archive_info": {}}, f" {ROOT}"),
     ],
 )
 def test_an_installation_from_a_folder_is_reinstalled_from_there(
     monkeypatch: pytest.MonkeyPatch, source: object, end: str
 ) -> None:
-    """If pip has recorded the folder, because a package index may not have this version."""
+    """If pip has recorded the folder, or the sources are there: a package index may not have this version."""
     noted = None if source is None else json.dumps(source)
     monkeypatch.setattr(fast, "IS_ON", True)
     monkeypatch.setattr(installation, "distribution", lambda _: SimpleNamespace(read_text=lambda _: noted))
     command = installation.mend()
     assert command.startswith("pip install --force-reinstall --no-deps --no-cache-dir ")
     assert command.endswith(end)
+
+
+def test_an_installation_from_nowhere_is_reinstalled_from_the_index(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(fast, "IS_ON", True)
+    monkeypatch.setattr(installation, "distribution", lambda _: SimpleNamespace(read_text=lambda _: None))
+    monkeypatch.setattr(installation, "_SOURCES", tmp_path)
+    monkeypatch.setattr(installation, "_shadowed", lambda: None)
+    assert installation.mend().endswith("--no-binary kshare kshare")
+
+
+def test_sources_beside_the_program_are_told_from_an_installation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a clone, a program imports the sources there, which aren't compiled: installing again doesn't help."""
+    (tmp_path / "kshare").mkdir()
+    (tmp_path / "kshare" / "__init__.py").touch()
+    monkeypatch.setattr(fast, "IS_ON", True)
+    monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path, str(tmp_path)])
+    monkeypatch.setattr(sys, "orig_argv", ["/bin/python", "my consumer.py", "-v"])
+    assert (
+        f"the sources in {ROOT} instead of the kshare that is installed in {tmp_path}"
+        in installation.advice()
+    )
+    assert installation.mend() == "python -P 'my consumer.py' -v"
 
 
 def test_the_version_reports_that_compiled_modules_are_switched_off() -> None:

@@ -11,6 +11,7 @@ from kshare.cli.cluster.options import Properties, Server
 
 
 def web(
+    context: typer.Context,
     server: Server = None,
     properties: Properties = None,
     listen: Annotated[
@@ -84,6 +85,9 @@ def web(
     if make_user is not None:
         run.show_user_line(make_user)
         return
+    source = context.get_parameter_source("server")
+    if demo and source is not None and source.name == "ENVIRONMENT":
+        server = None  # it is for other commands
     run.run_web(
         server,
         properties,

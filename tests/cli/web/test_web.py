@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from kshare.cli.web import run as web_run
 from kshare.cli.web.run import SHORTEST_PASSWORD
 from kshare.web.config import WebConfig
 from tests.cli.running import DEADLINE, Kshare, assert_refused
@@ -115,6 +116,17 @@ def test_wrong_usage_is_refused(run: Kshare, tmp_path: Path, free_tcp_port: int)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         listen = f"127.0.0.1:{taken.getsockname()[1]}"
         assert_refused(run("web", *server, "--listen", listen), 1, f"can't listen on {listen}")
+
+
+def test_a_cluster_that_the_environment_names_is_none_of_the_demo(
+    run: Kshare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(web_run, "run_web", lambda server, *_, is_demo: asked.append((server, is_demo)))
+    monkeypatch.setenv("KSHARE_BOOTSTRAP_SERVER", "127.0.0.1:1")
+    assert run("web", "--demo").code == 0
+    assert run("web").code == 0
+    assert asked == [(None, True), ("127.0.0.1:1", False)]
 
 
 def test_passwords_have_a_least_length_which_the_guide_says(
