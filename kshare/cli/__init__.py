@@ -48,5 +48,5 @@ def _run() -> int:
         return run(sys.argv[1:])
     except ModuleNotFoundError as missing:
         package = (missing.name or "").partition(".")[0]
-        sys.stderr.write(f"kshare: this needs {package}: pip install 'kshare[cli]'\n")
+        sys.stderr.write(f"kshare: this needs {package}: pip install 'kshare[cli]' (in a clone: '.[cli]')\n")
         return 1

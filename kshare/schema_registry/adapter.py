@@ -26,7 +26,8 @@ try:
     from confluent_kafka.serialization import MessageField, SerializationContext
 except ImportError as error:
     raise ImportError(
-        f"kshare.schema_registry needs Confluent's client: run `pip install kshare[schema-registry]` ({error})"
+        "kshare.schema_registry needs Confluent's client: pip install 'kshare[schema-registry]' "
+        f"(in a clone: '.[schema-registry]'): {error}"
     ) from error
 
 RegistryDeserializer = Callable[[bytes, DeserializerContext], Coroutine[Any, Any, Any]]

@@ -93,7 +93,7 @@ class Access:
         wait_s = math.ceil(self._limits.wait_s(address, name, current_time()))
         if wait_s:
             raise HTTPException(
-                429, "too many wrong passwords: try again later", {"Retry-After": str(wait_s)}
+                429, f"too many wrong passwords: try again in {wait_s} s", {"Retry-After": str(wait_s)}
             )
 
     def _note_login(self, address: str, name: str, *, is_right: bool) -> None:
@@ -101,8 +101,13 @@ class Access:
             self._limits.on_right(address, name)
             return
         count = self._limits.on_wrong(address, name, current_time())
+        wait_s = math.ceil(self._limits.wait_s(address, name, current_time()))
         log.warning(
-            "wrong password for user %s from %s (%d in a minute)", escaped(name[:100]), address, count
+            "wrong password for user %s from %s: number %d within a minute%s",
+            escaped(name[:100]),
+            address,
+            count,
+            f"; no more are checked for {wait_s} s" if wait_s else "",
         )
 
     def client_address(self, headers: Headers, address: str) -> str:

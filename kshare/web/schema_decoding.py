@@ -16,7 +16,7 @@ from kshare.web.decoding_process import DecodingFailed, DecodingProcess
 _MAGIC, _PREFIX = 0, 5
 _LIMIT_S = 5.0
 _PAGE_S = 10.0
-_MISSING = "decoding needs Confluent's client: pip install 'kshare[schema-registry]'"
+_MISSING = "decoding needs Confluent's client: pip install 'kshare[schema-registry]' (in a clone: '.[schema-registry]')"
 _NOT_CONFIGURED = "no schema registry is configured: start the console with --schema-registry URL"
 
 

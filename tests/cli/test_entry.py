@@ -47,7 +47,7 @@ def test_missing_extra_is_reported_on_one_line(missing: str) -> None:
         "main()"
     )
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"kshare: this needs {missing}: pip install 'kshare[cli]'\n"
+    assert done.stderr == f"kshare: this needs {missing}: pip install 'kshare[cli]' (in a clone: '.[cli]')\n"
 
 
 @pytest.mark.parametrize(

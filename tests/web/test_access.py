@@ -339,9 +339,9 @@ def test_wrong_passwords_are_logged_and_limited(
     assert console.request("/", headers=basic("anna", "correct horse"))[0] == 200, "logged in already"
     assert console.request("/", headers=basic("ben\n\x1b[2J", "guess"))[0] == 401, "another name"
     logged = [one.getMessage() for one in caplog.records if "wrong password" in one.getMessage()]
-    assert logged[0] == "wrong password for user anna from 127.0.0.1 (1 in a minute)"
-    assert logged[9].endswith("(10 in a minute)")
-    assert logged[10] == r"wrong password for user ben\n\x1b[2J from 127.0.0.1 (1 in a minute)"
+    assert logged[0] == "wrong password for user anna from 127.0.0.1: number 1 within a minute"
+    assert ": number 10 within a minute; no more are checked for " in logged[9]
+    assert logged[10] == r"wrong password for user ben\n\x1b[2J from 127.0.0.1: number 1 within a minute"
     assert "guess" not in caplog.text
 
 
@@ -357,3 +357,19 @@ def test_a_users_file_that_is_open_to_all_is_warned_of(
     read_users(users)
     said = f"users file {users} is open to all users of this machine: chmod o-rw '{users}'"
     assert [one.getMessage() for one in caplog.records] == [said] * is_warned
+
+
+def test_a_reader_is_told_that_a_right_is_missing(
+    start: StartConsole, broker: Broker, tmp_path: Path
+) -> None:
+    """And not that the console is read-only."""
+    users = tmp_path / "users"
+    users.write_text(user_line("ben", "battery staple", may_change=False))
+    console = start(users=users, allow_changes=True)
+    headers, token = session(console, OFFSETS, basic("ben", "battery staple"))
+    status, _, text = console.request(
+        "/group/offsets", {"name": GROUP, "to": "earliest", "token": token}, headers
+    )
+    assert status == 200
+    assert "You may only read: changes need the right <code>change</code>." in text
+    assert "This console is read-only" not in text

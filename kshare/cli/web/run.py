@@ -29,7 +29,9 @@ def run_web(
         from kshare.web.rare_collections import rare_collections
         from kshare.web.server import serve
     except ModuleNotFoundError as error:
-        raise Failure(f"the console needs {error.name}: pip install 'kshare[web]'") from None
+        raise Failure(
+            f"the console needs {error.name}: pip install 'kshare[web]' (in a clone: '.[web]')"
+        ) from None
     if is_demo and (server or properties or options["worker_topic"]):
         raise Misuse(
             "--demo runs a broker and a worker of its own: leave --bootstrap-server, --command-config and "
