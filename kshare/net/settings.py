@@ -22,7 +22,7 @@ TokenProvider: TypeAlias = Callable[[], str] | Callable[[], Awaitable[str]]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"]
 PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 MECHANISMS = get_args(Mechanism)
-NEEDS_EXTRA = "SASL needs kafka-python 3.0, whose mechanisms kshare uses: pip install 'kshare[sasl]' (in a clone: '.[sasl]')"
+NEEDS_EXTRA = "SASL needs kafka-python 3.0: pip install 'kshare[sasl]' (in a clone: '.[sasl]')"
 
 _LONGEST_S = 86_400.0
 _SMALLEST_LIMIT = 64 * 1024
