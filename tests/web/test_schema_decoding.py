@@ -36,7 +36,7 @@ def registry() -> Iterator[SchemaRegistry]:
 
 @pytest.fixture
 async def decoding(registry: SchemaRegistry) -> AsyncIterator[Decoding]:
-    async with decoding_with(SchemaDecoder(registry.url)) as content:
+    async with decoding_with(SchemaDecoder(registry.url, limit_s=60)) as content:
         yield content
 
 
