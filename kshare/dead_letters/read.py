@@ -21,7 +21,7 @@ from kshare.dead_letters.dead_letter import DeadLetter, read
 from kshare.dead_letters.letter_states import LetterStates, default_group, letter_states, readable_states
 from kshare.dead_letters.selection import Selection
 from kshare.dead_letters.unreadable import Unreadable
-from kshare.errors import ConfigError, CorruptBatchError, NotAuthorized
+from kshare.errors import ConfigError, CorruptBatchError, KshareError, NotAuthorized
 
 _SETTINGS = "errors.deadletterqueue."
 _NAME = f"{_SETTINGS}topic.name"
@@ -60,10 +60,14 @@ async def list_dead_letter_topics(router: Router, group: str | None = None) -> l
         if topic.is_internal or topic.error_code:
             continue
         if name in senders or await accepts_dead_letters(router, name):
-            firsts, ends = await bounds(router, name)
-            states = await readable_states(router, name, group or default_group(name), firsts, ends, log)
             unreadable, named = Unreadable(), set(senders.get(name, ()))
-            counts = await _count(router, name, states, firsts, ends, unreadable, named)
+            counts: tuple[int | None, int | None] = None, None
+            try:
+                firsts, ends = await bounds(router, name)
+                states = await readable_states(router, name, group or default_group(name), firsts, ends, log)
+                counts = await _count(router, name, states, firsts, ends, unreadable, named)
+            except KshareError as error:  # such as one that was deleted meanwhile: the others are shown
+                unreadable.add_topic(name, error)
             groups_of = tuple(sorted(named & known))  # anybody can write other names
             found.append(
                 DeadLetterTopic(name, len(topic.partitions), *counts, groups_of, tuple(unreadable.texts))

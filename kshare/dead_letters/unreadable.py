@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kshare.errors import DecodeError
+from kshare.errors import DecodeError, KshareError
 from kshare.wording import counted, span
 
 _NAMED = 10
@@ -21,6 +21,9 @@ class Unreadable:
             self._texts.append(f"{where}, and are left out: {error}")
         else:
             self._more += 1
+
+    def add_topic(self, topic: str, error: KshareError) -> None:
+        self._texts.append(f"the dead letters in {topic} can't be counted: {error}")
 
     @property
     def texts(self) -> list[str]:

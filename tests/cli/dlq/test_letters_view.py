@@ -7,8 +7,10 @@ import json
 import pytest
 
 from kshare.cli.dlq import letters_view
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import ListOffsetsRequest
 from kshare.testing import Broker
-from tests.cli.dlq.letters import GRAVE, letter, letters_of
+from tests.cli.dlq.letters import GRAVE, SETTINGS, letter, letters_of
 from tests.cli.running import Kshare
 from tests.fakes.bombs import MIB, append, bomb, damaged
 from tests.helpers.rejecting import reject
@@ -71,6 +73,22 @@ def test_a_batch_that_cannot_be_read_hides_only_its_own_letters(broker: Broker, 
     assert all(place in run("dlq", "show", GRAVE).out for place in ("0:0", "0:3"))
     planned = run("dlq", "redrive", GRAVE, "--dry-run", "--json")
     assert [(one["offset"], one["to"]) for one in json.loads(planned.out)] == [(0, "orders"), (3, "orders")]
+
+
+def test_a_topic_that_cannot_be_counted_does_not_hide_the_others(broker: Broker, run: Kshare) -> None:
+    """One that is deleted meanwhile, for instance: nothing was listed."""
+    broker.create_topic("dlq.gone", settings={f"{SETTINGS}group.enable": "true"})
+    letter(broker, b"x", ("orders", 0, 9))
+    broker.faults.add(
+        ListOffsetsRequest,
+        times=None,
+        when=lambda request: request.topics[0].name == "dlq.gone",
+        error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    )
+    listed = run("dlq", "list", "--json")
+    assert {one["topic"]: one["letters"] for one in json.loads(listed.out)} == {"dlq.gone": None, GRAVE: 1}
+    assert listed.code == 1
+    assert "the dead letters in dlq.gone can't be counted: " in listed.err
 
 
 def test_long_values_are_cut_and_their_sum_is_bounded(
