@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from kshare.engine.confirmation import Confirmation, Loss, Results
 from kshare.engine.signals import Signal
 from kshare.errors import KshareError
 from kshare.state.acks import AckOutcome
-from kshare.state.lease import RENEW, Lease
+from kshare.state.lease import ACCEPT, REJECT, RENEW, Lease
 
 _MAX_LOSSES = 1000
 """The limit for consumers that never commit. Older losses are merged into the results, one for each partition."""
@@ -67,17 +68,18 @@ class Commits:
     def on_outcome(self, outcome: AckOutcome, error: KshareError | None) -> None:
         """Report an outcome to the commits that wait for it, or to the next one."""
         is_renewal = all(ack.types == _RENEWS for ack in outcome.ranges)
+        settled = partial(_settled, outcome)
         if self._confirmations:
             ranges = [(ack.first, ack.last) for ack in outcome.ranges]
             # Notify all of them: `any` with a generator would stop at the first.
             is_affected = [
-                one.on_outcome(outcome.partition, ranges, error, is_renewal=is_renewal)
+                one.on_outcome(outcome.partition, ranges, error, is_renewal=is_renewal, settled=settled)
                 for one in self._confirmations
             ]
             self._changed.send()
             if any(is_affected):
                 return
-        self.results.note_outcome(outcome.partition, outcome.ranges, error, is_renewal=is_renewal)
+        self.results.note_outcome(outcome.partition, outcome.ranges, error, settled=settled)
 
     def on_loss(self, lease: Lease, error: KshareError) -> None:
         """Handed-out records were lost before they were acknowledged: for pending commits, or for the next one."""
@@ -89,3 +91,15 @@ class Commits:
                 self.results.setdefault(oldest.partition, error)
             else:
                 self.results.note_error(oldest.partition, error)
+
+
+def _settled(outcome: AckOutcome) -> list[tuple[int, int]]:
+    """The offsets that were accepted or rejected."""
+    found: list[tuple[int, int]] = []
+    for ack in outcome.ranges:
+        if len(ack.types) == 1:
+            if ack.types[0] in (ACCEPT, REJECT):
+                found.append((ack.first, ack.last))
+        else:
+            found += [(at, at) for at, kind in enumerate(ack.types, ack.first) if kind in (ACCEPT, REJECT)]
+    return found

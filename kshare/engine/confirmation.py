@@ -38,9 +38,11 @@ class Results(dict[TopicIdPartition, KshareError | None]):
         ranges: Iterable[_Range | AckRange],
         error: KshareError | None,
         *,
-        is_renewal: bool = False,
+        settled: Callable[[], Sequence[_Range]] = tuple,
     ) -> None:
-        """`ranges` are the offsets that were confirmed or refused, sorted. A renewal makes up for no refusal."""
+        """`ranges` are the offsets that were confirmed or refused, sorted; `settled` returns those of them that were
+        accepted or rejected. Only that makes up for a refusal: a renewal doesn't, nor the release of what came again
+        and wasn't handed out."""
         if error is not None:
             if self.get(partition) is None:
                 self._refused[partition] = []
@@ -50,8 +52,8 @@ class Results(dict[TopicIdPartition, KshareError | None]):
                 self._refused[partition] = spans
                 if len(spans) > _MAX_REFUSED:
                     del self._refused[partition]
-        elif self.setdefault(partition, None) is not None and partition in self._refused and not is_renewal:
-            spans = _without(self._refused[partition], [(one[0], one[1]) for one in ranges])
+        elif self.setdefault(partition, None) is not None and partition in self._refused:
+            spans = _without(self._refused[partition], settled())
             self._refused[partition] = spans
             if not spans:
                 del self._refused[partition]
@@ -99,6 +101,7 @@ class Confirmation:
         error: KshareError | None,
         *,
         is_renewal: bool = False,
+        settled: Callable[[], Sequence[_Range]] = tuple,
     ) -> bool:
         """Returns False if the outcome has nothing to do with this commit.
 
@@ -120,7 +123,7 @@ class Confirmation:
                 remaining.append((lease, spans))
         self._open = remaining
         if is_ours:
-            self.results.note_outcome(partition, ranges, error, is_renewal=is_renewal)
+            self.results.note_outcome(partition, ranges, error, settled=settled)
         return is_ours
 
     def all_results(

@@ -12,7 +12,7 @@ from kshare.engine.signals import Signal
 from kshare.errors import KshareError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.state.acks import AckOutcome, PartitionAcks
-from kshare.state.lease import ACCEPT, RENEW, Lease
+from kshare.state.lease import ACCEPT, REJECT, RELEASE, RENEW, Lease
 from kshare.state.session import AckRange
 
 TOPIC = b"t" * 16
@@ -64,11 +64,11 @@ def test_refusals_are_superseded_by_confirmations_of_the_same_records() -> None:
     results = Results()
     refusal = KshareError("refused")
     results.note_outcome(place, [(0, 4), (8, 9)], refusal)
-    results.note_outcome(place, [(0, 8)], None)
+    results.note_outcome(place, [(0, 8)], None, settled=lambda: [(0, 8)])
     assert results == {place: refusal}
     failed, results = results, Results()
     results.add(failed)
-    results.note_outcome(place, [(9, 20)], None)
+    results.note_outcome(place, [(9, 20)], None, settled=lambda: [(9, 20)])
     assert results == {place: None}
     results.note_outcome(place, [(30, 30)], refusal)
     assert results == {place: refusal}
@@ -80,12 +80,12 @@ def test_losses_and_very_many_refusals_are_not_superseded() -> None:
     results = Results()
     for offset in range(0, 2002, 2):
         results.note_outcome(place, [(offset, offset)], refusal)
-    results.note_outcome(place, [(0, 5000)], None)
+    results.note_outcome(place, [(0, 5000)], None, settled=lambda: [(0, 5000)])
     assert results == {place: refusal}
     results = Results()
     results.note_outcome(place, [(0, 0)], refusal)
     results.note_error(place, loss)
-    results.note_outcome(place, [(0, 0)], None)
+    results.note_outcome(place, [(0, 0)], None, settled=lambda: [(0, 0)])
     assert results == {place: loss}
 
 
@@ -138,3 +138,16 @@ def test_a_renewal_supersedes_no_refusal() -> None:
     for outcome in acks.on_answer(0):
         commits.on_outcome(outcome, None)
     assert commits.results == {place: error}
+
+
+def test_a_release_does_not_make_up_for_a_refused_accept() -> None:
+    """What came again and was given back unseen was never accepted, and commit() said that it was."""
+    place = (bytes(16), 0)
+    commits = Commits(Signal())
+    commits.on_outcome(AckOutcome(place, (AckRange(7, 9, bytes([ACCEPT])),), 121), KshareError("too late"))
+    commits.on_outcome(AckOutcome(place, (AckRange(5, 12, bytes([RELEASE])),), 0), None)
+    assert commits.results[place] is not None
+    commits.on_outcome(AckOutcome(place, (AckRange(7, 9, bytes([ACCEPT, REJECT, RELEASE])),), 0), None)
+    assert commits.results[place] is not None
+    commits.on_outcome(AckOutcome(place, (AckRange(9, 9, bytes([ACCEPT])),), 0), None)
+    assert commits.results[place] is None
