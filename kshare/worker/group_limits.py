@@ -83,7 +83,7 @@ async def watch_limits(look: Callable[[], Awaitable[None]]) -> None:
 
 
 async def look_for_changes(
-    router: Router, limits: Mapping[str, ShareLimits], on_change: Callable[[str], None]
+    router: Router, on_change: Callable[[str], None], limits: Mapping[str, ShareLimits]
 ) -> None:
     """By group. What can't be read is as before."""
     for group, known in limits.items():

@@ -135,7 +135,7 @@ class Serving:
         limits: dict[str, ShareLimits],
         task_status: TaskStatus[None],
     ) -> None:
-        look = partial(look_for_changes, router, limits, self._on_limits)
+        look_for = partial(look_for_changes, router, self._on_limits)
         async with anyio.create_task_group() as tasks:
             async with anyio.create_task_group() as handlers:
 
@@ -145,7 +145,7 @@ class Serving:
                         self._connection,
                         outbound,
                         limits[route.group],
-                        look_for_limits=look,
+                        look_for_limits=partial(look_for, {route.group: limits[route.group]}),
                         drain_timeout=self._drain_timeout,
                         wall_clock=self._wall_clock,
                         observers=self._observers,
@@ -173,7 +173,7 @@ class Serving:
                 if any(route.patterns for route in routes):
                     follow = partial(self._look_for_topics, router, outbound, start)
                     tasks.start_soon(follow, name="kshare worker: look for topics")
-                tasks.start_soon(watch_limits, look, name="kshare worker: watch limits")
+                tasks.start_soon(watch_limits, partial(look_for, limits), name="kshare worker: watch limits")
                 windows = partial(watch_windows, router, self.runners)
                 tasks.start_soon(windows, name="kshare worker: watch windows")
                 self.is_started = True

@@ -148,7 +148,7 @@ async def test_limits_that_cannot_be_read_for_a_while_stay_as_they_are(
     limits = {"g": ShareLimits()}
     changed: list[str] = []
     async with anyio.create_task_group() as tasks:
-        look = partial(group_limits.look_for_changes, router, limits, changed.append)
+        look = partial(group_limits.look_for_changes, router, changed.append, limits)
         tasks.start_soon(group_limits.watch_limits, look)
         await until(lambda: len(asked) >= 6)
         tasks.cancel_scope.cancel()
