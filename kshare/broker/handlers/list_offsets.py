@@ -28,6 +28,7 @@ from kshare.protocol.messages.list_offsets_response import (
 
 _LATEST, _EARLIEST, _LARGEST_TIME, _EARLIEST_LOCAL, _LATEST_TIERED, _EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
 _READ_COMMITTED = 1
+_EPOCH_SINCE = 4
 
 
 async def handle(request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
@@ -50,7 +51,8 @@ def _look_up(
         partition = call.broker.cluster.partition_led_by(topic, wanted.partition_index, call.node)
         partition.check_epoch(wanted.current_leader_epoch)
         result.timestamp, result.offset = _find(partition, wanted.timestamp, committed_only)
-        result.leader_epoch = partition.leader_epoch if result.offset >= 0 else -1
+        if result.offset >= 0 and call.version >= _EPOCH_SINCE:
+            result.leader_epoch = partition.leader_epoch
     except RequestError as refusal:
         result.error_code = refusal.code
     return result
