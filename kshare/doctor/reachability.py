@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from ipaddress import ip_address
 
 from kshare.doctor.check_result import CheckResult, ok, problem, warning
 from kshare.doctor.cluster_info import PATIENCE_S, ClusterInfo
 from kshare.errors import ConnectionLost, KshareError
-from kshare.net.addresses import Address, format_address
+from kshare.net.addresses import Address, format_address, is_loopback
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 from kshare.protocol.messages import MetadataRequest
@@ -85,7 +84,7 @@ def _shared(info: ClusterInfo) -> list[CheckResult]:
 def _private(info: ClusterInfo) -> list[CheckResult]:
     """A loopback address, which every client takes for its own machine."""
     given = [host for host, _ in info.pool.settings.bootstrap]
-    if all(map(_is_loopback, given)):
+    if all(map(is_loopback, given)):
         return []
     return [
         problem(
@@ -95,15 +94,8 @@ def _private(info: ClusterInfo) -> list[CheckResult]:
             f"advertised.listeners=PLAINTEXT://{given[0]}:{address[1]}",
         )
         for node, address in info.nodes.items()
-        if _is_loopback(address[0])
+        if is_loopback(address[0])
     ]
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 async def _other_clusters(info: ClusterInfo) -> AsyncIterator[CheckResult]:

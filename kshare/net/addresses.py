@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from ipaddress import ip_address
 from typing import TypeAlias
 
 from kshare.errors import ConfigError
@@ -31,6 +32,14 @@ def format_address(address: Address) -> str:
     """host:port, with IPv6 hosts in brackets."""
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether it is the machine's own, which no other can reach."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def _strings(given: Iterable[str]) -> list[str]:

@@ -10,12 +10,13 @@ import inspect
 import logging
 import re
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any, Protocol, cast
 
 from anyio import to_thread
 
 from kshare.errors import AuthenticationFailed, ConfigError, KshareError
+from kshare.net.addresses import is_loopback
 from kshare.net.connection import AskFunction
 from kshare.net.settings import NEEDS_EXTRA, Security
 from kshare.protocol.error_codes import ErrorCode, error_name
@@ -26,6 +27,10 @@ log = logging.getLogger("kshare.net")
 _ITERATIONS = re.compile(rb"r=[^,]*,s=[^,]*,i=([0-9]{1,10})")
 _LEAST_ITERATIONS = 4096
 """Of RFC 7677, and of Kafka. An impostor that asks for fewer gets a proof that can be guessed from quickly."""
+_SENT_AS_THEY_ARE = {
+    "PLAIN": "the password (sasl_mechanism PLAIN) is",
+    "OAUTHBEARER": "the token (OAUTHBEARER) is",
+}
 _MAX_ROUNDS = 20
 """SCRAM takes two, Kerberos a few: a broker that requires more is faulty."""
 
@@ -44,6 +49,9 @@ async def authenticate(ask: AskFunction, security: Security, host: str, peer: st
     """Returns after how many seconds to re-authenticate; None if the session lasts as long as the connection."""
     token = await _fresh_token(security)
     mechanism = await _start_mechanism(security, token, host)
+    sent = _SENT_AS_THEY_ARE.get(security.sasl_mechanism or "")
+    if sent and security.tls is False and not is_loopback(host):
+        warn_of_plain_text(sent)
     await _choose_mechanism(ask, cast("str", security.sasl_mechanism), peer)
     try:
         lifetime_ms = await _exchange_messages(
@@ -53,6 +61,16 @@ async def authenticate(ask: AskFunction, security: Security, host: str, peer: st
         raise AuthenticationFailed(_without_secrets(f"{peer}: {error}", security, token)) from None
     log.debug("authenticated with %s by %s", peer, security.sasl_mechanism)
     return lifetime_ms / 1000 if lifetime_ms > 0 else None
+
+
+@cache
+def warn_of_plain_text(sent: str) -> None:
+    """Once in a process: programs may connect often."""
+    log.warning(
+        "%s sent to brokers without encryption, so that everybody on the way can read it: use a listener with TLS "
+        "(tls=True; in Kafka's words, security.protocol=SASL_SSL)",
+        sent,
+    )
 
 
 async def _start_mechanism(security: Security, token: str | None, host: str) -> _Mechanism:

@@ -20,12 +20,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import ipaddress
 import logging
 import math
 import secrets
 from email.message import Message
 
-from anyio import CapacityLimiter, current_time, to_thread
+from anyio import current_time, to_thread
 from starlette.datastructures import FormData, Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -33,7 +34,9 @@ from starlette.requests import Request
 from kshare.log_text import escaped
 from kshare.web.config import WebConfig
 from kshare.web.login_limits import LoginLimits
-from kshare.web.users import User, Users, read_users
+from kshare.web.login_turns import LoginTurns
+from kshare.web.users import User, Users
+from kshare.web.users_file import UsersFile
 
 log = logging.getLogger("kshare.web")
 
@@ -48,10 +51,17 @@ _SAME_SITE = ("same-origin", "none")
 class Access:
     def __init__(self, config: WebConfig) -> None:
         self._config = config
-        self._users: Users | None = read_users(config.users) if config.users else None
+        has_passwords = config.user_header is None
+        self._users = UsersFile(config.users, has_passwords=has_passwords) if config.users else None
         self._key = secrets.token_bytes(32)
-        self._one_at_a_time = CapacityLimiter(1)
+        self._turns = LoginTurns()
         self._limits = LoginLimits()
+        if self._users is not None and has_passwords and not config.is_loopback:
+            log.warning(
+                "passwords are sent to %s without encryption: let nobody but a proxy with TLS reach it, or listen on "
+                "127.0.0.1 behind one",
+                config.host,
+            )
 
     def check_host(self, host: str) -> None:
         name = host.rpartition(":")[0] if _has_port(host) else host
@@ -62,8 +72,7 @@ class Access:
 
     async def user_of(self, headers: Headers, address: str) -> User:
         """Who makes the request, from this address. Raises HTTPException 401 or 429."""
-        if self._users is not None:
-            return await self._logged_in(self._users, headers.get("authorization", ""), address)
+        users = self._users.current() if self._users is not None else None
         if self._config.user_header is not None:
             if address not in self._config.proxies:
                 raise HTTPException(401, f"{address} isn't a trusted proxy: see --trusted-proxy")
@@ -73,14 +82,16 @@ class Access:
             name = "".join(names)
             if not name:
                 raise HTTPException(401, f"the proxy passed no user in the header {self._config.user_header}")
-            return User(name, True)
+            return users.named(name) if users is not None else User(name, True)
+        if users is not None:
+            return await self._logged_in(users, headers.get("authorization", ""), address)
         return User(_READER, True)
 
     async def _logged_in(self, users: Users, sent: str, address: str) -> User:
         name, password = _credentials(sent)
         user = users.remembered(name, password)
         if user is None and name:
-            async with self._one_at_a_time:
+            async with self._turns.turn(address):
                 self._check_limits(address, name)
                 # In a thread, and one at a time: checking a password is slow on purpose.
                 user = await to_thread.run_sync(users.check, name, password, abandon_on_cancel=True)
@@ -110,15 +121,19 @@ class Access:
             f"; no more are checked for {wait_s} s" if wait_s else "",
         )
 
-    def client_address(self, headers: Headers, address: str) -> str:
-        """The address of the client, if the request comes from this one.
+    def forwarded_for(self, headers: Headers, address: str) -> str:
+        """The address for which a trusted proxy says that it asks; empty if it says none.
 
-        A trusted proxy may say for whom it asks: the last name in the header is the one that it has added itself.
+        It is the last one in the header, which the proxy adds itself. Whether it does so, we can't know: if it doesn't,
+        this is what the client says.
         """
         if self._config.user_header is None or address not in self._config.proxies:
-            return address
-        forwarded = ",".join(headers.getlist("x-forwarded-for")).rpartition(",")[2].strip()
-        return f"{forwarded} via {address}" if forwarded else address
+            return ""
+        last = ",".join(headers.getlist("x-forwarded-for")).rpartition(",")[2].strip()
+        try:
+            return str(ipaddress.ip_address(last))
+        except ValueError:
+            return ""
 
     def may_change(self, user: User) -> bool:
         return self._config.allow_changes and user.may_change

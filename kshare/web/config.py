@@ -10,6 +10,7 @@ from typing import Any
 
 from kshare.admin.config import admin_settings
 from kshare.errors import ConfigError
+from kshare.net.addresses import is_loopback
 from kshare.net.settings import NetSettings
 from kshare.web.worker_sources import WorkerSources
 
@@ -26,7 +27,7 @@ class WebConfig:
     port: int = 8932
     allow_changes: bool = False
     users: Path | None = None
-    """A file with users: see `kshare.web.users`."""
+    """A file with users: see `kshare.web.users`. With a proxy's header, it has only their rights."""
     user_header: str | None = None
     """A header in which a trusted proxy passes the user's name."""
     trusted_proxies: tuple[str, ...] | None = None
@@ -46,12 +47,16 @@ class WebConfig:
     """The URL of a schema registry. It may contain a name and a password."""
 
     def __post_init__(self) -> None:
-        if self.users is not None and self.user_header is not None:
-            raise ConfigError("give either a file of users or a proxy's header, not both")
         if self.user_header is not None and not _HEADER_NAME.fullmatch(self.user_header):
             raise ConfigError(
                 f"{self.user_header!r} can't be the name of a header: give the one in which the proxy passes users, "
                 "such as X-User (--user-header)"
+            )
+        if self.user_header is not None and self.allow_changes and self.users is None:
+            raise ConfigError(
+                "a proxy's header (--user-header) has no rights: to allow changes (--allow-changes), give a file with "
+                "a line `name:change` for each user who may make them, or `*:change` for all whom the proxy lets in "
+                "(--users)"
             )
         if self.trusted_proxies is not None and self.user_header is None:
             raise ConfigError(
@@ -72,9 +77,7 @@ class WebConfig:
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can connect."""
-        return self.host == "localhost" or (
-            _is_address(self.host) and ipaddress.ip_address(self.host).is_loopback
-        )
+        return is_loopback(self.host)
 
     @property
     def proxies(self) -> tuple[str, ...]:

@@ -106,7 +106,7 @@ class Console:
                 session,
                 httponly=True,
                 samesite="strict",
-                secure=request.url.scheme == "https",
+                secure=_is_encrypted(request),
             )
         return response
 
@@ -114,9 +114,7 @@ class Console:
         self, request: Request, action: str, target: str, **details: Any
     ) -> AbstractAsyncContextManager[dict[str, Any]]:
         """Writes down a change that this request makes: see `AuditLog.change`."""
-        return self.audit.change(
-            user_of(request).name, action, target, address=address_of(request), **details
-        )
+        return self.audit.change(user_of(request).name, action, target, **origin_of(request), **details)
 
     async def form(self, request: Request, *, is_change: bool = True) -> FormData:
         """The form of a POST, once it is clear that the user has sent it. Without `is_change`, a mere question."""
@@ -135,10 +133,26 @@ def user_of(request: Request) -> User:
 
 
 def address_of(request: Request) -> str:
-    """The address of the client, as far as we know it: behind a proxy, what the proxy says of it."""
+    """The address that the request comes from: behind a proxy, the proxy's."""
     address = request.scope["kshare.address"]
     assert isinstance(address, str)
     return address
+
+
+def origin_of(request: Request) -> dict[str, str]:
+    """Where a request comes from, for the audit log: what we know, and what a proxy says."""
+    forwarded_for = request.scope["kshare.forwarded_for"]
+    return {
+        "address": address_of(request),
+        **({"forwarded_for": forwarded_for} if forwarded_for else {}),
+    }
+
+
+def _is_encrypted(request: Request) -> bool:
+    """Whether the browser uses TLS. Proxies aren't asked whether they are trusted: a client that lies about it only
+    gets a cookie that it won't send."""
+    forwarded = ",".join(request.headers.getlist("x-forwarded-proto")).rpartition(",")[2]
+    return "https" in (request.url.scheme, forwarded.strip().lower())
 
 
 def owner_of(request: Request) -> str:

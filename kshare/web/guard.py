@@ -69,7 +69,8 @@ class Guard:
             self._access.check_origin(scope["method"], headers)
             peer = (scope.get("client") or ("", 0))[0]
             scope["kshare.user"] = await self._access.user_of(headers, peer)
-            scope["kshare.address"] = self._access.client_address(headers, peer)
+            scope["kshare.address"] = peer
+            scope["kshare.forwarded_for"] = self._access.forwarded_for(headers, peer)
             if int(headers.get("content-length", "0") or 0) > most:
                 raise too_large
         except (HTTPException, ValueError) as error:

@@ -42,13 +42,13 @@ class LoginLimits:
             self._wrong.move_to_end(key)
         while len(self._wrong) > MOST_KEPT:
             self._wrong.popitem(last=False)
-        return self._count((_network(address), _digest(name)), now)
+        return self._count((network_of(address), _digest(name)), now)
 
     def on_right(self, address: str, name: str) -> None:
-        self._wrong.pop((_network(address), _digest(name)), None)
+        self._wrong.pop((network_of(address), _digest(name)), None)
 
     def _limits(self, address: str, name: str) -> tuple[tuple[_Key, int], ...]:
-        address = _network(address)
+        address = network_of(address)
         return ((address, _digest(name)), _OF_A_NAME), ((address, b""), _OF_AN_ADDRESS)
 
     def _left(self, key: _Key, now: float) -> float:
@@ -60,7 +60,7 @@ class LoginLimits:
         return self._wrong[key][1] if self._left(key, now) > 0 else 0
 
 
-def _network(address: str) -> str:
+def network_of(address: str) -> str:
     """An IPv6 network is one address: whoever has one has all of it."""
     try:
         found = ip_address(address.partition("%")[0])

@@ -1,8 +1,10 @@
 """Who may use the console: names and hashed passwords from a file, and whether each may make changes.
 
 A line of the file is `name:rights:hash`, with `read` or `change` as rights. `kshare web --make-user NAME` writes such a
-line. Passwords are hashed with scrypt. A checked password is remembered in memory as a keyed hash, because scrypt is
-slow on purpose, and browsers send the password with every request.
+line. If a proxy checks the users, `name:rights` is enough, and the name `*` stands for all others.
+
+Passwords are hashed with scrypt. A checked password is remembered in memory as a keyed hash, because scrypt is slow on
+purpose, and browsers send the password with every request.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import hashlib
 import hmac
 import logging
 import os
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,11 +25,16 @@ from kshare.wording import shell_word
 
 log = logging.getLogger("kshare.web")
 
-_COST, _BLOCK, _PARALLEL = 2**14, 8, 1
-_SALT_BYTES = 16
+_COST_BITS, _BLOCK, _PARALLEL = 17, 8, 1
+"""What OWASP advises: 128 MiB and about half a second. One password is checked at a time."""
+_FIRST_COST_BITS = 14
+"""Of hashes that don't say it."""
+_MEMORY = 2 * 128 * _BLOCK * 2**_COST_BITS
+_HASH = re.compile(r"scrypt\$(?:ln=(1[4-7]),r=8,p=1\$)?([A-Za-z0-9+/]+=*)\$([A-Za-z0-9+/]{86}==)", re.ASCII)
+_SALT_BYTES, _HASH_BYTES = 16, 64
 _MOST_REMEMBERED = 1000
-_NOBODY = f"scrypt${base64.b64encode(bytes(_SALT_BYTES)).decode()}${base64.b64encode(bytes(64)).decode()}"
 RIGHTS = ("read", "change")
+EVERYBODY = "*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,36 +43,97 @@ class User:
     may_change: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Hash:
+    cost_bits: int
+    salt: bytes
+    hashed: bytes
+
+    @classmethod
+    def parse(cls, text: str) -> _Hash | None:
+        found = _HASH.fullmatch(text)
+        if found is None:
+            return None
+        try:
+            salt, hashed = base64.b64decode(found[2]), base64.b64decode(found[3])
+        except ValueError:
+            return None
+        return cls(int(found[1] or _FIRST_COST_BITS), salt, hashed)
+
+    @classmethod
+    def make(cls, password: str) -> _Hash:
+        salt = os.urandom(_SALT_BYTES)
+        return cls(_COST_BITS, salt, _scrypt(password, salt, _COST_BITS))
+
+    def __str__(self) -> str:
+        salt, hashed = base64.b64encode(self.salt).decode(), base64.b64encode(self.hashed).decode()
+        return f"scrypt$ln={self.cost_bits},r={_BLOCK},p={_PARALLEL}${salt}${hashed}"
+
+    def fits(self, password: str) -> bool:
+        return hmac.compare_digest(_scrypt(password, self.salt, self.cost_bits), self.hashed)
+
+
+@dataclass(frozen=True, slots=True)
+class UserEntry:
+    """A line of the file."""
+
+    user: User
+    password: _Hash | None
+    """None if a proxy checks it."""
+
+
 class Users:
     """Checks names and passwords."""
 
-    def __init__(self, entries: Mapping[str, tuple[User, str]]) -> None:
-        self._entries = entries
+    def __init__(self, entries: Mapping[str, UserEntry]) -> None:
         self._key = secrets.token_bytes(32)
-        self._remembered: dict[bytes, User] = {}
+        self._remembered: dict[bytes, UserEntry] = {}
+        self.replace(entries)
+
+    def replace(self, entries: Mapping[str, UserEntry]) -> None:
+        """Passwords that were right and are still the same needn't be checked again."""
+        self._entries = entries
+        cost_bits = max(
+            (one.password.cost_bits for one in entries.values() if one.password), default=_COST_BITS
+        )
+        self._nobody = _Hash(cost_bits, bytes(_SALT_BYTES), bytes(_HASH_BYTES))
 
     def remembered(self, name: str, password: str) -> User | None:
-        """Quick; None unless they were right before."""
-        return self._remembered.get(self._mark(name, password))
+        """Quick; None unless they were right before, and still are."""
+        known, entry = self._remembered.get(self._mark(name, password)), self._entries.get(name)
+        return entry.user if known and entry and known.password == entry.password else None
 
     def check(self, name: str, password: str) -> User | None:
         """None if the name or the password is wrong. Takes as long for a name that doesn't exist."""
-        user, stored = self._entries.get(name, (None, _NOBODY))
-        if not _matches(password, stored) or user is None:
+        entry = self._entries.get(name)
+        is_right = ((entry and entry.password) or self._nobody).fits(password)
+        if not is_right or entry is None:
             return None
         if len(self._remembered) >= _MOST_REMEMBERED:
             self._remembered.clear()
-        self._remembered[self._mark(name, password)] = user
-        return user
+        self._remembered[self._mark(name, password)] = entry
+        return entry.user
+
+    def named(self, name: str) -> User:
+        """A user whom a proxy has checked. Who has no line may read only, unless there is one for everybody else."""
+        entry = self._entries.get(name) or self._entries.get(EVERYBODY)
+        return User(name, entry is not None and entry.user.may_change)
 
     def _mark(self, name: str, password: str) -> bytes:
         return hmac.new(self._key, f"{name}\0{password}".encode(), hashlib.sha256).digest()
 
 
 def read_users(path: Path) -> Users:
-    entries: dict[str, tuple[User, str]] = {}
+    """With passwords. Raises ConfigError."""
+    return Users(read_entries(path))
+
+
+def read_entries(path: Path, *, has_passwords: bool = True) -> dict[str, UserEntry]:
+    """Raises ConfigError."""
+    entries: dict[str, UserEntry] = {}
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        with path.open(encoding="utf-8-sig") as file:
+            lines, mode = file.read().splitlines(), os.fstat(file.fileno()).st_mode
     except FileNotFoundError:
         raise ConfigError(
             f"there is no users file {path}: `kshare web --make-user NAME` writes lines for it"
@@ -75,21 +144,24 @@ def read_users(path: Path) -> Users:
         if not line.strip() or line.startswith("#"):
             continue
         name, rights, stored = [*line.strip().split(":"), "", ""][:3]
-        if not name or rights not in RIGHTS or not _is_hash(stored):
-            raise ConfigError(
-                f"users file {path}, line {number}: expected name:read:hash or name:change:hash; "
-                "`kshare web --make-user NAME` writes one"
+        password = _Hash.parse(stored)
+        if not name or rights not in RIGHTS or (password is None and (has_passwords or stored)):
+            expected = (
+                "name:read:hash or name:change:hash; `kshare web --make-user NAME` writes one"
+                if has_passwords
+                else "name:read or name:change"
             )
+            raise ConfigError(f"users file {path}, line {number}: expected {expected}")
         if name in entries:
             raise ConfigError(f"users file {path}, line {number}: {name} has another line already")
-        entries[name] = User(name, rights == "change"), stored
+        entries[name] = UserEntry(User(name, rights == "change"), password)
     if not entries:
         raise ConfigError(f"users file {path} has no users")
-    if os.name == "posix" and path.stat().st_mode & 0o006:
+    if os.name == "posix" and mode & (0o006 if has_passwords else 0o002):
         log.warning(
             "users file %s is open to all users of this machine: chmod o-rw %s", path, shell_word(str(path))
         )
-    return Users(entries)
+    return entries
 
 
 def user_line(name: str, password: str, *, may_change: bool) -> str:
@@ -99,24 +171,8 @@ def user_line(name: str, password: str, *, may_change: bool) -> str:
             f"{name!r} can't be a user's name: it must be printable, without a colon, without spaces around it, and "
             "not begin with #"
         )
-    salt = os.urandom(_SALT_BYTES)
-    hashed = _hash(password, salt)
-    rights = RIGHTS[may_change]
-    return f"{name}:{rights}:scrypt${base64.b64encode(salt).decode()}${base64.b64encode(hashed).decode()}"
+    return f"{name}:{RIGHTS[may_change]}:{_Hash.make(password)}"
 
 
-def _hash(password: str, salt: bytes) -> bytes:
-    return hashlib.scrypt(password.encode(), salt=salt, n=_COST, r=_BLOCK, p=_PARALLEL)
-
-
-def _is_hash(stored: str) -> bool:
-    try:
-        kind, salt, hashed = stored.split("$")
-        return kind == "scrypt" and len(base64.b64decode(salt)) > 0 and len(base64.b64decode(hashed)) == 64
-    except ValueError:
-        return False
-
-
-def _matches(password: str, stored: str) -> bool:
-    _, salt, hashed = stored.split("$")
-    return hmac.compare_digest(_hash(password, base64.b64decode(salt)), base64.b64decode(hashed))
+def _scrypt(password: str, salt: bytes, cost_bits: int) -> bytes:
+    return hashlib.scrypt(password.encode(), salt=salt, n=2**cost_bits, r=_BLOCK, p=_PARALLEL, maxmem=_MEMORY)

@@ -21,8 +21,9 @@ from anyio.lowlevel import checkpoint
 from packaging.requirements import Requirement
 
 from kshare.errors import AuthenticationFailed, ConfigError, ConnectionLost, UnreadableAnswer, Unsupported
+from kshare.net import sasl
 from kshare.net.settings import MECHANISMS, NetSettings
-from kshare.protocol.message import Message
+from kshare.protocol.message import Message, Request
 from kshare.protocol.messages import (
     MetadataRequest,
     MetadataResponse,
@@ -401,3 +402,30 @@ def test_kafka_python_has_what_we_use() -> None:
     assert version("kafka-python") in relied_on.specifier
     assert "3.1" not in relied_on.specifier
     assert not [one for one in project["dependencies"] if one.startswith("kafka-python")]
+
+
+@pytest.mark.parametrize(
+    ("options", "host", "said"),
+    [
+        (PLAIN, "kafka.example", "the password (sasl_mechanism PLAIN) is sent"),
+        (bearer(lambda: "tok"), "192.0.2.7", "the token (OAUTHBEARER) is sent"),
+        (SCRAM, "kafka.example", ""),
+        (PLAIN | {"tls": True}, "kafka.example", ""),
+        (PLAIN, "localhost", ""),
+        (PLAIN, "127.0.0.1", ""),
+    ],
+)
+async def test_passwords_that_the_network_could_read_are_warned_of_once(
+    caplog: pytest.LogCaptureFixture, options: dict[str, Any], host: str, said: str
+) -> None:
+    async def refuse(request: Request[Any], **_: Any) -> Any:
+        return SaslHandshakeResponse(ILLEGAL_STATE)
+
+    sasl.warn_of_plain_text.cache_clear()
+    security = settings(("127.0.0.1", 1), **options).security
+    for _ in range(3):
+        with pytest.raises(AuthenticationFailed):
+            await sasl.authenticate(refuse, security, host, f"{host}:9092")
+    warned = [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+    assert len(warned) == bool(said)
+    assert all(one.startswith(f"{said} to brokers without encryption") for one in warned)

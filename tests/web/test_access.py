@@ -18,6 +18,7 @@ import pytest
 from kshare.broker.settings import Resource
 from kshare.errors import ConfigError
 from kshare.testing import Broker
+from kshare.web.access import Access
 from kshare.web.config import WebConfig
 from kshare.web.users import User, Users, read_users, user_line
 from tests.helpers.consoles import StartConsole, eventually, session
@@ -169,17 +170,23 @@ def test_a_trusted_proxy_names_the_user(start: StartConsole) -> None:
 
 
 @pytest.mark.parametrize(
-    ("forwarded", "address"),
-    [({"X-Forwarded-For": "forged, 192.0.2.7"}, "192.0.2.7 via 127.0.0.1"), ({}, "127.0.0.1")],
+    ("sent", "forwarded_for"),
+    [
+        ({"X-Forwarded-For": "forged, 192.0.2.7"}, "192.0.2.7"),
+        ({"X-Forwarded-For": "127.0.0.1 via nobody"}, None),
+        ({}, None),
+    ],
 )
-def test_the_audit_log_has_the_address_that_a_trusted_proxy_says(
-    start: StartConsole, tmp_path: Path, forwarded: dict[str, str], address: str
+def test_the_audit_log_tells_what_a_proxy_says_from_what_is_known(
+    start: StartConsole, tmp_path: Path, sent: dict[str, str], forwarded_for: str | None
 ) -> None:
-    audit = tmp_path / "audit.log"
-    console = start(allow_changes=True, audit_log=audit, user_header="X-User")
-    headers, token = session(console, OFFSETS, {"X-User": "anna", **forwarded})
+    audit, users = tmp_path / "audit.log", tmp_path / "users"
+    users.write_text("anna:change")
+    console = start(allow_changes=True, audit_log=audit, user_header="X-User", users=users)
+    headers, token = session(console, OFFSETS, {"X-User": "anna", **sent})
     assert console.request("/group/settings", {**CHANGE, "token": token}, headers)[0] == 303
-    assert {json.loads(line)["address"] for line in audit.read_text().splitlines()} == {address}
+    for line in map(json.loads, audit.read_text().splitlines()):
+        assert (line["address"], line.get("forwarded_for")) == ("127.0.0.1", forwarded_for)
 
 
 def test_only_a_trusted_proxy_may_name_another_address(start: StartConsole, tmp_path: Path) -> None:
@@ -187,7 +194,66 @@ def test_only_a_trusted_proxy_may_name_another_address(start: StartConsole, tmp_
     console = start(allow_changes=True, audit_log=audit)
     headers, token = session(console, OFFSETS, {"X-Forwarded-For": "192.0.2.7"})
     assert console.request("/group/settings", {**CHANGE, "token": token}, headers)[0] == 303
-    assert {json.loads(line)["address"] for line in audit.read_text().splitlines()} == {"127.0.0.1"}
+    for line in map(json.loads, audit.read_text().splitlines()):
+        assert (line["address"], line.get("forwarded_for")) == ("127.0.0.1", None)
+
+
+def test_a_proxys_users_need_a_right_to_make_changes(
+    start: StartConsole, broker: Broker, tmp_path: Path
+) -> None:
+    users = tmp_path / "users"
+    users.write_text("anna:change\nben:read\n")
+    console = start(allow_changes=True, user_header="X-User", users=users)
+    for name in ("ben", "guest"):
+        headers, token = session(console, OFFSETS, {"X-User": name})
+        assert console.request("/group/settings", {**CHANGE, "token": token}, headers)[0] == 403
+    assert value_of(broker) is None
+    headers, token = session(console, OFFSETS, {"X-User": "anna"})
+    assert console.request("/group/settings", {**CHANGE, "token": token}, headers)[0] == 303
+    users.write_text("*:change\nben:read\n")
+    headers, token = session(console, OFFSETS, {"X-User": "guest"})
+    assert console.request("/group/settings", {**CHANGE, "token": token}, headers)[0] == 303
+
+
+def test_a_removed_user_is_out_at_once(start: StartConsole, tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    anna = user_line("anna", "correct horse", may_change=False)
+    users.write_text(f"{anna}\n{user_line('ben', 'battery staple', may_change=False)}\n")
+    console = start(users=users)
+    for name, password in (("anna", "correct horse"), ("ben", "battery staple")):
+        assert console.request("/", headers=basic(name, password))[0] == 200
+    users.write_text(f"{anna}\n")
+    assert console.request("/", headers=basic("ben", "battery staple"))[0] == 401
+    assert console.request("/", headers=basic("anna", "correct horse"))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("sent", "is_secure"),
+    [
+        ({}, False),
+        ({"X-Forwarded-Proto": "https"}, True),
+        ({"X-Forwarded-Proto": "http, HTTPS"}, True),
+        ({"X-Forwarded-Proto": "https, http"}, False),
+    ],
+)
+def test_behind_tls_the_cookie_is_for_tls_only(
+    start: StartConsole, sent: dict[str, str], is_secure: bool
+) -> None:
+    assert ("; Secure" in start().request("/", headers=sent)[1]["set-cookie"]) == is_secure
+
+
+@pytest.mark.parametrize(("host", "is_warned"), [("0.0.0.0", True), ("127.0.0.1", False)])
+def test_passwords_that_the_network_could_read_are_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, host: str, is_warned: bool
+) -> None:
+    users = tmp_path / "users"
+    users.write_text(user_line("anna", "correct horse", may_change=False))
+    users.chmod(0o600)
+    Access(WebConfig({"bootstrap.servers": "localhost:9092"}, host=host, users=users))
+    said = [one.getMessage() for one in caplog.records]
+    assert [one.partition(":")[0] for one in said] == [
+        f"passwords are sent to {host} without encryption"
+    ] * is_warned
 
 
 @pytest.mark.parametrize(
@@ -294,8 +360,8 @@ def test_a_file_of_users_says_what_is_wrong_with_it(tmp_path: Path) -> None:
 def test_the_network_may_not_read_without_users() -> None:
     with pytest.raises(ConfigError, match="everyone in the network"):
         WebConfig({"bootstrap.servers": "localhost:9092"}, host="0.0.0.0")
-    with pytest.raises(ConfigError, match="not both"):
-        WebConfig({"bootstrap.servers": "x"}, users=Path("users"), user_header="X-User")
+    with pytest.raises(ConfigError, match=r"a proxy's header \(--user-header\) has no rights"):
+        WebConfig({"bootstrap.servers": "x"}, allow_changes=True, user_header="X-User")
 
 
 @pytest.mark.parametrize(

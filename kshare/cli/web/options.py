@@ -26,7 +26,10 @@ def web(
     ] = False,
     users: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Require a name and a password from this file; see --make-user."),
+        typer.Option(
+            metavar="FILE",
+            help="Require a name and a password from this file; see --make-user. With --user-header: their rights.",
+        ),
     ] = None,
     user_header: Annotated[
         str | None,
@@ -66,7 +69,12 @@ def web(
     ] = None,
     schema_registry: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Schema registry with which records can be decoded."),
+        typer.Option(
+            metavar="URL",
+            envvar="KSHARE_SCHEMA_REGISTRY",
+            help="Schema registry with which records can be decoded. A URL with a password belongs into the variable, "
+            "where other users of the machine don't see it.",
+        ),
     ] = None,
     interval: Annotated[
         float, typer.Option(min=0.5, max=3600, metavar="SECONDS", help="Time between readings, at least.")

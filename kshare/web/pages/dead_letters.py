@@ -30,7 +30,7 @@ from kshare.errors import KshareError
 from kshare.monitor.side_by_side import side_by_side
 from kshare.monitor.topic_readers import topics_read
 from kshare.protocol.record import Record
-from kshare.web.console import Console, address_of, text_of, user_of
+from kshare.web.console import Console, origin_of, text_of, user_of
 from kshare.web.content import LIST_LIMIT, PAGE_LIMIT, content, visible
 from kshare.web.fields import place, whole_number
 from kshare.web.jobs import Job
@@ -226,9 +226,9 @@ def routes(console: Console) -> list[Route]:
             choice.tracker,
             choice.text,
             work,
-            address=address_of(request),
             letters=choice.text,
             to=choice.target or None,
+            **origin_of(request),
         )
         return RedirectResponse("/dead-letters/job" + query({"id": job.id}), 303)
 

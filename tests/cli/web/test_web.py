@@ -99,7 +99,7 @@ def test_wrong_usage_is_refused(run: Kshare, tmp_path: Path, free_tcp_port: int)
         ([*server, "--worker-host", "*.shop"], "name the topic, too (--worker-topic)"),
         ([*server, "--listen", "nowhere"], "--listen nowhere"),
         ([*server, "--listen", "0.0.0.0:8932"], "everyone in the network"),
-        ([*server, "--users", "a", "--user-header", "X"], "not both"),
+        ([*server, "--user-header", "X", "--allow-changes"], "(--user-header) has no rights"),
         ([*server, "--user-header", ""], "'' can't be the name of a header"),
         ([*server, "--trusted-proxy", "10.0.0.5"], "name that header (--user-header)"),
     ):
