@@ -25,7 +25,7 @@ def asked(at: float, kind: int, member: str = ME, error: int | None = 0) -> Ackn
 
 
 def entry(at: float, event: Event, delivery: int = 1, member: str = ME, text: str = "") -> Entry:
-    is_about_none = event in (Event.COMMITS, Event.COMMITTED)
+    is_about_none = event in (Event.COMMITS, Event.COMMITTED, Event.DID)
     partition, offset = (-1, -1) if is_about_none else PLACE
     return Entry(at, event, member, partition, offset, delivery, text)
 
@@ -149,6 +149,16 @@ def test_what_is_archived(
     judgement = judge(entries, deliveries, releases, log=log, was_killed=was_killed)
     assert found(judgement) == expected
     assert counted is None or judgement.counts[counted] == 1
+
+
+def test_a_member_that_was_killed_before_it_got_anything_is_known() -> None:
+    deliveries = [acquired(1.0), acquired(2.0, 2), acquired(3.0, 3, member=OTHER, fault="late response")]
+    entries = [handed(1.1), handed(2.1, 2), entry(2.9, Event.DID, member=OTHER, text="opened")]
+    releases = [asked(1.2, RELEASE), asked(2.2, RELEASE)]
+    killed = judge(entries, deliveries, releases, was_killed=True)
+    assert found(killed) == set()
+    assert found(judge(entries, deliveries, releases)) == {"archived unseen"}
+    assert found(judge(entries[:2], deliveries, releases, was_killed=True)) == {"archived unseen"}
 
 
 def test_what_ends_too_early_or_not_at_all() -> None:

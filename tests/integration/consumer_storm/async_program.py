@@ -19,7 +19,7 @@ _DEEPEST = 2
 async def live(notes: Notes) -> None:
     """Open a consumer, use it for a while, and close it."""
     async with ShareConsumer(notes.orders.bootstrap, **notes.options()) as consumer:
-        notes.member = consumer.member_id
+        notes.begin(consumer.member_id)
         user = _User(notes, consumer)
         with anyio.move_on_after(notes.until - time.monotonic()):
             async with anyio.create_task_group() as tasks:

@@ -18,7 +18,7 @@ _WAIT_S = 0.3
 def live(notes: Notes) -> None:
     """Open a consumer, use it for a while, and close it. A timer closes it if nothing comes any more."""
     with sync.ShareConsumer(notes.orders.bootstrap, **notes.options()) as consumer:
-        notes.member = consumer.member_id
+        notes.begin(consumer.member_id)
         timer = threading.Timer(max(0.0, notes.until - time.monotonic()) + 0.2, consumer.close)
         timer.start()
         try:

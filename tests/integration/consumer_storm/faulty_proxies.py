@@ -39,7 +39,8 @@ _HEADER_OF_BATCH, _LENGTH_ENDS = 61, 12
 FAULTS = ("corrupt batch", "undecodable response", "cut response", "lost response", "late response", "drop")
 
 
-class Acquired(NamedTuple):
+@dataclass(slots=True)
+class Acquired:
     """A broker has acquired these for a member."""
 
     at: float
@@ -268,6 +269,7 @@ class _Connection:
 
     async def _answer(self, asked: _Asked, number: int, frame: bytes) -> None:
         fault: str | None = None
+        acquired: list[Acquired] = []
         proxies = self._proxies
         if asked.key in _READ and not (asked.key == MetadataResponse.API_KEY and asked.version < 1):
             answer = decode_response(_READ[asked.key], asked.version, frame[4:])[1]
@@ -275,7 +277,7 @@ class _Connection:
             if asked.request is not None:
                 self.note_acks(asked, answer)
                 fault = "gone" if self.is_gone else proxies.choose(answer)
-                self._note_acquired(asked, answer, fault)
+                acquired = self._note_acquired(asked, answer, fault)
                 if fault == "corrupt batch":
                     proxies.spoil(answer)
             frame = bytes(encode_response(answer, asked.version, number))
@@ -285,6 +287,11 @@ class _Connection:
             proxies.done[fault] += 1
         if fault == "late response":
             await asyncio.sleep(proxies.random.choice([0.1, 0.3, 1.1]) * proxies.lock_s)
+            if self.is_gone:
+                # The client closed the connection, or lost it, before the response was sent to it.
+                for one in acquired:
+                    one.fault = "gone"
+                return
         elif fault == "undecodable response":
             half = frame[4 : len(frame) // 2]
             frame = len(half).to_bytes(4, "big") + half
@@ -298,26 +305,27 @@ class _Connection:
         with suppress(OSError):
             await self._to_client.drain()
 
-    def _note_acquired(self, asked: _Asked, answer: Any, fault: str | None) -> None:
+    def _note_acquired(self, asked: _Asked, answer: Any, fault: str | None) -> list[Acquired]:
         if not isinstance(answer, ShareFetchResponse):
-            return
+            return []
         now = time.monotonic()
-        for topic in answer.responses:
-            for row in topic.partitions:
-                if topic.topic_id != self._proxies.topic_id:
-                    continue
-                self._proxies.acquired += [
-                    Acquired(
-                        now,
-                        asked.request.member_id,
-                        row.partition_index,
-                        one.first_offset,
-                        one.last_offset,
-                        one.delivery_count,
-                        fault,
-                    )
-                    for one in row.acquired_records
-                ]
+        acquired = [
+            Acquired(
+                now,
+                asked.request.member_id,
+                row.partition_index,
+                one.first_offset,
+                one.last_offset,
+                one.delivery_count,
+                fault,
+            )
+            for topic in answer.responses
+            if topic.topic_id == self._proxies.topic_id
+            for row in topic.partitions
+            for one in row.acquired_records
+        ]
+        self._proxies.acquired += acquired
+        return acquired
 
     def note_acks(self, asked: _Asked, answer: Any) -> None:
         """`answer` is None if there is none."""

@@ -89,6 +89,11 @@ class Notes:
     def is_over(self) -> bool:
         return time.monotonic() >= self.until or self.orders.is_over
 
+    def begin(self, member: str) -> None:
+        """Called before records are asked for: of a killed process, the judge has to know all members."""
+        self.member = member
+        self.did("opened")
+
     # --- events of the consumer
 
     def _on_settled(self, outcome: Settled) -> None:

@@ -26,7 +26,7 @@ from tests.integration.consumer_storm.faulty_proxies import FAULTS, FaultyProxie
 from tests.integration.consumer_storm.judging import Judgement, Place, Witness
 from tests.integration.consumer_storm.notes import Orders, text_of
 
-CALM, CALM_LOG = "diary-calm", "log-calm"
+CALM, CALM_LOG, TRAFFIC = "diary-calm", "log-calm", "traffic"
 MODULE = "tests.integration.consumer_storm.program"
 ROOT = Path(__file__).resolve().parents[3]
 CORRUPT_S = 1.0
@@ -112,6 +112,7 @@ class Storm:
             self.lengthen_locks()
             with _logged_to(self.folder / CALM_LOG):
                 left = anyio.run(self._calm)
+            self._keep_traffic()
             return anyio.run(self._judge, left)
         finally:
             self._is_over = True
@@ -227,6 +228,11 @@ class Storm:
         code = life.process.poll()
         if code and not life.was_killed:
             raise AssertionError(f"{life.log} ended with {code}: {life.log.read_text()[-3000:]}")
+
+    def _keep_traffic(self) -> None:
+        """For whoever looks for the cause of a problem."""
+        rows = sorted([*self.proxies.acquired, *self.proxies.acknowledged], key=lambda row: row.at)
+        (self.folder / TRAFFIC).write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
 
     # --- records
 
