@@ -3,7 +3,8 @@
 Whoever may write to the topic chooses them, and could let a console knock on doors that only the console reaches. What
 they gain is little: each URL is `http(s)://host:port/status`, nothing is sent but GET, no redirect is followed, and of
 the response only what a worker would say is shown. Still, unless hosts are listed, those aren't asked that are never
-meant for others: loopback, link-local (there, clouds have their metadata services), multicast and reserved addresses.
+meant for others: loopback, link-local (there, clouds have their metadata services), multicast and reserved addresses;
+and, in `asking`, other addresses of this machine.
 What counts is the address that is connected to, not the name. A listed name is trusted, whatever its address is.
 """
 
@@ -45,6 +46,11 @@ class AllowedHosts:
                 names.append(text.lower())
         return cls(tuple(names), tuple(networks))
 
+    @property
+    def is_listed(self) -> bool:
+        """Whether hosts are listed: then the lists alone count."""
+        return bool(self.names or self.networks)
+
     def among(self, host: str, addresses: Sequence[str]) -> list[str]:
         """Those addresses of a host that may be asked."""
         if any(_matches(name, host) for name in self.names):
@@ -52,7 +58,7 @@ class AllowedHosts:
         return [one for one in addresses if self._allows(_plain(one))]
 
     def _allows(self, address: IPv4Address | IPv6Address) -> bool:
-        if self.names or self.networks:
+        if self.is_listed:
             return any(address in network for network in self.networks)
         return not (
             address.is_loopback

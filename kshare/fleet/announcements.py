@@ -16,6 +16,7 @@ from kshare.worker.status_url import StatusUrl, parse_status_url
 
 REMEMBERED_S = 3_600.0
 MOST_PROCESSES = 1_000
+MOST_BYTES = 8 << 20
 """Of more than that, the most recently announced are kept."""
 _SILENT_AFTER = 3
 _MOST_HANDLERS = 1_000
@@ -28,6 +29,9 @@ class Announced:
     at: float
     """When it was last announced, in seconds since 1970."""
 
+    size: int = 0
+    """Of its record, in bytes."""
+
     def silent_since(self, now: float) -> float | None:
         """None if it isn't silent."""
         return self.at if now - self.at > _SILENT_AFTER * self.announcement.interval_s else None
@@ -39,6 +43,7 @@ class Announcements:
         """How many records were no announcements that this version of kshare reads."""
         self.reason = ""
         """Why the last of them wasn't."""
+        self._bytes = 0
         self._found: dict[str, Announced] = {}
         """By process id, in the order of the latest records."""
 
@@ -46,7 +51,7 @@ class Announcements:
         """The next record of the topic. If it claims to be from the future, it is from now."""
         id_ = (key or b"").decode("utf-8", "replace")
         if value is None:
-            self._found.pop(id_, None)
+            self._drop(id_)
             return
         try:
             announcement = parse_announcement(id_, value)
@@ -54,10 +59,15 @@ class Announcements:
             self.unreadable += 1
             self.reason = str(problem)
             return
-        self._found.pop(id_, None)
-        self._found[id_] = Announced(announcement, min(at, now))
-        if len(self._found) > MOST_PROCESSES:
-            del self._found[next(iter(self._found))]
+        self._drop(id_)
+        self._found[id_] = Announced(announcement, min(at, now), len(value))
+        self._bytes += len(value)
+        while len(self._found) > MOST_PROCESSES or self._bytes > MOST_BYTES:
+            self._drop(next(iter(self._found)))
+
+    def _drop(self, id_: str) -> None:
+        dropped = self._found.pop(id_, None)
+        self._bytes -= dropped.size if dropped else 0
 
     def known(self, now: float) -> list[Announced]:
         """Those that aren't forgotten, the earliest started first."""

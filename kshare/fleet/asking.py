@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import anyio
 
 from kshare.fleet.allowed_hosts import AllowedHosts
+from kshare.fleet.body_budget import BodyBudget
 from kshare.fleet.http_get import http_get
 from kshare.fleet.json_table import NotExpected, NotJson
 from kshare.fleet.no_status import NoStatus, NotAnswered, Why
@@ -21,18 +22,21 @@ PROCESS_LIMIT_S = 2.0
 """How long a process may take, from looking up its host to the end of the response."""
 _AT_ONCE = 64
 _MOST_ADDRESSES = 4
+_ANY_PORT = 9
 
 
 async def ask_all(
     urls: Iterable[tuple[StatusUrl, AllowedHosts | None]], limit_s: float = PROCESS_LIMIT_S
 ) -> dict[StatusUrl, Told]:
-    """What each tells. With allowed hosts, other addresses aren't asked."""
+    """What each tells. With allowed hosts, other addresses aren't asked. What all tell is limited in sum."""
+    urls = [*urls]
+    budget = BodyBudget(len(urls))
     told: dict[StatusUrl, Told] = {}
     places = anyio.CapacityLimiter(_AT_ONCE)
 
     async def ask_one(url: StatusUrl, allowed: AllowedHosts | None) -> None:
         async with places:
-            told[url] = await ask(url, allowed, limit_s)
+            told[url] = await ask(url, allowed, limit_s, budget)
 
     async with anyio.create_task_group() as tasks:
         for url, allowed in urls:
@@ -40,10 +44,21 @@ async def ask_all(
     return told
 
 
-async def ask(url: StatusUrl, allowed: AllowedHosts | None = None, limit_s: float = PROCESS_LIMIT_S) -> Told:
+async def ask(
+    url: StatusUrl,
+    allowed: AllowedHosts | None = None,
+    limit_s: float = PROCESS_LIMIT_S,
+    budget: BodyBudget | None = None,
+) -> Told:
     with anyio.move_on_after(limit_s):
         try:
-            return parse_status(await _body(url, allowed))
+            body = await _body(url, allowed)
+            if budget is not None and not budget.take(len(body)):
+                return NoStatus(
+                    Why.TOO_LARGE,
+                    f"its response has {len(body):,} bytes, and those of all processes together are too large",
+                )
+            return parse_status(body)
         except TimeoutError:
             pass
         except NotAnswered as problem:
@@ -79,6 +94,8 @@ async def _addresses(url: StatusUrl, allowed: AllowedHosts | None) -> list[str]:
     addresses = list(dict.fromkeys(address[0] for *_, address in found))
     if allowed is not None:
         kept = allowed.among(url.host, addresses)
+        if not allowed.is_listed:
+            kept = [one for one in kept if not is_own(one)]
         if not kept:
             raise NotAnswered(
                 Why.NOT_ALLOWED,
@@ -87,6 +104,19 @@ async def _addresses(url: StatusUrl, allowed: AllowedHosts | None) -> list[str]:
             )
         addresses = kept
     return addresses[:_MOST_ADDRESSES]
+
+
+def is_own(address: str) -> bool:
+    """Whether it is one of this machine's: then the system would send from the very same one. Nothing is sent."""
+    try:
+        family, kind, _, _, where = socket.getaddrinfo(
+            address, _ANY_PORT, type=socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST
+        )[0]
+        with socket.socket(family, kind) as probe:
+            probe.connect(where)
+            return bool(probe.getsockname()[0] == where[0])
+    except OSError:
+        return False
 
 
 def _described(problem: BaseException) -> str:

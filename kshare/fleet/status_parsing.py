@@ -13,17 +13,23 @@ from kshare.worker.status import MOST_RUNS, SCHEMA, HandlerStatus, ProcessStatus
 
 _MOST_HANDLERS = 1_000
 _MOST_TOPICS = 10_000
+"""Of all handlers: a short text takes many times its bytes."""
 
 
 def parse_status(body: bytes) -> ProcessStatus:
     """Raises NotExpected, with the reason."""
     page = JsonTable.parse(body)
     page.require_schema(SCHEMA)
+    handlers: list[HandlerStatus] = []
+    topics_left = _MOST_TOPICS
+    for one in page.tables("handlers", _MOST_HANDLERS):
+        handlers.append(_handler(one, topics_left))
+        topics_left -= len(handlers[-1].health.topics)
     return ProcessStatus(
         identity=parse_identity(page),
         state=page.choice("state", WorkerState),
         reason=page.text("reason"),
-        handlers=tuple(_handler(one) for one in page.tables("handlers", _MOST_HANDLERS)),
+        handlers=tuple(handlers),
     )
 
 
@@ -39,13 +45,13 @@ def parse_identity(table: JsonTable) -> ProcessIdentity:
     )
 
 
-def _handler(table: JsonTable) -> HandlerStatus:
+def _handler(table: JsonTable, most_topics: int) -> HandlerStatus:
     counts = table.table("counts")
     return HandlerStatus(
         health=HandlerHealth(
             handler=table.text("handler"),
             group=table.text("group"),
-            topics=table.texts("topics", _MOST_TOPICS),
+            topics=table.texts("topics", most_topics),
             state=table.choice("state", HandlerState),
             breaker=table.choice("breaker", BreakerState),
             running=table.whole("running"),

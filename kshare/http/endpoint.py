@@ -1,7 +1,8 @@
 """A small HTTP server for health probes and metrics. Whatever its clients do, the program it belongs to goes on.
 
 Each connection gets one response, has a deadline for everything, and may send little. If there are too many, the one
-that has waited longest is closed, so that slow clients can't keep probes out.
+that has waited longest is closed, so that slow clients can't keep probes out. On a loopback address, requests for
+other host names are refused: browsers would send them for pages of other sites.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, closing
+from ipaddress import ip_address
 from typing import cast
 
 import anyio
@@ -16,7 +18,8 @@ from anyio.abc import SocketAttribute, SocketListener, SocketStream, TaskGroup
 
 from kshare.errors import ConfigError, KshareError
 from kshare.http.messages import MAX_REQUEST, HttpRequest, HttpResponse, read_request
-from kshare.net.addresses import Address, format_address
+from kshare.log_text import escaped
+from kshare.net.addresses import Address, format_address, is_loopback
 from kshare.summary_log import SummaryLog
 
 log = logging.getLogger("kshare.http")
@@ -58,7 +61,7 @@ async def http_endpoint(
         ) from problem
     listeners = cast("Sequence[SocketListener]", listener.listeners)  # one for each address of the host
     with closing(SummaryLog(log)) as summary:
-        server = _Server(respond, summary)
+        server = _Server(respond, summary, is_local=is_loopback(host))
         async with anyio.create_task_group() as tasks:
             for one in listeners:
                 tasks.start_soon(server.accept, one, tasks, name="kshare: HTTP endpoint")
@@ -69,8 +72,12 @@ async def http_endpoint(
 
 
 class _Server:
-    def __init__(self, respond: Callable[[HttpRequest], HttpResponse], summary: SummaryLog) -> None:
+    def __init__(
+        self, respond: Callable[[HttpRequest], HttpResponse], summary: SummaryLog, *, is_local: bool
+    ) -> None:
         self._respond = respond
+        self._is_local = is_local
+        """Whether only this machine can connect."""
         self._summary = summary
         self._open: dict[int, anyio.CancelScope] = {}
         """Connections, the oldest first."""
@@ -118,11 +125,26 @@ class _Server:
             await _discard(stream)
 
     def _response(self, request: HttpRequest) -> HttpResponse:
+        if self._is_local and not _is_ours(request.host):
+            return HttpResponse.text(
+                421,
+                f"this endpoint is for its own machine, and isn't known as {escaped(request.host[:100])}: ask for "
+                "localhost, or let a proxy send that as Host",
+            )
         try:
             return self._respond(request)
         except Exception:
             self._summary.event(logging.ERROR, "a page of the HTTP endpoint failed", has_traceback=True)
             return HttpResponse.text(500, "this page failed: see the log")
+
+
+def _is_ours(host: str) -> bool:
+    """Whether a page of another site can't have this name, whose address it can change (DNS rebinding)."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return host in ("", "localhost") or host.endswith(".localhost")
+    return True
 
 
 async def _receive(stream: SocketStream) -> HttpRequest | HttpResponse | None:

@@ -86,6 +86,20 @@ def test_only_so_many_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ids(found) == ["2", "3", "4"]
 
 
+def test_only_so_many_bytes_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A handler of 28 bytes takes many times as much memory."""
+    size = len(announcement_value(announcement("0", "shop-0", started_at=1000.5)))
+    monkeypatch.setattr(announcements, "MOST_BYTES", 3 * size)
+    found = Announcements()
+    for number in range(5):
+        take(found, announcement(f"{number}", f"shop-{number}", started_at=1000.5))
+        take(found, announcement(f"{number}", f"shop-{number}", started_at=1000.5))
+    assert ids(found) == ["2", "3", "4"]
+    found.take(b"4", None, NOW, NOW)
+    take(found, announcement("5", "shop-5", started_at=1000.5))
+    assert ids(found) == ["2", "3", "5"]
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

@@ -11,8 +11,9 @@ import pytest
 import trustme
 from anyio.abc import ByteStream
 
+from kshare.fleet import asking, body_budget
 from kshare.fleet.allowed_hosts import FOR_OTHERS, AllowedHosts
-from kshare.fleet.asking import ask, ask_all
+from kshare.fleet.asking import ask, ask_all, is_own
 from kshare.fleet.http_get import MAX_BODY
 from kshare.fleet.no_status import NoStatus, Why
 from kshare.worker.status import ProcessStatus
@@ -190,3 +191,54 @@ async def test_all_are_asked_at_the_same_time(anyio_backend: str) -> None:
         told = await ask_all([(one, None) for one in (stalled, fine, closed)], limit_s=0.5)
     assert isinstance(told[fine], ProcessStatus)
     assert [getattr(told[one], "why", None) for one in (stalled, closed)] == [Why.TIMED_OUT, Why.CLOSED]
+
+
+async def test_all_together_may_say_only_so_much(anyio_backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(body_budget, "_SHARES", 4_000)
+    monkeypatch.setattr(body_budget, "_COMMON", 20_000)
+    async with (
+        serving(json_response(reason="x" * 250)) as small,
+        serving(json_response(surplus="x" * 15_000)) as large,
+        serving(json_response(surplus="x" * 15_000)) as other,
+    ):
+        told = await ask_all([(url, None) for url in (large, other, small)], LONG_S)
+    assert isinstance(told[small], ProcessStatus)
+    refused = [one for one in told.values() if isinstance(one, NoStatus)]
+    assert [one.why for one in refused] == [Why.TOO_LARGE]
+    assert "those of all processes together are too large" in refused[0].text
+
+
+def test_the_machines_own_addresses() -> None:
+    assert is_own("127.0.0.1")
+    assert is_own("::1") == is_known("::1")
+    for address in ("192.0.2.1", "198.51.100.7", "2001:db8::1", "nonsense"):
+        assert not is_own(address)
+
+
+def is_known(address: str) -> bool:
+    """Whether the machine has it."""
+    try:
+        with socket.socket(socket.AF_INET6) as one:
+            one.bind((address, 0))
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("allowed", [FOR_OTHERS, AllowedHosts.parse(["192.0.2.0/24"])])
+async def test_other_addresses_of_the_own_machine_are_asked_only_if_listed(
+    anyio_backend: str, monkeypatch: pytest.MonkeyPatch, allowed: AllowedHosts
+) -> None:
+    """As if 192.0.2.1 were the machine's address in its network."""
+
+    async def refuse(url: StatusUrl, address: str) -> bytes:
+        raise ConnectionRefusedError(f"asked {address}")
+
+    monkeypatch.setattr(asking, "is_own", lambda address: address == "192.0.2.1")
+    monkeypatch.setattr(asking, "http_get", refuse)
+    told = await ask(StatusUrl("http", "192.0.2.1", 8080), allowed)
+    assert isinstance(told, NoStatus)
+    assert told.why is (Why.UNREACHABLE if allowed.is_listed else Why.NOT_ALLOWED)
+    elsewhere = await ask(StatusUrl("http", "192.0.2.2", 8080), allowed)
+    assert isinstance(elsewhere, NoStatus)
+    assert elsewhere.why is Why.UNREACHABLE

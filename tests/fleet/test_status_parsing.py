@@ -102,3 +102,11 @@ def test_each_field_is_needed() -> None:
     for page in pages:
         with pytest.raises(NotExpected):
             parse_status(json.dumps(page).encode())
+
+
+def test_topics_of_all_handlers_are_limited_in_sum() -> None:
+    """Short ones take many times their bytes: 1 MB of status became 8.7 MB."""
+    page = a_page()
+    page["handlers"] = [page["handlers"][0] | {"topics": ["ab"] * 6_000}] * 2
+    with pytest.raises(NotExpected, match=r"handlers\[1\]\.topics must be a list of at most 4,000"):
+        parse_status(json.dumps(page).encode())

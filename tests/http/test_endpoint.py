@@ -36,6 +36,32 @@ async def test_pages(port: int) -> None:
     assert await get(port, "/two") == (200, "/two\n")
 
 
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [
+        ("evil.example:10932", 421),
+        ("evil.example", 421),
+        ("localhost.evil.example", 421),
+        ("localhost:10932", 200),
+        ("exporter.localhost", 200),
+        ("127.0.0.1", 200),
+        ("[::1]:10932", 200),
+    ],
+)
+async def test_other_sites_cannot_read_what_is_for_this_machine(port: int, name: str, status: int) -> None:
+    """A browser would let them, if the address of their own name is changed to 127.0.0.1."""
+    sent = f"GET / HTTP/1.1\r\nHost: {name}\r\n\r\n".encode()
+    assert (await exchange(port, sent)).startswith(f"HTTP/1.1 {status} ".encode())
+
+
+async def test_the_network_may_use_any_name(anyio_backend: str) -> None:
+    """Which names an endpoint has there, it can't know."""
+    async with http_endpoint(("0.0.0.0", 0), respond) as port:
+        assert (await exchange(port, b"GET / HTTP/1.1\r\nHost: shop.example\r\n\r\n")).startswith(
+            b"HTTP/1.1 200 "
+        )
+
+
 async def test_malformed_requests_are_refused(port: int) -> None:
     assert (await exchange(port, b"\x16\x03\x01 nonsense\r\n\r\n")).startswith(b"HTTP/1.1 400 ")
     assert (await exchange(port, b"POST / HTTP/1.1\r\n\r\n" + b"x" * 20_000)).startswith(b"HTTP/1.1 405 ")

@@ -22,7 +22,26 @@ END = b"Host: x\r\n\r\n"
     ],
 )
 def test_path_of_a_request(received: bytes, path: str) -> None:
-    assert read_request(received) == HttpRequest(path)
+    request = read_request(received)
+    assert isinstance(request, HttpRequest)
+    assert request.path == path
+
+
+@pytest.mark.parametrize(
+    ("headers", "host"),
+    [
+        (b"Host: x", "x"),
+        (b"Accept: */*\r\nhost:\tShop.Example:8080 ", "shop.example"),
+        (b"HOST: [::1]:8080", "::1"),
+        (b"Host: [::1]", "::1"),
+        (b"Host: 127.0.0.1", "127.0.0.1"),
+        (b"Host:", ""),
+        (b"X-Host: x", ""),
+    ],
+)
+def test_the_name_of_a_request(headers: bytes, host: str) -> None:
+    request = read_request(b"GET /live HTTP/1.1\r\n" + headers + b"\r\n\r\nHost: in-the-body\r\n")
+    assert request == HttpRequest("/live", host)
 
 
 @pytest.mark.parametrize(
@@ -31,6 +50,7 @@ def test_path_of_a_request(received: bytes, path: str) -> None:
         (b"POST /live HTTP/1.1\r\n" + END, 405),
         (b"HEAD /live HTTP/1.1\r\n" + END, 405),
         (b"GET /live\r\n\r\n", 400),
+        (b"GET /live HTTP/1.1\r\nHost: x\r\nhost: y\r\n\r\n", 400),
         (b"GET  /live HTTP/1.1\r\n\r\n", 400),
         (b"GET /live HTTP/2.0\r\n\r\n", 400),
         (b"\r\n\r\n", 400),
