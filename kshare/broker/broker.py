@@ -94,7 +94,14 @@ class Broker:
     def share_groups(self) -> ShareGroups:
         from kshare.broker.share_groups.share_groups import ShareGroups
 
-        return ShareGroups(self.clock, self.configs, self.cluster, self.groups, self.share_states)
+        return ShareGroups(
+            self.clock,
+            self.configs,
+            self.cluster,
+            self.groups,
+            self.share_states,
+            assigns_at_once_after_empty=self.profile.assigns_at_once_after_empty,
+        )
 
     @cached_property
     def shares(self) -> Shares:

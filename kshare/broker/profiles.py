@@ -134,6 +134,11 @@ class Profile:
         return self.has_dead_letters
 
     @property
+    def assigns_at_once_after_empty(self) -> bool:
+        """Since 4.4. Earlier, the next member of an empty share group waited for the assignment interval."""
+        return self.has_dead_letters
+
+    @property
     def has_dead_letters(self) -> bool:
         """Since 4.4."""
         return self.features["share.version"][1] >= 2

@@ -60,10 +60,15 @@ class HeartbeatResult:
 
 
 class ShareGroup:
-    """`ready` are the partitions whose share state is initialized, by topic id."""
+    """`ready` are the partitions whose share state is initialized, by topic id.
 
-    def __init__(self, group_id: str) -> None:
+    `assigns_at_once_after_empty`: whether an assignment is due as soon as a member joins the empty group, even if the
+    interval since the last assignment hasn't passed.
+    """
+
+    def __init__(self, group_id: str, *, assigns_at_once_after_empty: bool = True) -> None:
         self.id = group_id
+        self._assigns_at_once_after_empty = assigns_at_once_after_empty
         self.epoch = 1
         self.assignment_epoch = 1
         self.members: dict[str, ShareMember] = {}
@@ -127,6 +132,9 @@ class ShareGroup:
         del self.members[member_id]
         self._target.pop(member_id, None)
         self.epoch += 1
+        if not self.members and self._assigns_at_once_after_empty:
+            self.assignment_epoch = self.epoch
+            self._assigned_at = None
 
     def _update(self, member: ShareMember, heartbeat_request: Heartbeat) -> bool:
         member.client_id, member.host = heartbeat_request.client_id, heartbeat_request.host

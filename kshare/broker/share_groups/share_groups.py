@@ -23,13 +23,21 @@ class ShareGroups:
     """The share groups, as a `groups.GroupKind`."""
 
     def __init__(
-        self, clock: Clock, configs: Configs, cluster: Cluster, groups: Groups, states: ShareCoordinator
+        self,
+        clock: Clock,
+        configs: Configs,
+        cluster: Cluster,
+        groups: Groups,
+        states: ShareCoordinator,
+        *,
+        assigns_at_once_after_empty: bool,
     ) -> None:
         self._clock = clock
         self._configs = configs
         self._cluster = cluster
         self._groups = groups
         self._states = states
+        self._assigns_at_once_after_empty = assigns_at_once_after_empty
         self._by_id: dict[str, ShareGroup] = {}
         groups.kinds.append(self)
         cluster.topic_deleted.append(self._forget_topic)
@@ -88,7 +96,9 @@ class ShareGroups:
     def find_or_make(self, group_id: str) -> ShareGroup:
         """GROUP_ID_NOT_FOUND if it is a group of another kind."""
         self.check_kind(group_id)
-        return self._by_id.setdefault(group_id, ShareGroup(group_id))
+        return self._by_id.setdefault(
+            group_id, ShareGroup(group_id, assigns_at_once_after_empty=self._assigns_at_once_after_empty)
+        )
 
     def _find_existing(self, group_id: str) -> ShareGroup:
         """The group of a member that has joined. If there is none, Kafka's message is a different one."""

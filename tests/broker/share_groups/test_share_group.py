@@ -13,8 +13,8 @@ KNOWN = {"orders": (ORDERS, 2)}
 
 
 class Stage:
-    def __init__(self) -> None:
-        self.group = ShareGroup("group")
+    def __init__(self, *, assigns_at_once_after_empty: bool = True) -> None:
+        self.group = ShareGroup("group", assigns_at_once_after_empty=assigns_at_once_after_empty)
         self.now = 1000
         self.known = dict(KNOWN)
 
@@ -88,3 +88,26 @@ def test_partitions_of_a_leaving_member_are_reassigned() -> None:
     stage.group.remove("two")
     stage.now += 1000
     assert stage.heartbeat_request("one", one)[1] == [0, 1]
+
+
+def test_member_that_follows_the_last_one_is_assigned_at_once_since_4_4() -> None:
+    stage = Stage()
+    stage.heartbeat_request("one", 0, ["orders"])
+    stage.now += 1000
+    stage.heartbeat_request("one", 2)
+    stage.group.remove("one")
+    assert (stage.group.epoch, stage.group.assignment_epoch) == (4, 4)
+    assert stage.heartbeat_request("two", 0, ["orders"]) == (5, [0, 1])
+    assert stage.heartbeat_request("three", 0, ["orders"]) == (5, [])
+
+
+def test_member_that_follows_the_last_one_waits_for_the_interval_before_4_4() -> None:
+    stage = Stage(assigns_at_once_after_empty=False)
+    stage.heartbeat_request("one", 0, ["orders"])
+    stage.now += 1000
+    stage.heartbeat_request("one", 2)
+    stage.group.remove("one")
+    assert (stage.group.epoch, stage.group.assignment_epoch) == (4, 3)
+    assert stage.heartbeat_request("two", 0, ["orders"]) == (3, [])
+    stage.now += 1000
+    assert stage.heartbeat_request("two", 3) == (5, [0, 1])

@@ -103,6 +103,21 @@ def two_members(talk: Talk) -> None:
     describe(talk, group)
 
 
+def members_in_turn(talk: Talk) -> None:
+    """Each joins when the one before has left: after it got its assignment, and before."""
+    topic, group = talk.topic("orders", 2), talk.group("g")
+    one, two, three = (Sharer(talk, group, topic, name) for name in ("one", "two", "three"))
+    one.join(2)
+    for leaving, joining in ((one, two), (two, three), (three, one)):
+        beat(talk, leaving, -1)
+        describe(talk, group)
+        joining.member_epoch = beat(talk, joining, 0, [topic]).member_epoch
+        describe(talk, group)
+    beat(talk, two, 0, [topic])
+    two.leave()
+    one.leave()
+
+
 def subscriptions(talk: Talk) -> None:
     topic, group = talk.topic("orders", 2), talk.group("g")
     # Wait until the coordinator knows the topic: learning of it later would increase the group epoch once more.
@@ -227,6 +242,7 @@ SCRIPTS = [
     wrong_heartbeats,
     a_members_life,
     two_members,
+    members_in_turn,
     subscriptions,
     topics_change,
     other_kinds_of_groups,
