@@ -4,6 +4,9 @@ A handler is *stopped* while it is paused, or its breaker isn't closed: then not
 acquired it keeps, and its locks are renewed: giving it back would use up a delivery of records that nobody has tried,
 each time. Only a long pause gives back what pins too much. While handlers with a higher priority have work that their
 rate limit allows, it only waits.
+
+When the worker ends, it has to give records back. What was delivered before is tried first, even if the handler is
+stopped: otherwise, one restart after another would use up all deliveries of records that nobody has tried.
 """
 
 from __future__ import annotations
@@ -54,6 +57,7 @@ class Admission:
         """Whether the pause is so long that what pins too much of the in-flight window is handed back."""
         self.is_held_up = False
         """Whether nothing may start, until `go_on`."""
+        self._is_ending = False
         self._higher: Sequence[Admission] = ()
 
     @property
@@ -96,6 +100,12 @@ class Admission:
         )
 
     @property
+    def has_to_try(self) -> bool:
+        """Whether a record that was delivered before has to be tried now, though the handler is stopped."""
+        may_try = self._is_ending and self.is_stopped and not self.is_held_up
+        return may_try and self._queue.has_untried_again()
+
+    @property
     def _has_work(self) -> bool:
         """Whether handlers with a lower priority wait. While its rate limit lets it start nothing, they don't."""
         may_take = self._bucket is None or self._bucket.has_token(self._clock())
@@ -117,6 +127,10 @@ class Admission:
             self.hands_back = False
             self._on_change()
 
+    def end(self) -> None:
+        """The worker ends: what was delivered before is tried now."""
+        self._is_ending = True
+
     def hold_up(self) -> None:
         """Let nothing start, until `go_on`."""
         self.is_held_up = True
@@ -127,7 +141,7 @@ class Admission:
 
     async def next(self, until: float | None = None) -> Item | None:
         """The next record, if it may be processed. A rate limit may make this wait, until this time at most."""
-        if not (self.may_start or self.is_probe_due):
+        if not (self.may_start or self.is_probe_due or self.has_to_try):
             return None
         if self._bucket is not None:
             while not self._bucket.take(now := self._clock()):
@@ -144,6 +158,8 @@ class Admission:
     def _next_or_probe(self) -> Item | None:
         if self.may_start:
             return self._queue.next()
+        if self.has_to_try:
+            return self._queue.next_untried_again()
         breaker = self._breaker
         if not self.is_probe_due or breaker is None or not breaker.may_start(self._clock()):
             return None
@@ -153,7 +169,12 @@ class Admission:
         return item
 
     def on_failure(self, delivery: Delivery, error: Exception) -> bool:
-        """Returns whether the failure counts as an attempt of its record."""
+        """Returns whether the failure counts as an attempt of its record.
+
+        What is tried only because the worker ends may fail for the reason that has stopped the handler.
+        """
+        if delivery.is_at_end:
+            return False
         breaker = self._breaker
         if breaker is None:
             return True

@@ -44,6 +44,7 @@ class Delivery:
         "group",
         "instead",
         "instead_at",
+        "is_at_end",
         "is_cancelled",
         "is_over",
         "is_oversized",
@@ -78,6 +79,8 @@ class Delivery:
         """Whether the worker has called its handler for this delivery before."""
         self.is_stray = False
         """Whether it is in a retry topic, but no worker has written it: then there is no topic for copies of it."""
+        self.is_at_end = False
+        """Whether it is tried only because the worker ends, and would give it back untried otherwise."""
         self.is_oversized = False
         """Whether it is too large for its retry topic: then there is no topic for copies of it, either."""
         self.attempts_allowed = attempts_allowed

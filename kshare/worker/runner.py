@@ -341,6 +341,7 @@ class HandlerRunner:
         self._wants.send()
         with anyio.move_on_after(_LIMITS_S):  # what is given back may be archived by a limit that was lowered
             await self._look_for_limits()
+        self._admission.end()
         with anyio.move_on_after(self._drain_timeout):
             while not self._is_idle:
                 changed = self._pipeline.changed.next()
@@ -374,7 +375,8 @@ class HandlerRunner:
     def _is_idle(self) -> bool:
         """Whether everything that may be processed now is done."""
         # While a handler with a higher priority is busy, this one waits; so it isn't done.
-        has_work = self._queue.has_ready and not self._admission.is_stopped
+        admission = self._admission
+        has_work = admission.has_to_try if admission.is_stopped else self._queue.has_ready
         return all(one.is_drained for one in self._consumers) and not has_work and not self._slots.busy
 
     # --- looking after
@@ -394,6 +396,8 @@ class HandlerRunner:
         if self._admission.may_start:
             if self._queue.has_ready:
                 self._wake_slot()
+        elif self._admission.has_to_try:
+            self._wake_slot()
         elif self._admission.is_probe_due:
             needs_fresh = not self._queue.has_fresh and self._queue.unsettled < _MAX_PROBED
             if needs_fresh and not self._stopping.is_set():

@@ -184,6 +184,23 @@ class WorkQueue:
             self._on_gone(item)
         return self._next_of_batches()
 
+    def has_untried_again(self) -> bool:
+        """Whether any could be processed now that was delivered before, and that this worker hasn't tried."""
+        for records, lease in self._batches:
+            if lease.delivery_count > 1:
+                self._ready.extend(map(self._deliver, self._rest(records)))
+        return any(_is_untried_again(item) for item in self._ready)
+
+    def next_untried_again(self) -> Delivery | None:
+        """One of these."""
+        if not self.has_untried_again():
+            return None
+        item = next(item for item in self._ready if _is_untried_again(item))
+        self._ready.remove(item)
+        delivery = item if isinstance(item, Delivery) else self._deliver(item)
+        delivery.is_at_end = True
+        return delivery
+
     @property
     def has_fresh(self) -> bool:
         """Whether any may be processed now that hasn't failed while the breaker was open."""
@@ -277,6 +294,11 @@ class WorkQueue:
 
 def _probes(item: Item) -> int:
     return item.probes if isinstance(item, Delivery) else 0
+
+
+def _is_untried_again(item: Item) -> bool:
+    was_tried = isinstance(item, Delivery) and item.was_tried
+    return not was_tried and record_of(item).delivery_count > 1 and is_held(item)
 
 
 def record_of(item: Item) -> ShareRecord:
