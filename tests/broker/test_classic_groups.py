@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 
 from kshare.broker.classic_groups.coordinator import ClassicGroups, JoinParameters, MemberIdRequired
-from kshare.broker.classic_groups.group import ClassicGroup, ClassicMember, GroupState
+from kshare.broker.classic_groups.group import ClassicGroup, ClassicMember, GroupState, JoinResult
 from kshare.broker.classic_groups.offsets import CommittedOffset, Offsets
 from kshare.broker.clock import ManualClock
 from kshare.broker.configs import Configs
@@ -40,6 +40,10 @@ class World:
 
     def join(self, member_id: str = "", **protocols: bytes) -> tuple[ClassicGroup, ClassicMember]:
         return self.groups.join("g", self.wish(member_id, None, **protocols))
+
+    def restart(self, instance: str, *, can_skip: bool = True, **protocols: bytes) -> ClassicMember:
+        wish = replace(self.wish("", instance, **protocols), can_skip_assignment=can_skip)
+        return self.groups.join("g", wish)[1]
 
     def stable(self, members: int) -> tuple[ClassicGroup, list[ClassicMember]]:
         joined: list[ClassicMember] = []
@@ -145,6 +149,81 @@ def test_static_member_replaces_its_predecessor() -> None:
     assert list(group.members) == [new.id]
     with pytest.raises(RequestError, match="FENCED_INSTANCE_ID"):
         group.member(old.id, "one")
+
+
+def test_follower_that_joins_again_unchanged_gets_the_same_generation() -> None:
+    world = World()
+    group, (leader, follower) = world.stable(2)
+    world.join(follower.id)
+    assert (str(group.state), group.generation) == ("Stable", 2)
+    assert follower.result == JoinResult(2, "range", leader.id, ())
+    assert follower.assignment == b"part of " + follower.id.encode()
+
+
+def test_leader_or_changed_follower_that_joins_again_starts_a_rebalance() -> None:
+    for number, metadata in ((0, b"topics"), (1, b"other topics")):
+        world = World()
+        group, members = world.stable(2)
+        world.join(members[number].id, range=metadata)
+        assert group.state is GroupState.PREPARING
+        assert members[number].result is None
+
+
+def test_lost_result_is_repeated_before_the_partitions_are_assigned() -> None:
+    world = World()
+    group, leader = world.join()
+    first, leader.result = leader.result, None
+    world.join(leader.id)
+    assert leader.result == first
+    assert (group.state, group.generation) == (GroupState.COMPLETING, 1)
+
+
+def stable_statics(world: World) -> tuple[ClassicGroup, ClassicMember, ClassicMember]:
+    """A group of a leader, instance `one`, and a follower, instance `two`."""
+    group, leader = world.groups.join("g", world.wish(instance="one"))
+    _, follower = world.groups.join("g", world.wish(instance="two"))
+    world.groups.join("g", world.wish(leader.id, "one"))
+    group.assign({leader.id: b"first", follower.id: b"second"})
+    return group, leader, follower
+
+
+def test_static_follower_restarts_without_a_rebalance() -> None:
+    world = World()
+    group, leader, old = stable_statics(world)
+    new = world.restart("two", range=b"other topics")
+    assert (str(group.state), group.generation, [*group.members]) == ("Stable", 2, [leader.id, new.id])
+    assert (new.result, new.assignment) == (JoinResult(2, "range", leader.id, ()), b"second")
+    for request in (
+        lambda: group.member(old.id, "two"),
+        lambda: world.groups.join("g", world.wish(old.id, "two")),
+    ):
+        with pytest.raises(RequestError, match="FENCED_INSTANCE_ID"):
+            request()
+    world.clock.advance(SESSION_MS - 1)
+    world.groups.keep_alive(group, leader)
+    world.groups.keep_alive(group, new)
+    world.clock.advance(1)  # the session of the one before has ended with it
+    assert str(group.state) == "Stable"
+
+
+def test_static_leader_restarts_and_must_not_assign_again() -> None:
+    world = World()
+    group, old, follower = stable_statics(world)
+    new = world.restart("one")
+    everyone = ((new.id, "one", b"topics"), (follower.id, "two", b"topics"))
+    assert new.result == JoinResult(2, "range", new.id, everyone, skip_assignment=True)
+    newest = world.restart("one", can_skip=False)
+    assert newest.result == JoinResult(2, "range", new.id, ())
+    assert (group.leader, newest.assignment, str(group.state)) == (newest.id, b"first", "Stable")
+    assert old.id not in group.members
+
+
+def test_static_member_that_restarts_with_another_protocol_starts_a_rebalance() -> None:
+    world = World()
+    group, leader = world.groups.join("g", world.wish(instance="one", range=b"", sticky=b""))
+    group.assign({leader.id: b"everything"})
+    assert world.restart("one", sticky=b"", range=b"").result is not None  # alone, it has joined
+    assert (group.generation, group.protocol, group.state) == (2, "sticky", GroupState.COMPLETING)
 
 
 def test_chosen_protocol_is_supported_by_all_members() -> None:

@@ -1,7 +1,7 @@
-"""A real 4.4.0 broker and the embedded one answer alike about members of share groups.
+"""A real 4.4.0 broker and the embedded one answer alike about members of share groups and classic groups.
 
-`test_share_conversation` compares everything on 4.3.1. Here are the scripts about the life of groups, which 4.4
-changed: the next member of an empty group doesn't wait for an assignment interval.
+`test_share_conversation` compares all of share groups on 4.3.1. Here are the scripts about the life of groups, which
+4.4 changed: the next member of an empty share group doesn't wait for an assignment interval.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.conftest import AS_IN_KAFKA, EmbeddedCluster
+from tests.integration.conversation import classic_scripts
 from tests.integration.conversation.group_scripts import (
     a_members_life,
     members_in_turn,
@@ -39,7 +40,9 @@ def embedded() -> Iterator[tuple[str, int]]:
         yield broker.nodes[0].address()
 
 
-@pytest.mark.parametrize("script", [a_members_life, two_members, members_in_turn, sessions_end])
+@pytest.mark.parametrize(
+    "script", [a_members_life, two_members, members_in_turn, sessions_end, *classic_scripts.SCRIPTS]
+)
 def test_both_brokers_answer_alike(script: Script, real: tuple[str, int], embedded: tuple[str, int]) -> None:
     expected, found = tell_both(script, real, embedded)
     assert found == expected

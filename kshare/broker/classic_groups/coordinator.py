@@ -32,6 +32,8 @@ class JoinParameters:
     protocols: dict[str, bytes]
     must_know_its_id: bool
     """Whether a new member is refused once, with the member id that it must join with."""
+    can_skip_assignment: bool = False
+    """Whether the client understands that a leader must not assign the partitions again."""
 
 
 class MemberIdRequired(RequestError):
@@ -101,21 +103,16 @@ class ClassicGroups:
             if parameters.member_id:
                 raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
             group = self._by_id[group_id] = ClassicGroup(group_id)
-        if (
-            parameters.member_id
-            and parameters.member_id not in group.members
-            and parameters.member_id not in group.pending
-        ):
-            raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
-        known = (
-            group.member(parameters.member_id, parameters.instance)
-            if parameters.member_id in group.members
-            else None
-        )
+        is_new = not parameters.member_id or parameters.member_id in group.pending
+        known = None if is_new else group.member(parameters.member_id, parameters.instance)
         if known is None or len(group.members) > 1:
             group.check_protocols(parameters.protocol_type, parameters.protocols)
         if not parameters.member_id and parameters.must_know_its_id and parameters.instance is None:
             raise MemberIdRequired(self._announce(group, parameters))
+        if known is not None and group.is_settled(known, parameters.protocols):
+            group.repeat_result(known)
+            self.keep_alive(group, known)
+            return group, known
         member = self._enter(group, known, parameters)
         self._await_everyone(group)
         return group, member
@@ -147,10 +144,6 @@ class ClassicGroups:
         self, group: ClassicGroup, known: ClassicMember | None, parameters: JoinParameters
     ) -> ClassicMember:
         member_id = parameters.member_id or f"{parameters.instance or parameters.client_id}-{self._new_id()}"
-        replaced = group.by_instance(parameters.instance) if parameters.instance is not None else None
-        if replaced is not None and replaced is not known:
-            self._forget_session(replaced)
-            group.remove(replaced)
         member = known or ClassicMember(
             member_id,
             parameters.instance,
@@ -163,7 +156,12 @@ class ClassicGroups:
         member.session_timeout_ms = parameters.session_timeout_ms
         member.rebalance_timeout_ms = parameters.rebalance_timeout_ms
         member.protocols = dict(parameters.protocols)
-        group.join(member, parameters.protocol_type)
+        replaced = group.by_instance(parameters.instance) if parameters.instance is not None else None
+        if replaced is not None and replaced is not known:
+            self._forget_session(replaced)
+            group.replace(replaced, member, can_skip_assignment=parameters.can_skip_assignment)
+        else:
+            group.join(member, parameters.protocol_type)
         self.keep_alive(group, member)
         return member
 

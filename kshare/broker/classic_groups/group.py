@@ -4,14 +4,16 @@
       ▲                 ▲        ▲                                                 │ the leader's assignment
       └──last one leaves┘        └───────────join, leave, expiry─────── Stable ◀───┘
 
-Every member must join again in each rebalance; the leader (the first that joined) assigns the partitions. Decides
-generations, leaders and protocols. Never decides assignments, and has no clock: the coordinator ends a rebalance when
+Every member must join again in each rebalance; the leader (the first that joined) assigns the partitions. A member that
+joins again unchanged, and a static member that restarts, get the result of a stable group. Decides generations, leaders
+and protocols. Never decides assignments, and has no clock: the coordinator ends a rebalance when
 its time is up.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from kshare.broker.request_error import RequestError
@@ -36,6 +38,8 @@ class JoinResult:
     leader: str
     members: tuple[tuple[str, str | None, bytes], ...]
     """Only for the leader: each member's id, instance and metadata for the chosen protocol."""
+    skip_assignment: bool = False
+    """Whether the leader must not assign the partitions again: the group is stable."""
 
 
 @dataclass(slots=True, eq=False)
@@ -90,6 +94,44 @@ class ClassicGroup:
         member.has_joined = True
         member.result = None
 
+    def is_settled(self, member: ClassicMember, protocols: Mapping[str, bytes]) -> bool:
+        """Whether a known member that joins again needs no new generation.
+
+        If the group is stable, the leader always does: it has seen a change that its metadata don't show.
+        """
+        if self.state is GroupState.STABLE and member.id == self.leader:
+            return False
+        return self.state in (GroupState.COMPLETING, GroupState.STABLE) and [*member.protocols.items()] == [
+            *protocols.items()
+        ]
+
+    def repeat_result(self, member: ClassicMember) -> None:
+        """Let the member have the result of the current generation once more."""
+        member.result = self._result_for(member)
+
+    def replace(self, old: ClassicMember, new: ClassicMember, *, can_skip_assignment: bool) -> None:
+        """Let a static member that has restarted take the place of the one that it was before.
+
+        A stable group stays as it is, unless another protocol would be chosen now. Clients that know of
+        `skip_assignment` learn that they are the leader. Others get the old leader's id, so that they don't assign.
+        """
+        leader_before = self.leader
+        new.assignment = old.assignment
+        self.members = {
+            each.id: each for each in (new if one is old else one for one in self.members.values())
+        }
+        if self.leader == old.id:
+            self.leader = new.id
+        if self.state is GroupState.STABLE and self._choose_protocol() == self.protocol:
+            if can_skip_assignment:
+                is_leader = new.id == self.leader
+                new.result = replace(self._result_for(new), skip_assignment=is_leader)
+            else:
+                new.result = JoinResult(self.generation, self.protocol, leader_before, ())
+        else:
+            self.join(new, self.protocol_type)
+        self.changed.fire()
+
     def start_rebalance(self) -> None:
         if self.state is GroupState.PREPARING:
             return
@@ -113,14 +155,18 @@ class ClassicGroup:
             self.leader = next(iter(self.members))
         self.protocol = self._choose_protocol()
         self.state = GroupState.COMPLETING
-        everyone = tuple(
-            (member.id, member.instance, member.protocols[self.protocol]) for member in self.members.values()
-        )
         for member in self.members.values():
-            members = everyone if member.id == self.leader else ()
-            member.result = JoinResult(self.generation, self.protocol, self.leader, members)
+            member.result = self._result_for(member)
             member.assignment = b""
         self.changed.fire()
+
+    def _result_for(self, member: ClassicMember) -> JoinResult:
+        members = tuple(
+            (each.id, each.instance, each.protocols[self.protocol])
+            for each in self.members.values()
+            if member.id == self.leader
+        )
+        return JoinResult(self.generation, self.protocol, self.leader, members)
 
     def _supported_by_all(self) -> set[str]:
         return set.intersection(*(set(member.protocols) for member in self.members.values()))

@@ -24,6 +24,7 @@ from kshare.protocol.messages.join_group_response import JoinGroupResponseMember
 
 _GROUP = 0
 _KNOWN_ID_SINCE = 4
+_SKIP_SINCE = 9
 _LONGEST_WAIT_MS = 30 * 60 * 1000
 
 
@@ -39,6 +40,7 @@ async def handle(request: JoinGroupRequest, call: Call) -> JoinGroupResponse:
         request.protocol_type,
         {protocol.name: bytes(protocol.metadata) for protocol in request.protocols},
         call.version >= _KNOWN_ID_SINCE,
+        call.version >= _SKIP_SINCE,
     )
     try:
         if call.broker.cluster.coordinator(_GROUP, request.group_id) is not call.node:
@@ -50,8 +52,10 @@ async def handle(request: JoinGroupRequest, call: Call) -> JoinGroupResponse:
         return _refused(refusal, request.member_id)
     deadline = call.now + _LONGEST_WAIT_MS
     while (result := member.result) is None:
-        if group.members.get(member.id) is not member:
-            return _refused(RequestError(ErrorCode.UNKNOWN_MEMBER_ID), member.id)
+        try:
+            group.member(member.id, member.instance)
+        except RequestError as gone:
+            return _refused(gone, member.id)
         if not await call.wait([group.changed], deadline):
             # The client has disconnected. Its session times out unless it joins again.
             return _refused(RequestError(ErrorCode.REBALANCE_IN_PROGRESS), member.id)
@@ -64,6 +68,7 @@ def _joined(result: JoinResult, member_id: str, protocol_type: str) -> JoinGroup
         protocol_type=protocol_type,
         protocol_name=result.protocol,
         leader=result.leader,
+        skip_assignment=result.skip_assignment,
         member_id=member_id,
         members=[JoinGroupResponseMember(*each) for each in result.members],
     )

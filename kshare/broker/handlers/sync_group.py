@@ -17,6 +17,7 @@ from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import SyncGroupRequest, SyncGroupResponse
 
 _GROUP = 0
+_PROTOCOL_SINCE = 5
 
 
 async def handle(request: SyncGroupRequest, call: Call) -> SyncGroupResponse:
@@ -30,7 +31,7 @@ async def handle(request: SyncGroupRequest, call: Call) -> SyncGroupResponse:
             (request.protocol_type, group.protocol_type),
             (request.protocol_name, group.protocol),
         ):
-            if requested is not None and requested != current:
+            if requested != current and (requested is not None or call.version >= _PROTOCOL_SINCE):
                 raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         group.check_generation(request.generation_id)
         groups.keep_alive(group, member)
@@ -38,7 +39,7 @@ async def handle(request: SyncGroupRequest, call: Call) -> SyncGroupResponse:
             group.assign({each.member_id: bytes(each.assignment) for each in request.assignments})
         deadline = call.now + member.rebalance_timeout_ms
         while group.state is GroupState.COMPLETING and await call.wait([group.changed], deadline):
-            group.member(request.member_id)
+            group.member(request.member_id, request.group_instance_id)
         if group.state is not GroupState.STABLE:
             raise RequestError(ErrorCode.REBALANCE_IN_PROGRESS)
         group.check_generation(request.generation_id)

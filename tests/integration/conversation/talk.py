@@ -200,6 +200,10 @@ class Talk:
         self._names[unique] = label
         return unique
 
+    def call(self, unique: str, label: str) -> None:
+        """Let the log have `label` instead of an id that the broker has chosen."""
+        self._names[unique] = label
+
     def member(self, label: str) -> str:
         """A new member id."""
         chosen = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
