@@ -41,6 +41,7 @@ ARGUMENTS: dict[str, Any] = {
     "bool": True,
     "float": 2.5,
     "int": 5,
+    "list[int]": [1, 3],
     "str": "text",
     "str | None": "text",
 }

@@ -25,10 +25,14 @@ class Operation(IntEnum):
     ALL = 2
     READ = 3
     WRITE = 4
+    CREATE = 5
     DELETE = 6
     ALTER = 7
     DESCRIBE = 8
     CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
 
 
 class AclResource(IntEnum):
@@ -41,6 +45,41 @@ class AclResource(IntEnum):
     @property
     def refusal(self) -> ErrorCode:
         return ErrorCode[f"{self.name}_AUTHORIZATION_FAILED"]
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        """The operations that Kafka distinguishes on such a resource."""
+        return _OPERATIONS[self]
+
+
+_OPERATIONS = {
+    AclResource.TOPIC: (
+        Operation.READ,
+        Operation.WRITE,
+        Operation.CREATE,
+        Operation.DELETE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    AclResource.GROUP: (
+        Operation.READ,
+        Operation.DELETE,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    AclResource.CLUSTER: (
+        Operation.CREATE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.CLUSTER_ACTION,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+        Operation.IDEMPOTENT_WRITE,
+    ),
+}
 
 
 CLUSTER_NAME = "kafka-cluster"
@@ -148,4 +187,6 @@ class Authorizer:
             return False
         if operation is Operation.DESCRIBE:
             enough.update(_IMPLY_DESCRIBE)
+        if operation is Operation.DESCRIBE_CONFIGS:
+            enough.add(Operation.ALTER_CONFIGS)
         return any(rule.permission_type == _ALLOW and rule.operation in enough for rule in matching)

@@ -53,7 +53,7 @@ class Broker:
         self.clock = clock or SystemClock()
         self.new_uuid = new_uuid
         self.profile = profile(release)
-        self.configs = Configs(settings)
+        self.configs = Configs(settings, has_dead_letters=self.profile.has_dead_letters)
         self.cluster = Cluster(self.configs, uuid_text(new_uuid()), new_uuid)
         self.groups = Groups()
         self.transactions = Transactions(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from kshare.broker.configs import Configs
-from kshare.broker.settings import CHANGEABLE, TABLES, Resource, Setting, SettingType
+from kshare.broker.settings import CHANGEABLE, Resource, Setting, SettingType
 
 
 class ConfigSource(IntEnum):
@@ -52,7 +52,7 @@ class DescribedConfig:
 
 def entries(configs: Configs, resource: Resource, of: str) -> Iterator[DescribedConfig]:
     """All settings of a topic, group or broker; for broker "", only those that were set for all brokers."""
-    for setting in TABLES[resource].values():
+    for setting in configs.tables[resource].values():
         if resource is Resource.BROKER:
             synonyms = _broker_synonyms(configs, setting)
             if not of:
@@ -74,7 +74,7 @@ def _synonyms(configs: Configs, resource: Resource, of: str, setting: Setting) -
     own = configs.of(resource, of).get(setting.name)
     found = () if own is None else (Synonym(setting.name, own, _OWN[resource]),)
     if setting.inherits:
-        return found + _broker_synonyms(configs, TABLES[Resource.BROKER][setting.inherits])
+        return found + _broker_synonyms(configs, configs.tables[Resource.BROKER][setting.inherits])
     return (*found, Synonym(setting.name, setting.default, ConfigSource.DEFAULT))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from kshare.broker.client_match import parse_match
 from kshare.broker.request_error import RequestError
-from kshare.broker.settings import CHANGEABLE, TABLES, Resource, Setting, SettingType
+from kshare.broker.settings import CHANGEABLE, TABLES, Resource, Setting, SettingType, tables
 from kshare.broker.signals import Signal
 from kshare.protocol.error_codes import ErrorCode
 
@@ -18,9 +18,12 @@ _DURATION = re.compile(r"by_duration:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d
 
 
 class Configs:
-    """All settings. `changed` fires after every change."""
+    """All settings of a release, with or without those of dead letters. `changed` fires after every change."""
 
-    def __init__(self, broker_settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, broker_settings: Mapping[str, str] | None = None, *, has_dead_letters: bool = True
+    ) -> None:
+        self.tables = tables(has_dead_letters=has_dead_letters)
         self.changed = Signal()
         self.version = 0
         """Increases with every change of a config, for callers that cache values."""
@@ -33,7 +36,7 @@ class Configs:
     # --- reading
 
     def setting(self, resource: Resource, name: str) -> Setting:
-        found = TABLES[resource].get(name)
+        found = self.tables[resource].get(name)
         if found is None and resource is Resource.CLIENT_METRICS:
             raise RequestError(ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {name}")
         if found is None:

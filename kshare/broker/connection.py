@@ -91,6 +91,10 @@ class Call:
             connection.principal, connection.peer, operation, on, name
         )
 
+    def authorized_operations(self, on: AclResource, name: str) -> int:
+        """The operations that the client may do, as a bit field of their numbers."""
+        return sum(1 << each for each in on.operations if self.is_authorized(each, on, name))
+
     def require(self, operation: Operation, on: AclResource, name: str) -> None:
         """Raises RequestError if the client isn't authorized."""
         if not self.is_authorized(operation, on, name):

@@ -81,6 +81,14 @@ class Appended:
     """-1 unless the topic uses LogAppendTime."""
 
 
+class KeylessRecordsError(RequestError):
+    """Records of a compacted topic have no key. `indexes` are their positions in the batch."""
+
+    def __init__(self, indexes: list[int]) -> None:
+        super().__init__(ErrorCode.INVALID_RECORD, "records of a compacted topic must have keys")
+        self.indexes = indexes
+
+
 @dataclass(slots=True, frozen=True)
 class AbortedTransaction:
     producer_id: int
@@ -221,11 +229,11 @@ class PartitionLog:
                     ErrorCode.INVALID_RECORD, "the batch's last offset doesn't match its record count"
                 )
             try:
-                keyless = sum(record.key is None for record in batch)
+                keyless = [index for index, record in enumerate(batch) if record.key is None]
             except CorruptBatchError as broken:
                 raise RequestError(ErrorCode.INVALID_RECORD, str(broken)) from None
             if self.limits.needs_keys and keyless:
-                raise RequestError(ErrorCode.INVALID_RECORD, "records of a compacted topic must have keys")
+                raise KeylessRecordsError(keyless)
         return batch
 
     def delete_before(self, offset: int) -> None:

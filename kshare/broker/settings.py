@@ -241,6 +241,17 @@ TABLES: dict[Resource, dict[str, Setting]] = {
     Resource.CLIENT_METRICS: {each.name: each for each in CLIENT_METRICS_SETTINGS},
 }
 
+
+def tables(*, has_dead_letters: bool) -> dict[Resource, dict[str, Setting]]:
+    """The settings of a release: those of dead letters only if it has them."""
+    return {
+        resource: {
+            name: each for name, each in table.items() if has_dead_letters or not name.startswith(_DEAD)
+        }
+        for resource, table in TABLES.items()
+    }
+
+
 MIN_LOCK_MS = "group.share.min.record.lock.duration.ms"
 
 

@@ -7,6 +7,7 @@ v2: the request adds IncludeFencedBrokers; the response adds IsFenced.
 
 from __future__ import annotations
 
+from kshare.broker.authorizer import CLUSTER_NAME, AclResource, Operation
 from kshare.broker.connection import Call
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import DescribeClusterRequest, DescribeClusterResponse
@@ -24,7 +25,7 @@ async def handle(request: DescribeClusterRequest, call: Call) -> DescribeCluster
             endpoint_type=request.endpoint_type,
         )
     cluster = call.broker.cluster
-    return DescribeClusterResponse(
+    answer = DescribeClusterResponse(
         cluster_id=cluster.cluster_id,
         controller_id=cluster.controller.id,
         brokers=[
@@ -33,3 +34,13 @@ async def handle(request: DescribeClusterRequest, call: Call) -> DescribeCluster
             if node.is_up or request.include_fenced_brokers
         ],
     )
+    if request.include_cluster_authorized_operations:
+        answer.cluster_authorized_operations = operations_on_cluster(call)
+    return answer
+
+
+def operations_on_cluster(call: Call) -> int:
+    """A bit field. Kafka shows none to those who may not describe the cluster."""
+    if not call.is_authorized(Operation.DESCRIBE, AclResource.CLUSTER, CLUSTER_NAME):
+        return 0
+    return call.authorized_operations(AclResource.CLUSTER, CLUSTER_NAME)

@@ -5,6 +5,7 @@ v0: the first version.
 
 from __future__ import annotations
 
+from kshare.broker.authorizer import AclResource
 from kshare.broker.cluster import Partition, Topic
 from kshare.broker.connection import Call
 from kshare.protocol.error_codes import ErrorCode
@@ -37,7 +38,9 @@ async def handle(request: DescribeTopicPartitionsRequest, call: Call) -> Describ
             answer.next_cursor = Cursor(name, 0)
             break
         shown = topic.partitions[first : first + remaining]
-        answer.topics.append(_describe(topic, shown))
+        described = _describe(topic, shown)
+        described.topic_authorized_operations = call.authorized_operations(AclResource.TOPIC, name)
+        answer.topics.append(described)
         remaining -= len(shown)
         if first + len(shown) < len(topic.partitions):
             answer.next_cursor = Cursor(name, first + len(shown))

@@ -22,6 +22,7 @@ from __future__ import annotations
 from kshare.broker.authorizer import AclResource, Operation
 from kshare.broker.cluster import Partition, Topic, check_topic_name
 from kshare.broker.connection import Call
+from kshare.broker.handlers.describe_cluster import operations_on_cluster
 from kshare.broker.request_error import RequestError
 from kshare.broker.settings import Resource
 from kshare.protocol.error_codes import ErrorCode
@@ -44,12 +45,19 @@ async def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
         topics = [_describe(topic) for topic in cluster.topics.values() if _may_describe(topic.name, call)]
     else:
         topics = [_requested_topic(wanted, request, call) for wanted in request.topics or []]
-    return MetadataResponse(
+    if request.include_topic_authorized_operations:
+        for topic in topics:
+            if topic.name is not None and topic.error_code != AclResource.TOPIC.refusal:
+                topic.topic_authorized_operations = call.authorized_operations(AclResource.TOPIC, topic.name)
+    answer = MetadataResponse(
         brokers=[MetadataResponseBroker(node.id, node.host, node.port, node.rack) for node in live],
         cluster_id=cluster.cluster_id,
         controller_id=cluster.controller.id,
         topics=topics,
     )
+    if request.include_cluster_authorized_operations:
+        answer.cluster_authorized_operations = operations_on_cluster(call)
+    return answer
 
 
 def _requested_topic(

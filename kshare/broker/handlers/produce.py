@@ -20,11 +20,13 @@ from __future__ import annotations
 from kshare.broker.authorizer import AclResource, Operation
 from kshare.broker.cluster import Partition
 from kshare.broker.connection import Call, CloseConnection
+from kshare.broker.log import KeylessRecordsError
 from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ProduceRequest, ProduceResponse
 from kshare.protocol.messages.produce_request import PartitionProduceData, TopicProduceData
 from kshare.protocol.messages.produce_response import (
+    BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceResponse,
@@ -35,6 +37,8 @@ from kshare.protocol.records import read_batches
 _BY_ID_SINCE = 13
 _IMPLICIT_SINCE = 12
 _LEADER_TOLD_SINCE = 10
+_RECORD_ERRORS_SINCE = 8
+_RECORDS_TOLD = 3
 
 
 async def handle(request: ProduceRequest, call: Call) -> ProduceResponse | None:
@@ -71,6 +75,9 @@ def _append(
         appended = partition.log.append(
             data.records or b"", now=call.now, leader_epoch=partition.leader_epoch
         )
+    except KeylessRecordsError as keyless:
+        _refuse_records(result, keyless, partition, call)
+        return result
     except RequestError as refusal:
         result.error_code = refusal.code
         result.error_message = refusal.message
@@ -83,6 +90,28 @@ def _append(
     result.log_append_time_ms = appended.append_time
     result.log_start_offset = partition.log.start_offset
     return result
+
+
+def _refuse_records(
+    result: PartitionProduceResponse, keyless: KeylessRecordsError, partition: Partition, call: Call
+) -> None:
+    """The errors have Kafka's texts, because clients show them."""
+    result.error_code = keyless.code
+    result.log_start_offset = partition.log.start_offset
+    if call.version < _RECORD_ERRORS_SINCE:
+        return
+    reason = (
+        "Compacted topic cannot accept message without key in topic partition "
+        f"{partition.topic.name}-{partition.index}"
+    )
+    result.record_errors = [BatchIndexAndErrorMessage(index, reason) for index in keyless.indexes]
+    first = ", ".join(
+        f"RecordError(batchIndex={index}, message='{reason}')" for index in keyless.indexes[:_RECORDS_TOLD]
+    )
+    result.error_message = (
+        f"One or more records have been rejected due to {len(keyless.indexes)} record errors in total, "
+        f"and only showing the first three errors at most: [{first}]"
+    )
 
 
 def _join_transaction(

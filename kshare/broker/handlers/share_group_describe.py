@@ -30,7 +30,12 @@ _TEXTS = {
 
 
 async def handle(request: ShareGroupDescribeRequest, call: Call) -> ShareGroupDescribeResponse:
-    return ShareGroupDescribeResponse(groups=[_described(group_id, call) for group_id in request.group_ids])
+    answer = ShareGroupDescribeResponse(groups=[_described(group_id, call) for group_id in request.group_ids])
+    if request.include_authorized_operations:
+        for group in answer.groups:
+            if group.error_code == ErrorCode.NONE:
+                group.authorized_operations = call.authorized_operations(AclResource.GROUP, group.group_id)
+    return answer
 
 
 def _described(group_id: str, call: Call) -> DescribedGroup:
