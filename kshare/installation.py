@@ -11,6 +11,8 @@ import logging
 import platform
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.machinery import PathFinder
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.metadata import version as version_of
@@ -122,3 +124,15 @@ def warn_if_slow() -> None:
         slow = why_slow()
         if slow:
             log.warning("%s; %s: %s", slow, advice(), mend())
+
+
+@contextmanager
+def extra(name: str, module: str) -> Iterator[None]:
+    """Around the imports from the packages of an extra: the error says for which module it is needed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            f"{module} needs {error.name}: pip install 'kshare[{name}]' (in a clone: '.[{name}]')",
+            name=error.name,
+        ) from None

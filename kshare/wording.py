@@ -37,8 +37,14 @@ def duration(seconds: float) -> str:
 def time_limit(seconds: float) -> str:
     """0.25 s, 15 s. What is left of a limit is rounded up: a few milliseconds of it have passed already."""
     if seconds != round(seconds, 2):
-        seconds = round(seconds + 0.04, 1)
+        seconds = round(seconds + 0.04, 1) or (0.1 if seconds > 0 else 0.0)
     return f"{max(0.0, seconds):g} s"
+
+
+def not_connected(limit: float) -> str:
+    """That there was no connection within a limit, of which nothing may have been left."""
+    text = time_limit(limit)
+    return f"not connected within {text}" if text != "0 s" else "no time was left to connect"
 
 
 def iso_time(milliseconds: int, precision: str = "milliseconds") -> str:

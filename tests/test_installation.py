@@ -156,3 +156,21 @@ def test_a_process_without_compiled_modules_logs_that_once() -> None:
 def test_a_process_with_compiled_modules_logs_nothing() -> None:
     done = python("-c", TWICE.replace("import tests.helpers.source_only", ""))
     assert (done.returncode, done.stderr) == (0, "")
+
+
+NEEDING_EXTRAS = [
+    ("kshare.worker.prometheus", "prometheus", "prometheus_client"),
+    ("kshare.metrics.prometheus", "prometheus", "prometheus_client"),
+    ("kshare.worker.opentelemetry", "opentelemetry", "opentelemetry"),
+    ("kshare.metrics.opentelemetry", "opentelemetry", "opentelemetry"),
+    ("kshare.idempotency.redis", "redis", "redis"),
+]
+
+
+@pytest.mark.parametrize(("module", "extra", "package"), NEEDING_EXTRAS)
+def test_a_missing_extra_is_named(module: str, extra: str, package: str) -> None:
+    program = f"import sys; sys.modules[{package!r}] = None; import {module}"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    last = ended.stderr.strip().splitlines()[-1]
+    assert last.startswith(f"ModuleNotFoundError: {module} needs {package}"), ended.stderr
+    assert last.endswith(f": pip install 'kshare[{extra}]' (in a clone: '.[{extra}]')")

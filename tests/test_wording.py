@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kshare.wording import counted, did_you_mean, duration, iso_time, time_limit
+from kshare.wording import counted, did_you_mean, duration, iso_time, not_connected, time_limit
 
 
 def test_similar_names_are_suggested() -> None:
@@ -32,6 +32,12 @@ def test_nothing_is_suggested_without_a_similar_name() -> None:
         (time_limit(0.2988), "0.3 s"),
         (time_limit(0.25), "0.25 s"),
         (time_limit(-0.2), "0 s"),
+        (time_limit(0.001), "0.1 s"),
+        (time_limit(-0.001), "0 s"),
+        (not_connected(0.25), "not connected within 0.25 s"),
+        (not_connected(0.001), "not connected within 0.1 s"),
+        (not_connected(-0.001), "no time was left to connect"),
+        (not_connected(0), "no time was left to connect"),
         (iso_time(1), "1970-01-01T00:00:00.001Z"),
         (iso_time(1, "seconds"), "1970-01-01T00:00:00Z"),
         (iso_time(-1), "-"),

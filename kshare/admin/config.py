@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kshare.client.config import OPTIONS as CONSUMER_OPTIONS
+from kshare.client.given_options import given_options
 from kshare.client.kafka_names import parse_option
 from kshare.errors import ConfigError
 from kshare.net.settings import CLIENT_OPTIONS, NetSettings
@@ -18,17 +19,13 @@ OPTIONS = ("bootstrap_servers", *CLIENT_OPTIONS)
 
 def admin_settings(bootstrap_servers: str | Iterable[str] | None, options: Mapping[str, Any]) -> NetSettings:
     """Build the settings from the user's options, in our names or Kafka's; raise ConfigError if invalid."""
-    values: dict[str, Any] = {}
-    names: dict[str, str] = {}
-    if bootstrap_servers is not None:
-        values["bootstrap_servers"] = bootstrap_servers
-    for name, value in options.items():
-        for option, translated in parse_option(name, value, options, OPTIONS, CONSUMER_OPTIONS).items():
-            if option not in OPTIONS:
-                raise ConfigError(f"{name} is an option of consumers, not of AdminClient: leave it out")
-            if option in values:
-                raise ConfigError(f"{names.get(option, option)} and {name} both set {option}: give only one")
-            values[option], names[option] = translated, name
+    values = given_options(
+        "AdminClient",
+        bootstrap_servers,
+        options,
+        lambda name, value: parse_option(name, value, options, OPTIONS, CONSUMER_OPTIONS),
+        OPTIONS,
+    )
     servers = values.pop("bootstrap_servers", None)
     if not servers:
         raise ConfigError('bootstrap_servers is missing: write "localhost:9092"')

@@ -48,5 +48,6 @@ def _run() -> int:
         return run(sys.argv[1:])
     except ModuleNotFoundError as missing:
         package = (missing.name or "").partition(".")[0]
-        sys.stderr.write(f"kshare: this needs {package}: pip install 'kshare[cli]' (in a clone: '.[cli]')\n")
+        needed = f"this needs {package}: pip install 'kshare[cli]' (in a clone: '.[cli]')"
+        sys.stderr.write(f"kshare: {missing if 'pip install' in str(missing) else needed}\n")
         return 1

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 
 from kshare.client.deserialize import OnPoison
 from kshare.client.deserializer_calls import Deserializer, DeserializerCall, RecordPart
+from kshare.client.given_options import given_options
 from kshare.client.kafka_names import parse_option
 from kshare.engine.events import Observer, OnSettled
 from kshare.engine.settings import MemberSettings
@@ -89,17 +90,13 @@ class ConsumerConfig:
         cls, bootstrap_servers: str | Iterable[str] | None, options: Mapping[str, Any]
     ) -> ConsumerConfig:
         """Build a configuration from the user's options, in our names or Kafka's; raise ConfigError if invalid."""
-        values: dict[str, Any] = {}
-        names: dict[str, str] = {}
-        if bootstrap_servers is not None:
-            values["bootstrap_servers"] = bootstrap_servers
-        for name, value in options.items():
-            for option, translated in parse_option(name, value, options, OPTIONS).items():
-                if option in values:
-                    raise ConfigError(
-                        f"{names.get(option, option)} and {name} both set {option}: give only one"
-                    )
-                values[option], names[option] = translated, name
+        values = given_options(
+            "ShareConsumer",
+            bootstrap_servers,
+            options,
+            lambda name, value: parse_option(name, value, options, OPTIONS),
+            OPTIONS,
+        )
         missing = [name for name in _EXAMPLES if not values.get(name)]
         if missing:
             raise ConfigError(f"{missing[0]} is missing: write {_EXAMPLES[missing[0]]}")

@@ -58,6 +58,8 @@ class LeaseBook:
         self.commits = Commits(self.changed)
         self.unseen = UnseenReleases()
         """Sessions fetch nothing from the partitions that are paused by these."""
+        self._known_limit: int | None = None
+        """The delivery count limit, once a broker was asked for it."""
         self.has_redelivered = False
         """Whether records were acquired that had been delivered before: they may be near the delivery count limit."""
         self.on_redelivered: Callable[[], None] = lambda: None
@@ -102,6 +104,7 @@ class LeaseBook:
             lease = Lease(acks.partition, first, last, acquired.delivery_count, counter=self.counter)
             if lease.delivery_count > 1:
                 self._reports.came_again(lease, acks.overlapping(lease.first, lease.last))
+                self._note_last_delivery(lease)
                 if not self.has_redelivered:
                     self.has_redelivered = True
                     self.on_redelivered()
@@ -112,6 +115,24 @@ class LeaseBook:
             self.lease_timers.add(lease, lock_s, sent_at, size * (last - first + 1) // count)
             leases.append(lease)
         self.holder.on_acquired(topic, leases, data, lock_s)
+
+    def learn_limit(self, limit: int | None) -> None:
+        """The group's delivery count limit, as a broker says; None if it doesn't say, which leaves what was assumed."""
+        if limit is not None:
+            self.unseen.limit = limit
+        if self._known_limit == self.unseen.limit:
+            return
+        self._known_limit = self.unseen.limit
+        for partition_acks in self._sessions:
+            for acks in partition_acks.values():
+                for lease in acks.leases:
+                    self._note_last_delivery(lease)
+
+    def _note_last_delivery(self, lease: Lease) -> None:
+        """Before anybody sees them: a program that they crash logs nothing afterwards."""
+        limit = self._known_limit
+        if limit is not None and lease.undecided and lease.delivery_count >= limit:
+            self._reports.last_delivery(lease, limit)
 
     def _plausible_ranges(self, topic: str, data: PartitionData) -> Sequence[AcquiredRecords]:
         """The plausible ranges. Nothing is known of the others, not even that they were acquired."""

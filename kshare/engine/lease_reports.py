@@ -88,6 +88,18 @@ class LeaseReports:
             self._note_lost(lease, lease.undecided)
         self._reporter.report(LeaseLost(*self.topic_partition_of(lease.partition), records, reason))
 
+    def last_delivery(self, lease: Lease, limit: int) -> None:
+        cause = "acquired for the last time; unless accepted, they are archived"
+        self._reporter.log.records(
+            logging.WARNING,
+            cause,
+            *self.topic_partition_of(lease.partition),
+            lease.undecided,
+            lease.first,
+            lease.last,
+            f"delivery {lease.delivery_count} of {limit}",
+        )
+
     def given_back(self, lease: Lease, records: int, left: int, span: tuple[int, int]) -> None:
         """Records of these offsets that nobody has seen were released, or their locks were lost."""
         topic, partition = self.topic_partition_of(lease.partition)

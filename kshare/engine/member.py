@@ -280,8 +280,7 @@ class GroupMember:
             log.debug("the group's delivery count limit can't be read: %s", error)
             return
         self._is_limit_known = True
-        if limit is not None:
-            self._book.unseen.limit = limit
+        self._book.learn_limit(limit)
 
     async def _refresh_metadata(self) -> float | None:
         request = self._cluster.request(anyio.current_time())

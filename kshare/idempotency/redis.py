@@ -10,13 +10,15 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from redis import Redis, RedisError
-from redis.backoff import NoBackoff
-from redis.retry import Retry
-
 from kshare.errors import StoreFailed
 from kshare.idempotency.answers import CLAIMED, ClaimAnswer, ClaimState
 from kshare.idempotency.threads import in_store_thread
+from kshare.installation import extra
+
+with extra("redis", __name__):
+    from redis import Redis, RedisError
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
 
 __all__ = ["RedisStore"]
 

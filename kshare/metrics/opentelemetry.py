@@ -7,10 +7,12 @@ Uses OpenTelemetry's API only; the application chooses the exporter.
 
 from __future__ import annotations
 
-from opentelemetry.metrics import Counter, Histogram, Meter, UpDownCounter, get_meter
-
 from kshare.engine.events import Event
+from kshare.installation import extra
 from kshare.metrics.readings import METRICS, Metric, MetricKind, readings
+
+with extra("opentelemetry", __name__):
+    from opentelemetry.metrics import Counter, Histogram, Meter, UpDownCounter, get_meter
 
 __all__ = ["OpenTelemetryObserver"]
 

@@ -5,10 +5,12 @@ ShareConsumer(..., observer=PrometheusObserver())
 
 from __future__ import annotations
 
-from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
-
 from kshare.engine.events import Event
+from kshare.installation import extra
 from kshare.metrics.readings import METRICS, Metric, MetricKind, readings
+
+with extra("prometheus", __name__):
+    from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
 __all__ = ["PrometheusObserver"]
 

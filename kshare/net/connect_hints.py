@@ -13,12 +13,23 @@ _CLI = " (on the command line: configure it with --command-config)"
 _TLS_ALERT, _HTTP = b"\x15\x03", b"HTTP"
 
 
-def connect_hint(opening: bytes, security: Security, *, answers: int, is_waiting: bool) -> str:
+class Proof:
+    """Whether a connection with the same settings was usable once: then the settings are right, and brokers stop."""
+
+    def __init__(self) -> None:
+        self.is_given = False
+
+
+def connect_hint(
+    opening: bytes, security: Security, *, answers: int, is_waiting: bool, is_proven: bool = False
+) -> str:
     """A hint to append to the reason of the disconnect; empty if nothing seems wrong."""
     if opening.startswith(_TLS_ALERT):
         return f"; it looks like TLS: add tls=True{_CLI}"
     if opening.startswith(_HTTP):
         return "; it looks like HTTP: this isn't a Kafka listener"
+    if is_proven:
+        return ""
     if answers == 0 and security.tls is True and security.cert_file is None:
         return f"; if its listener requires a client certificate, set cert_file{_CLI}"
     if answers == 0 and is_waiting and security.tls is False:

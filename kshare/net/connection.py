@@ -26,7 +26,7 @@ from kshare.errors import (
     own_copy,
 )
 from kshare.net.clock import loop_clock
-from kshare.net.connect_hints import FIRST_BYTES, connect_hint
+from kshare.net.connect_hints import FIRST_BYTES, Proof, connect_hint
 from kshare.net.error_translation import connection_error
 from kshare.net.frame_reader import FrameReader
 from kshare.net.meter import NetMeter
@@ -48,6 +48,8 @@ SILENCE = 1.5
 """After this many request timeouts with a pending response and without a byte, a broker is considered dead."""
 
 _LAST_ID = 2**31 - 1
+_ENOUGH = 2
+"""A listener that requires other security answers ApiVersions, and nothing else."""
 
 
 class AskFunction(Protocol):
@@ -62,9 +64,15 @@ class Connection:
     """Created by `kshare.net.handshake`, which also negotiates the API versions."""
 
     def __init__(
-        self, stream: TcpStream, peer: str, settings: NetSettings, meter: NetMeter | None = None
+        self,
+        stream: TcpStream,
+        peer: str,
+        settings: NetSettings,
+        meter: NetMeter | None = None,
+        proof: Proof | None = None,
     ) -> None:
         self.peer = peer
+        self._proof = proof or Proof()
         self._meter = meter
         self.versions = BrokerVersions({}, {}, {})
         self._settings = settings
@@ -274,6 +282,8 @@ class Connection:
         pending = self._pending.pop(correlation_id, None)
         if pending is not None:
             self._answers += 1
+            if self._answers == _ENOUGH:
+                self._proof.is_given = True
             if self._meter is not None:
                 self._meter.on_response(self.peer, self._clock() - pending.since)
             self._on_reply(pending, frame)
@@ -285,7 +295,11 @@ class Connection:
 
     def _hint(self) -> str:
         return connect_hint(
-            self._first_bytes, self._settings.security, answers=self._answers, is_waiting=bool(self._pending)
+            self._first_bytes,
+            self._settings.security,
+            answers=self._answers,
+            is_waiting=bool(self._pending),
+            is_proven=self._proof.is_given,
         )
 
     # --- sending
@@ -297,7 +311,7 @@ class Connection:
         await checkpoint_if_cancelled()
         limit = self._limit(timeout)
         if limit <= 0:
-            raise self._timed_out(request, limit)
+            raise RequestTimedOut(f"{self.peer} wasn't asked: no time was left for {request.NAME}")
         pending = PendingRequest(request)
         self._send(pending, request, version, is_exclusive=is_exclusive)
         return self._decode(pending, await self.wait_for_reply(pending, timeout=limit))

@@ -17,6 +17,7 @@ from kshare.errors import ConnectionLost, DecodeError, KshareError, RequestTimed
 from kshare.installation import version
 from kshare.net import sasl, tcp, tls
 from kshare.net.addresses import Address, format_address
+from kshare.net.connect_hints import Proof
 from kshare.net.connection import Connection
 from kshare.net.error_translation import connect_error, reason
 from kshare.net.meter import NetMeter
@@ -26,7 +27,7 @@ from kshare.net.versions import BrokerVersions
 from kshare.protocol.envelopes import decode_response, is_version_refused
 from kshare.protocol.error_codes import error_name
 from kshare.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
-from kshare.wording import time_limit
+from kshare.wording import not_connected
 
 log = logging.getLogger("kshare.net")
 
@@ -46,6 +47,7 @@ class Dialer:
         self._random = random or Random()
         self._meter = meter
         self._context: ssl.SSLContext | None = None
+        self._proof = Proof()
 
     async def dial(self, address: Address, tasks: TaskGroup, *, deadline: float = float("inf")) -> Connection:
         """Returns a ready connection owned by `tasks`, or raises KshareError, by `connect_timeout` and `deadline`."""
@@ -60,16 +62,14 @@ class Dialer:
             except DecodeError as error:
                 raise ConnectionLost(f"can't reach {peer}: its response can't be decoded: {error}") from error
         if remaining < self._settings.connect_timeout:
-            raise ConnectionLost(
-                f"can't reach {peer}: not connected within {time_limit(remaining)} (no {attempt.step})"
-            )
+            raise ConnectionLost(f"can't reach {peer}: {not_connected(remaining)} (no {attempt.step})")
         raise ConnectionLost(
             f"can't reach {peer}: no {attempt.step} within {self._settings.connect_timeout:g} s"
         )
 
     async def _dial(self, address: Address, attempt: _Attempt, tasks: TaskGroup) -> Connection:
         stream = await self._open_stream(address, attempt)
-        connection = Connection(stream, attempt.peer, self._settings, self._meter)
+        connection = Connection(stream, attempt.peer, self._settings, self._meter, self._proof)
         try:
             connection.start(tasks)
         except RuntimeError:  # the group has ended while the stream was opened

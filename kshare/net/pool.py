@@ -26,7 +26,7 @@ from kshare.net.outage_log import Outage
 from kshare.net.settings import NetSettings
 from kshare.protocol.message import Message, Request
 from kshare.protocol.messages import MetadataRequest
-from kshare.wording import time_limit
+from kshare.wording import not_connected
 
 log = logging.getLogger("kshare.net")
 
@@ -306,9 +306,7 @@ async def _in_turn(lock: anyio.Lock, deadline: float, target: str) -> AsyncItera
         await lock.acquire()
         is_ours = True
     if not is_ours:
-        raise ConnectionLost(
-            f"can't reach {target}: not connected within {time_limit(limit)} (another attempt is under way)"
-        )
+        raise ConnectionLost(f"can't reach {target}: {not_connected(limit)} (another attempt is under way)")
     try:
         yield
     finally:

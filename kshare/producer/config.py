@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from kshare.client.config import OPTIONS as CONSUMER_OPTIONS
+from kshare.client.given_options import given_options
 from kshare.client.kafka_names import parse_option
 from kshare.errors import ConfigError
 from kshare.net.settings import CLIENT_OPTIONS, NetSettings
@@ -20,17 +21,9 @@ def producer_settings(
     bootstrap_servers: str | Iterable[str] | None, options: Mapping[str, Any]
 ) -> tuple[NetSettings, WriterSettings]:
     """Build the settings from the user's options, in our names or Kafka's; raise ConfigError if invalid."""
-    values: dict[str, Any] = {}
-    names: dict[str, str] = {}
-    if bootstrap_servers is not None:
-        values["bootstrap_servers"] = bootstrap_servers
-    for name, value in options.items():
-        for option, translated in _translated(name, value, options).items():
-            if option not in OPTIONS:
-                raise ConfigError(f"{name} is an option of consumers, not of Producer: leave it out")
-            if option in values:
-                raise ConfigError(f"{names.get(option, option)} and {name} both set {option}: give only one")
-            values[option], names[option] = translated, name
+    values = given_options(
+        "Producer", bootstrap_servers, options, lambda name, value: _translated(name, value, options), OPTIONS
+    )
     servers = values.pop("bootstrap_servers", None)
     if not servers:
         raise ConfigError('bootstrap_servers is missing: write "localhost:9092"')

@@ -63,10 +63,10 @@ class Producer:
     def __init__(
         self, bootstrap_servers: str | Iterable[str] | None = None, **options: Unpack[ProducerOptions]
     ) -> None:
-        self._producer = _Producer(bootstrap_servers, **options)
-        self._producer.find_caller = _thread.get
         self._loop: SharedLoop | None = None
         self._has_warned = False
+        self._producer = _Producer(bootstrap_servers, **options)
+        self._producer.find_caller = _thread.get
 
     def __enter__(self) -> Self:
         """Connect to a broker and get a producer id, or raise. Fences older producers with our transactional id."""

@@ -19,16 +19,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from opentelemetry import context as current
-from opentelemetry import trace
-from opentelemetry.metrics import Meter, get_meter
-from opentelemetry.propagate import extract
-from opentelemetry.propagators.textmap import Getter
-from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer
-from opentelemetry.util.types import AttributeValue
-
+from kshare.installation import extra
 from kshare.worker.delivery import Delivery
 from kshare.worker.observer import HandlerRun, RecordOutcome, RecordSettled, RunResult, WorkerObserver
+
+with extra("opentelemetry", __name__):
+    from opentelemetry import context as current
+    from opentelemetry import trace
+    from opentelemetry.metrics import Meter, get_meter
+    from opentelemetry.propagate import extract
+    from opentelemetry.propagators.textmap import Getter
+    from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer
+    from opentelemetry.util.types import AttributeValue
 
 __all__ = ["OpenTelemetryWorkerObserver"]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from kshare.testing import Broker
@@ -63,3 +65,18 @@ def test_fields_of_formats_are_listed(run: Kshare) -> None:
 def test_states_may_be_written_in_any_case(kshare_broker: Broker, run: Kshare) -> None:
     done = run("groups", "list", "--state", "empty", "-b", kshare_broker.bootstrap)
     assert (done.code, done.err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "group", ["groups", "groups config", "topics", "dlq", "spark", "spark journal", "worker"]
+)
+def test_help_of_commands_is_not_cut(group: str, run: Kshare, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = run(*group.split(), "--help").out
+    assert "Commands:" in shown
+    assert "..." not in shown.replace("[ARGS]...", "")
+
+
+@pytest.mark.parametrize("command", ["consume", "produce", "lag", "state", "trace", "pcap"])
+def test_topics_have_one_short_option(command: str, run: Kshare) -> None:
+    assert re.search(r"-t\b", run(command, "--help").out)

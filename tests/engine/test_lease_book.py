@@ -15,6 +15,7 @@ from tests.fakes.plain_holder import PlainHolder
 
 PARTITION = (b"t" * 16, 3)
 LOCK_S = 30.0
+LAST_TIME = "acquired for the last time; unless accepted, they are archived"
 
 
 class Rig:
@@ -44,6 +45,38 @@ def test_acquired_records_are_reported_without_overlapping_ranges() -> None:
     assert rig.told() == [("acquired", "orders", [(0, 9), (20, 29)])]
     assert rig.book.counter.undecided == 20
     assert rig.book.topic_partition_of(PARTITION) == ("orders", 3)
+
+
+def test_a_last_delivery_is_named_before_anybody_sees_the_record(caplog: pytest.LogCaptureFixture) -> None:
+    """The record may crash the program, each time."""
+
+    def said() -> list[str]:
+        lines = [one.partition(": ")[::2] for one in caplog.messages]
+        caplog.clear()
+        assert all(text == f"{LAST_TIME}: delivery 3 of 3" for _, text in lines)
+        return [place for place, _ in lines]
+
+    rig = Rig()
+    rig.acquire((0, 4), count=3)
+    rig.acquire((5, 9), count=2)
+    assert said() == [], "the limit isn't known yet"
+    rig.book.learn_limit(3)
+    assert said() == ["5 records of orders[3] (offsets 0 to 4)"]
+    rig.book.learn_limit(3)
+    other = Rig()
+    other.book.learn_limit(3)
+    other.acquire((20, 20), count=3)
+    other.acquire((21, 29), count=2)
+    assert said() == ["1 record of orders[3] (offset 20)"]
+
+
+def test_a_limit_that_the_broker_does_not_tell_is_the_default(caplog: pytest.LogCaptureFixture) -> None:
+    rig = Rig()
+    rig.book.learn_limit(None)
+    rig.acquire((0, 0), count=4)
+    assert not caplog.messages
+    rig.acquire((1, 1), count=5)
+    assert "delivery 5 of 5" in caplog.text
 
 
 def test_confirmed_acknowledgement_is_reported() -> None:

@@ -13,10 +13,12 @@ from anyio.lowlevel import checkpoint
 
 from kshare.errors import ConnectionLost, DecodeError, EncodeError, KshareError, RequestTimedOut, Unsupported
 from kshare.net.connection import Connection
+from kshare.net.handshake import Dialer
 from kshare.net.pending import PendingRequest
 from kshare.protocol.envelopes import encode_response
 from kshare.protocol.message import Request
 from kshare.protocol.messages import (
+    ApiVersionsRequest,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
     ListOffsetsRequest,
@@ -221,6 +223,28 @@ async def test_connection_closed_at_the_first_request_hints_at_sasl() -> None:
     async with peer(script) as address, connected(settings(address)) as connection:
         with pytest.raises(ConnectionLost, match="if its listener requires SASL, set sasl_mechanism"):
             await connection.ask(MetadataRequest([]))
+
+
+async def test_a_connection_that_was_usable_before_hints_at_nothing() -> None:
+    """A broker that stops closes connections, too: the settings were right before."""
+    scripts = iter([True, False, False])
+
+    async def script(talk: Conversation) -> None:
+        if next(scripts):
+            await talk.greet()
+            await answer_metadata(talk)
+            await talk.silence()
+        await talk.request(ApiVersionsRequest)  # and then the connection ends
+
+    async with peer(script) as address, anyio.create_task_group() as tasks:
+        dialer = Dialer(settings(address))
+        first = await dialer.dial(address, tasks)
+        await first.ask(MetadataRequest([]))
+        with pytest.raises(ConnectionLost, match=r"closed the connection$"):
+            await dialer.dial(address, tasks)
+        with pytest.raises(ConnectionLost, match="if its listener requires TLS or SASL"):
+            await Dialer(settings(address)).dial(address, tasks)
+        tasks.cancel_scope.cancel()
 
 
 async def test_late_response_is_dropped() -> None:

@@ -72,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add(
         "--topic",
+        "-t",
         action="append",
         default=[],
         metavar="NAME[:PARTITIONS]",

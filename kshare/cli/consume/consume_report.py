@@ -48,7 +48,9 @@ class ConsumeReport:
         return self.shown + self.unreadable
 
     def text(self) -> str:
-        counts = ", ".join(f"{count} {PAST[word]}" for word, count in self.words.items())
+        words = Counter(self.words)
+        words["release"] += self.done - words.total() - self.late  # when the consumer was closed
+        counts = ", ".join(f"{count} {PAST[word]}" for word, count in words.items() if count > 0)
         return f"{counted(self.shown, 'record')} shown{f': {counts}' if counts else ''}"
 
     def problem(self) -> str | None:

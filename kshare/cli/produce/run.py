@@ -43,6 +43,8 @@ _MADE_AT_ONCE = 2000
 class _Written:
     """What was written to the topic."""
 
+    began: float = 0.0
+    """When writing began, by the event loop's clock."""
     records: int = 0
     unconfirmed: int = 0
     """Sent, but not answered yet. If we are interrupted, it is unknown whether these were written."""
@@ -80,15 +82,21 @@ def produce(
     written = _Written()
 
     async def work(router: Router) -> None:
+        written.began = anyio.current_time()
         is_there = await topic_exists(router, topic)
         known = [] if is_there else await visible_topics(router)
         async with RecordWriter(router, WriterSettings.confirming(router.limit, codec.compression)) as writer:
-            await writer.partition_count(topic)
-            if not is_there:
-                _say(
-                    f"there was no topic {topic}, so the broker has created it{did_you_mean(topic, known, 1)}"
-                )
-            await _write_all(writer, topic, source, rate, written)
+            if is_there:
+                await writer.partition_count(topic)  # and errors are told before anything is typed
+            async for drafts in source():
+                if drafts and not is_there:
+                    is_there = True
+                    await writer.partition_count(topic)
+                    _say(
+                        f"there was no topic {topic}, so the broker has created it"
+                        f"{did_you_mean(topic, known, 1)}"
+                    )
+                await _write_drafts(writer, topic, drafts, rate, written)
 
     try:
         cluster.run_routed(work)
@@ -99,18 +107,16 @@ def produce(
     _report(topic, written, is_json)
 
 
-async def _write_all(
-    writer: RecordWriter, topic: str, source: Source, rate: float | None, written: _Written
+async def _write_drafts(
+    writer: RecordWriter, topic: str, drafts: list[Draft], rate: float | None, written: _Written
 ) -> None:
-    began = anyio.current_time()
-    async for drafts in source():
-        at = 0
-        while at < len(drafts):
-            step = len(drafts) if rate is None else max(1, int(rate / 10))
-            await _write(writer, topic, drafts[at : at + step], written)
-            at += step
-            if rate is not None:
-                await anyio.sleep_until(began + written.records / rate)
+    at = 0
+    while at < len(drafts):
+        step = len(drafts) if rate is None else max(1, int(rate / 10))
+        await _write(writer, topic, drafts[at : at + step], written)
+        at += step
+        if rate is not None:
+            await anyio.sleep_until(written.began + written.records / rate)
 
 
 async def _write(writer: RecordWriter, topic: str, drafts: Sequence[Draft], written: _Written) -> None:

@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 from typer.core import TyperGroup
 
+_LONGEST = 200
 
-def command_group(help_text: str, kind: type[TyperGroup] = TyperGroup) -> typer.Typer:
+
+class WrappingGroup(TyperGroup):
+    """Its help shows whole sentences about the subcommands, on several lines. Click cuts them to one."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        rows = []
+        for name in self.list_commands(ctx):
+            command = self.get_command(ctx, name)
+            if command is not None and not command.hidden:
+                rows.append((name, command.get_short_help_str(_LONGEST)))
+        if rows:
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)
+
+
+def command_group(help_text: str, kind: type[WrappingGroup] = WrappingGroup) -> typer.Typer:
     """A group of subcommands. Without a subcommand it shows its help, as `kshare` does."""
     group = typer.Typer(help=help_text, rich_markup_mode=None, cls=kind)
     group.callback(invoke_without_command=True)(_help_without_command)

@@ -7,16 +7,15 @@ from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import typer
-from typer.core import TyperGroup
 
 from kshare.cli.cluster.options import Json, Properties, Server
-from kshare.cli.terminal.command_group import command_group
+from kshare.cli.terminal.command_group import WrappingGroup, command_group
 from kshare.wording import did_you_mean
 
 _RUN = "run"
 
 
-class WorkerGroup(TyperGroup):
+class WorkerGroup(WrappingGroup):
     """Takes `kshare worker shop:app` for `kshare worker run shop:app`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

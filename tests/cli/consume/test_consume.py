@@ -240,12 +240,12 @@ def test_keys_decide_each_record(broker: Broker, run: Kshare) -> None:
         while broker.call(lambda: broker.state.clock.now()) < renewals + 2500:
             sleep(0.05)
         terminal.type("?")
-        terminal.until("[q]uit? ")
+        assert "'?' is none of these keys\n" in terminal.until("[q]uit? ")
         terminal.type("a")
         terminal.until("accepted\n")
         terminal.until("[q]uit? ")
         terminal.type("q")
-        terminal.until("kshare: 5 records shown: 2 accepted, 1 rejected, 1 released\n")
+        terminal.until("kshare: 5 records shown: 2 accepted, 1 rejected, 2 released\n")
         assert terminal.end() == 0
     assert left(run, "asked")[0][0] == 3
 
@@ -256,7 +256,7 @@ def test_ctrl_c_at_the_prompt_restores_the_terminal(topic: str) -> None:
         terminal.until("[q]uit? ")
         assert terminal.mode() != before
         terminal.type("\x03")
-        terminal.until("1 record shown\n")
+        terminal.until("1 record shown: 1 released\n")
         assert terminal.end() == 130
         assert terminal.mode() == before
 

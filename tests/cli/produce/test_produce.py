@@ -50,6 +50,19 @@ def test_topic_that_the_broker_creates_is_reported(broker: Broker) -> None:
     assert kshare("produce", "-t", "planes", stdin=b"two\n") == Done(0, "1 record written: planes[0]@1\n")
 
 
+@pytest.mark.parametrize(
+    ("words", "stdin", "code"),
+    [
+        (["no-such-file"], b"", 1),
+        (["--input", "json"], b"nonsense\n", 1),
+        ([], b"", 0),
+    ],
+)
+def test_no_topic_is_created_for_nothing(broker: Broker, words: list[str], stdin: bytes, code: int) -> None:
+    assert kshare("produce", "-t", "never", *words, stdin=stdin).code == code
+    assert "never" not in broker.call(lambda: [*broker.state.cluster.topics])
+
+
 @pytest.mark.lengthy
 @pytest.mark.parametrize("words", [[], [os.devnull]])
 def test_empty_input_writes_nothing(broker: Broker, words: list[str]) -> None:

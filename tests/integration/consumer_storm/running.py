@@ -22,7 +22,7 @@ import anyio
 from kshare import AdminClient, ShareConsumer, sync
 from tests.helpers.committed import records_by_partition, records_in
 from tests.integration.consumer_storm.diary import Diary, Event, read_diary
-from tests.integration.consumer_storm.faulty_proxies import FAULTS, FaultyProxies
+from tests.integration.consumer_storm.faulty_proxies import FAULTS, Acknowledged, Acquired, FaultyProxies
 from tests.integration.consumer_storm.judging import Judgement, Place, Witness
 from tests.integration.consumer_storm.notes import Orders, text_of
 
@@ -231,7 +231,8 @@ class Storm:
 
     def _keep_traffic(self) -> None:
         """For whoever looks for the cause of a problem."""
-        rows = sorted([*self.proxies.acquired, *self.proxies.acknowledged], key=lambda row: row.at)
+        rows: list[Acquired | Acknowledged] = [*self.proxies.acquired, *self.proxies.acknowledged]
+        rows.sort(key=lambda row: row.at)
         (self.folder / TRAFFIC).write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
 
     # --- records

@@ -31,7 +31,9 @@ Apis: TypeAlias = Annotated[
 ]
 Topics: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--topic", metavar="TOPIC", help="Only exchanges that mention this topic, by name or id."),
+    typer.Option(
+        "--topic", "-t", metavar="TOPIC", help="Only exchanges that mention this topic, by name or id."
+    ),
 ]
 Groups: TypeAlias = Annotated[
     list[str] | None,

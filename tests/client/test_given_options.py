@@ -1,0 +1,42 @@
+"""What is wrong with options is told at once."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from kshare import AdminClient, Producer, ShareConsumer, sync
+from kshare.errors import ConfigError
+
+PASTED: dict[str, Any] = {
+    "bootstrap.servers": "localhost:9092",
+    "group.id": "orders",
+    "auto.offset.reset": "earliest",
+    "enable.auto.commit": "false",
+    "session.timeout.ms": "45000",
+}
+PASTED_RIGHT: dict[str, Any] = {"bootstrap.servers": "localhost:9092", "topics": ["orders"]}
+
+
+def test_pasted_options_are_refused_together() -> None:
+    with pytest.raises(ConfigError) as refused:
+        ShareConsumer(**PASTED, topics=["orders"])
+    text = str(refused.value)
+    assert text.startswith("3 options can't be used: auto.offset.reset: ")
+    for name in ("enable.auto.commit: ", "session.timeout.ms: "):
+        assert f"; {name}" in text
+
+
+def test_one_is_refused_as_it_is() -> None:
+    with pytest.raises(ConfigError, match=r"^there is no option 'grup'; did you mean group\?$"):
+        ShareConsumer(**{**PASTED_RIGHT, "grup": "orders"})
+
+
+@pytest.mark.parametrize("client", [ShareConsumer, sync.ShareConsumer, Producer, sync.Producer, AdminClient])
+def test_a_dictionary_has_to_be_unpacked(client: type) -> None:
+    """As it is passed to confluent-kafka."""
+    wanted = f"options are passed by name, not in a dictionary: write {client.__name__}(**options)"
+    with pytest.raises(ConfigError, match=re.escape(wanted)):
+        client(PASTED)
