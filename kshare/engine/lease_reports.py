@@ -89,7 +89,7 @@ class LeaseReports:
         self._reporter.report(LeaseLost(*self.topic_partition_of(lease.partition), records, reason))
 
     def last_delivery(self, lease: Lease, limit: int) -> None:
-        cause = "acquired for the last time; unless accepted, they are archived"
+        cause = "acquired for the last time; what isn't accepted isn't delivered again"
         self._reporter.log.records(
             logging.WARNING,
             cause,

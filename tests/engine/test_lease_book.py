@@ -15,7 +15,7 @@ from tests.fakes.plain_holder import PlainHolder
 
 PARTITION = (b"t" * 16, 3)
 LOCK_S = 30.0
-LAST_TIME = "acquired for the last time; unless accepted, they are archived"
+LAST_TIME = "acquired for the last time; what isn't accepted isn't delivered again"
 
 
 class Rig:
