@@ -6,7 +6,7 @@ outlive its connection.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import anyio
 import anyio.lowlevel
@@ -41,15 +41,25 @@ class WakeOne(Signal):
     once per `fire`.
     """
 
-    __slots__ = ("_next",)
+    __slots__ = ("_called", "_next")
 
     def __init__(self) -> None:
         super().__init__()
         self._next: dict[Callable[[], None], None] = {}
+        self._called: set[Callable[[], None]] = set()
 
     @property
     def is_awaited(self) -> bool:
         return bool(self._listeners)
+
+    @property
+    def is_promised(self) -> bool:
+        """Whether a listener was called that hasn't used yet what it was called for."""
+        return bool(self._called)
+
+    def forget(self, call: Callable[[], None]) -> None:
+        self._called.discard(call)
+        super().forget(call)
 
     def fire(self) -> None:
         self._next = dict(self._listeners)
@@ -60,12 +70,22 @@ class WakeOne(Signal):
             call = next(iter(self._next))
             del self._next[call]
             if call in self._listeners:
+                self._called.add(call)
                 call()
                 return
 
     def fire_all(self) -> None:
         """Call all listeners."""
         super().fire()
+
+
+async def let_others_first(signals: Sequence[WakeOne]) -> bool:
+    """Wait until all listeners that were called have run, for a newcomer. Returns whether there were any."""
+    has_waited = False
+    while any(signal.is_promised for signal in signals):
+        has_waited = True
+        await anyio.lowlevel.checkpoint()
+    return has_waited
 
 
 async def wait_for_any(signals: Iterable[Signal], clock: Clock, until: int) -> bool:

@@ -6,6 +6,9 @@ partition after the other until there are enough; the bytes are divided evenly.
 A share-partition that was never fetched is cold: a broker reads its state in the background. A fetch with cold
 share-partitions first tries the loaded ones, then each of the others as it is loaded, and returns as soon as it has
 records. The next fetch returns the rest.
+
+Records go to the fetch that has waited longest. Acknowledgements in a request may make room for others, and wake a
+waiting fetch: then the fetch of the same request comes after it, so that a burst isn't taken by one member.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from kshare.broker.shares.share_partition_leader import (
     ReadableBatches,
     SharePartitionLeader,
 )
-from kshare.broker.signals import Signal
+from kshare.broker.signals import Signal, let_others_first
 from kshare.protocol.error_codes import ErrorCode
 
 RecordsByPartition = dict[TopicIdPartition, PartitionRecords | RequestError]
@@ -63,9 +66,14 @@ class ShareFetching:
             self._wake_next()
 
     async def _wait_for_records(self, deadline: int) -> RecordsByPartition:
+        is_newcomer = True
         while True:
             self._check_session()
             self._open()
+            if is_newcomer:
+                is_newcomer = False
+                if await let_others_first([leader.available for leader in self._leaders.values()]):
+                    continue
             if self._deliver(is_last=self._call.now >= deadline):
                 return self._found
             if self._loading:

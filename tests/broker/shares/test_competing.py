@@ -46,7 +46,7 @@ class Crowd:
             client.ask(ShareGroupHeartbeatRequest(GROUP, f"member-{number}", 0, None, [TOPIC]))
             self._ask(client, self._request(number, wait_ms=0))  # opens the session, and loads the partition
 
-    def park(self, number: int, **options: int) -> None:
+    def park(self, number: int, **options: object) -> None:
         """Send a fetch that waits. Returns when the broker has looked for records without finding any."""
         before = self.settled_looks()
         request = self._request(number, WAIT_MS, **options)
@@ -64,7 +64,7 @@ class Crowd:
             self._broker.call(lambda: None)
         return self.looks
 
-    def _request(self, number: int, wait_ms: int, **options: int) -> ShareFetchRequest:
+    def _request(self, number: int, wait_ms: int, **options: object) -> ShareFetchRequest:
         epoch = self._epochs[number]
         self._epochs[number] += 1
         topic = fetch.FetchTopic(self._broker.state.cluster.topics[TOPIC].id, [fetch.FetchPartition(0)])
@@ -190,3 +190,17 @@ def test_records_released_with_a_session_wake_one_fetch(broker: Broker, crowd: C
     crowd.clients[0].connection.shutdown(2)
     assert crowd.next() == (1, [(0, 0)])
     assert crowd.settled_looks() - before == 1
+
+
+def test_room_made_by_acknowledgements_is_for_the_fetch_that_waits(broker: Broker, crowd: Crowd) -> None:
+    """A batch fills the window of 2,000 locks. Who settles it, and fetches in the same request, comes last."""
+    for _ in range(3):
+        broker.produce(TOPIC, [b"x"] * 3000)
+    crowd.park(0)
+    assert crowd.next() == (0, [(0, 2999)])
+    crowd.park(1)
+    crowd.park(2)
+    topic_id = broker.state.cluster.topics[TOPIC].id
+    settled = [fetch.AcknowledgementBatch(0, 2999, b"\x01")]
+    crowd.park(0, topics=[fetch.FetchTopic(topic_id, [fetch.FetchPartition(0, settled)])])
+    assert crowd.next() == (1, [(3000, 5999)])
