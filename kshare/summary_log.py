@@ -10,7 +10,6 @@ periodically, or by `close`: the sums are complete.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
@@ -18,6 +17,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from kshare.log_text import escaped
+from kshare.surroundings import monotonic
 
 INTERVAL_S = 10.0
 MAX_KEYS = 1000
@@ -131,7 +131,7 @@ class SummaryLog:
         self,
         logger: logging.Logger,
         group: str = "",
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic,
         fields: LogFields = _NO_FIELDS,
     ) -> None:
         self._logger = logger

@@ -12,7 +12,14 @@ import pytest
 
 from tools.modules import ROOT, Imports, cycles, imports_of, modules
 
-FOR_ALL = {"kshare.errors", "kshare.installation", "kshare.log_text", "kshare.summary_log", "kshare.wording"}
+FOR_ALL = {
+    "kshare.errors",
+    "kshare.installation",
+    "kshare.log_text",
+    "kshare.summary_log",
+    "kshare.surroundings",
+    "kshare.wording",
+}
 SOURCES = modules("kshare") | modules("tools")
 
 

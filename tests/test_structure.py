@@ -40,7 +40,7 @@ SUBJECTS = {
     "worker": "cancellation dashboard",
 }
 """Folder → tests that don't test a single module. The first line of each says what it tests."""
-OF_SUBJECTS = ("integration", "rules")
+OF_SUBJECTS = ("integration", "rules", "simulation")
 """Folders with only such tests."""
 
 PRIVATE = {

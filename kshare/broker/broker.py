@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import logging
-import os
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -25,6 +24,7 @@ from kshare.broker.log_cleaner import LogCleaner
 from kshare.broker.profiles import DEFAULT_RELEASE, profile
 from kshare.broker.transactions import Transactions
 from kshare.summary_log import SummaryLog
+from kshare.surroundings import random_bytes
 
 if TYPE_CHECKING:
     from kshare.broker.classic_groups.coordinator import ClassicGroups
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 def random_uuid() -> bytes:
     """16 random bytes. Their text doesn't begin with `-`, which command-line tools would take for an option."""
-    return b"\x5a" + os.urandom(15)
+    return b"\x5a" + random_bytes(15)
 
 
 class Broker:

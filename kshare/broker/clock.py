@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import heapq
 import math
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import anyio
+
+from kshare.surroundings import surroundings
 
 
 class Timer:
@@ -87,11 +88,12 @@ class SystemClock(Clock):
 
     def __init__(self) -> None:
         super().__init__()
-        self._began = time.time() - time.monotonic()
+        self._monotonic = surroundings.get().monotonic
+        self._began = surroundings.get().wall_time() - self._monotonic()
         self._earlier: anyio.Event | None = None
 
     def now(self) -> int:
-        return int((self._began + time.monotonic()) * 1000)
+        return int((self._began + self._monotonic()) * 1000)
 
     def at(self, when: int, call: Callable[[], None]) -> Timer:
         first = self.next_due()
@@ -106,7 +108,7 @@ class SystemClock(Clock):
             self.fire_due()
             self._earlier = anyio.Event()
             due = self.next_due()
-            seconds = math.inf if due is None else max(0.0, due / 1000 - (self._began + time.monotonic()))
+            seconds = math.inf if due is None else max(0.0, due / 1000 - (self._began + self._monotonic()))
             with anyio.move_on_after(seconds):
                 await self._earlier.wait()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
 import anyio
@@ -15,13 +15,18 @@ from kshare.broker.security import Security
 from kshare.broker.server import NodeServer
 from kshare.summary_log import INTERVAL_S
 
+Listen = Callable[[str, int], Awaitable[Listener[SocketStream]]]
+
 
 class ClusterServer:
     """The sockets of a broker's nodes."""
 
-    def __init__(self, broker: Broker, tasks: TaskGroup, security: Security) -> None:
+    def __init__(
+        self, broker: Broker, tasks: TaskGroup, security: Security, listen: Listen | None = None
+    ) -> None:
         self.broker = broker
         self._security = security
+        self._listen = listen or _listen
         self._tasks = tasks
         self._servers: dict[int, tuple[NodeServer, Listener[SocketStream], anyio.CancelScope]] = {}
 
@@ -31,7 +36,7 @@ class ClusterServer:
 
     async def start_node(self, node: Node) -> None:
         """Listen on the node's port, or on a free one if it is 0."""
-        listener = (await anyio.create_tcp_listener(local_host=node.host, local_port=node.port)).listeners[0]
+        listener = await self._listen(node.host, node.port)
         node.port = listener.extra(SocketAttribute.local_port)
         server, scope = NodeServer(self.broker, node, self._security), anyio.CancelScope()
         self._servers[node.id] = server, listener, scope
@@ -76,11 +81,20 @@ class ClusterServer:
             await listener.aclose()
 
 
+async def _listen(host: str, port: int) -> Listener[SocketStream]:
+    return (await anyio.create_tcp_listener(local_host=host, local_port=port)).listeners[0]
+
+
 @asynccontextmanager
-async def run(broker: Broker, security: Security | None = None) -> AsyncIterator[ClusterServer]:
-    """Serve the broker's nodes until the block ends. Nodes without a port get a free one."""
+async def run(
+    broker: Broker, security: Security | None = None, listen: Listen | None = None
+) -> AsyncIterator[ClusterServer]:
+    """Serve the broker's nodes until the block ends. Nodes without a port get a free one.
+
+    `listen` opens a listener for a host and a port: by default over TCP, in a simulation on its network.
+    """
     async with anyio.create_task_group() as tasks:
-        running = ClusterServer(broker, tasks, security or Security())
+        running = ClusterServer(broker, tasks, security or Security(), listen)
         if isinstance(broker.clock, SystemClock):
             tasks.start_soon(broker.clock.run)
         for node in broker.cluster.nodes.values():

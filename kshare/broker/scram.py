@@ -6,8 +6,9 @@ import base64
 import binascii
 import hashlib
 import hmac
-import os
 from collections.abc import Callable, Mapping
+
+from kshare.surroundings import random_bytes
 
 MECHANISMS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 _ITERATIONS = 4096
@@ -17,7 +18,7 @@ class ScramServer:
     """One authentication: two messages from the client, and two responses. `users` maps names to passwords."""
 
     def __init__(
-        self, mechanism: str, users: Mapping[str, str], nonce: Callable[[], bytes] = lambda: os.urandom(18)
+        self, mechanism: str, users: Mapping[str, str], nonce: Callable[[], bytes] = lambda: random_bytes(18)
     ) -> None:
         self.mechanism = mechanism
         self._hash = MECHANISMS[mechanism]
@@ -42,7 +43,7 @@ class ScramServer:
         fields = _fields(bare)
         self._user = fields["n"].replace("=2C", ",").replace("=3D", "=")
         password = self._users[self._user]
-        salt = os.urandom(16)
+        salt = random_bytes(16)
         self._salted = hashlib.pbkdf2_hmac(self._hash, password.encode(), salt, _ITERATIONS)
         self._nonce = fields["r"] + base64.b64encode(self._new_nonce()).decode()
         first = f"r={self._nonce},s={base64.b64encode(salt).decode()},i={_ITERATIONS}"

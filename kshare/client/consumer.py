@@ -11,7 +11,6 @@ return, an exception, cancellation), the current record is not accepted: closing
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import closing
 from threading import get_ident
@@ -39,6 +38,7 @@ from kshare.errors import ConsumerClosed, KshareError, RequestTimedOut, own_copy
 from kshare.installation import warn_if_slow
 from kshare.net.clock import loop_clock
 from kshare.net.pool import Pool
+from kshare.surroundings import monotonic
 
 if TYPE_CHECKING:
     from kshare.client.options import AnyOptions, BytesOptions, KeyAndValueOptions, KeyOptions, ValueOptions
@@ -369,7 +369,7 @@ class AsyncConsumer(Generic[RecordT_co]):
 
     def _unheard_s(self) -> float:
         self._opened()
-        return time.monotonic() - self._member.heard_at
+        return monotonic() - self._member.heard_at
 
     def _on_lock_lost(self, batch: ShareBatch, lost: list[tuple[int, int]]) -> None:
         """A loop would have accepted these, but their lock was lost: `on_settled` and `commit` report it."""

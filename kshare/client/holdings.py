@@ -18,7 +18,6 @@ from kshare.engine.events import LossReason, Skipped
 from kshare.engine.lease_book import LeaseBook
 from kshare.engine.reporter import Reporter
 from kshare.engine.signals import Signal
-from kshare.net.clock import suspended_s
 from kshare.protocol.compression import DECOMPRESSED_LIMIT
 from kshare.protocol.decompression_budget import DecompressionLimit
 from kshare.protocol.messages.share_fetch_response import PartitionData
@@ -53,7 +52,7 @@ class Holdings:
         max_decompressed_bytes: int = DECOMPRESSED_LIMIT,
         release_unattended: Callable[[Lease], int] = lambda lease: 0,
         unread: Callable[[Lease], Sequence[tuple[int, int]]] = lambda lease: (),
-        suspended: Callable[[], float] = suspended_s,
+        suspended: Callable[[], float] | None = None,
     ) -> None:
         """`can_renew`: whether the brokers can renew locks. `clock` and `suspended` are for the `LeaseBook`.
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from kshare.protocol.otlp import OtlpMetric, OtlpPoint, ResourceMetrics, Temporality, encode_metrics
 from kshare.state.sampled import Sampled
+from kshare.surroundings import monotonic
 
 _PREFIX = "org.apache.kafka."
 _CONSUMER = f"{_PREFIX}consumer."
@@ -57,7 +58,7 @@ class ConsumerMetrics:
 
     def __init__(
         self,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic,
         wall_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         now = clock()

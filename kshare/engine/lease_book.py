@@ -18,7 +18,6 @@ from kshare.engine.lease_reports import LeaseReports, outcome_error
 from kshare.engine.lock_clock import LockClock
 from kshare.engine.reporter import Reporter
 from kshare.engine.signals import Signal
-from kshare.net.clock import suspended_s
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
 from kshare.state.acks import AckOutcome, PartitionAcks
@@ -46,7 +45,7 @@ class LeaseBook:
         lease_timers: LeaseTimers,
         clock: Callable[[], float],
         reporter: Reporter | None = None,
-        suspended: Callable[[], float] = suspended_s,
+        suspended: Callable[[], float] | None = None,
     ) -> None:
         """`clock` is the event loop's; `suspended` returns for how many seconds it has not advanced so far."""
         self.holder = holder

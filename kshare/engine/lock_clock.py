@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kshare.net.clock import suspended_s
+from kshare.surroundings import surroundings
 
 _NOISE_S = 0.01
 """Differences below this come from reading two clocks one after the other."""
 
 
 class LockClock:
-    def __init__(self, now: Callable[[], float], suspended: Callable[[], float] = suspended_s) -> None:
-        """`suspended` returns for how many seconds `now` has stood still so far."""
+    def __init__(self, now: Callable[[], float], suspended: Callable[[], float] | None = None) -> None:
+        """`suspended` returns for how many seconds `now` has stood still so far, as far as the system knows."""
         self.now = now
-        self._suspended = suspended
-        self._last_suspended_s = suspended()
+        self._suspended = suspended or surroundings.get().suspended_s
+        self._last_suspended_s = self._suspended()
 
     def stamp(self) -> float:
         """The time on a clock that also runs while the machine is suspended."""

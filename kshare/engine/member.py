@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import logging
 import math
-import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -44,6 +43,7 @@ from kshare.state.membership import (
     MembershipState,
 )
 from kshare.state.session import Leader, ShareSession
+from kshare.surroundings import monotonic, random_bytes
 
 log = logging.getLogger("kshare.client")
 
@@ -59,7 +59,7 @@ _LIMIT_S = 1.0
 
 def new_member_id() -> str:
     """A uuid in Kafka's format, the only one with which Kafka 4.1 allows fetches."""
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    return base64.urlsafe_b64encode(uuid.UUID(bytes=random_bytes(16), version=4).bytes).decode().rstrip("=")
 
 
 class GroupMember:
@@ -81,7 +81,7 @@ class GroupMember:
         self._book = book
         self._demand = HeldDemand(book)
         self._clock = book.clock.now
-        self.heard_at = time.monotonic()
+        self.heard_at = monotonic()
         """When a broker last responded to a request other than a fetch. There are some all the time: heartbeats."""
         self._tasks = tasks
         self._reporter = book.reporter
@@ -402,7 +402,7 @@ class GroupMember:
         except KshareError as error:
             self._reporter.answered(request, node, self._clock() - started, error)
             raise
-        self.heard_at = time.monotonic()
+        self.heard_at = monotonic()
         self._reporter.answered(request, node, self._clock() - started, answer)
         return answer
 

@@ -6,7 +6,6 @@ Decides nothing. An observer that raises is logged, and otherwise ignored.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -30,6 +29,7 @@ from kshare.protocol.messages.share_fetch_response import ShareFetchResponse
 from kshare.protocol.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
 from kshare.state.session import AckRange
 from kshare.summary_log import SummaryLog
+from kshare.surroundings import monotonic
 
 log = logging.getLogger("kshare.client")
 
@@ -46,7 +46,7 @@ class Reporter:
         on_settled: OnSettled | None = None,
         *,
         group: str = "",
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self.log = SummaryLog(log, group, clock)
         self.metrics: ConsumerMetrics | None = None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from random import Random
 
 from kshare.engine.reporter import Reporter
 from kshare.engine.settings import MemberSettings
@@ -21,6 +20,7 @@ from kshare.protocol.error_codes import ErrorCode, error_name
 from kshare.state.acks import RETRY_LATER
 from kshare.state.lease import TopicIdPartition
 from kshare.state.session import SessionResponse
+from kshare.surroundings import new_random
 from kshare.wording import counted
 
 _PAUSE_S = 0.1
@@ -39,7 +39,7 @@ class SessionFailures:
         self._settings = settings
         self._name_of = name_of
         self._reporter = reporter
-        self._backoff = Backoff(_PAUSE_S, max(_PAUSE_S, settings.net.backoff_max), Random())
+        self._backoff = Backoff(_PAUSE_S, max(_PAUSE_S, settings.net.backoff_max), new_random())
         self._unreadable = UnreadableAnswers()
         self._failing_since: dict[TopicIdPartition, float] = {}
         self._too_large_size: int | None = None

@@ -32,9 +32,8 @@ from kshare.net.frame_reader import FrameReader
 from kshare.net.meter import NetMeter
 from kshare.net.outbox import Outbox
 from kshare.net.pending import OnReply, PendingRequest
-from kshare.net.readiness import call_when_readable
 from kshare.net.settings import NetSettings
-from kshare.net.tcp import TcpStream
+from kshare.net.stream import Stream
 from kshare.net.versions import BrokerVersions, VersionRange
 from kshare.protocol.envelopes import decode_response, encode_request
 from kshare.protocol.message import Message, Request
@@ -65,7 +64,7 @@ class Connection:
 
     def __init__(
         self,
-        stream: TcpStream,
+        stream: Stream,
         peer: str,
         settings: NetSettings,
         meter: NetMeter | None = None,
@@ -243,7 +242,7 @@ class Connection:
 
     async def _read(self) -> None:
         try:
-            await call_when_readable(self._stream, self._take_frames)
+            await self._stream.call_when_readable(self._take_frames)
         except DecodeError as error:
             ended = ConnectionLost(f"{self.peer} sent an invalid response: {error}{self._hint()}")
             ended.__cause__ = error

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kshare.fast.uncleared import uncleared
-from kshare.net.tcp import TcpStream
+from kshare.net.stream import Stream
 from kshare.protocol.frames import FrameSplitter
 
 CHUNK = 16 * 1024
@@ -22,7 +22,7 @@ _WAKEUP_BYTES = 256 * 1024
 class FrameReader:
     """`on_bytes` is called with all bytes as they arrive, to detect that the peer is alive and its protocol."""
 
-    def __init__(self, stream: TcpStream, limit: int, on_bytes: Callable[[bytes | memoryview], None]) -> None:
+    def __init__(self, stream: Stream, limit: int, on_bytes: Callable[[bytes | memoryview], None]) -> None:
         self._stream = stream
         self._splitter = FrameSplitter(limit)
         self._on_bytes = on_bytes

@@ -21,12 +21,14 @@ from kshare.net.connect_hints import Proof
 from kshare.net.connection import Connection
 from kshare.net.error_translation import connect_error, reason
 from kshare.net.meter import NetMeter
+from kshare.net.network import network
 from kshare.net.settings import NetSettings
-from kshare.net.tcp import TcpStream
+from kshare.net.stream import Stream
 from kshare.net.versions import BrokerVersions
 from kshare.protocol.envelopes import decode_response, is_version_refused
 from kshare.protocol.error_codes import error_name
 from kshare.protocol.messages import ApiVersionsRequest, ApiVersionsResponse
+from kshare.surroundings import new_random
 from kshare.wording import not_connected
 
 log = logging.getLogger("kshare.net")
@@ -44,7 +46,7 @@ class Dialer:
         self, settings: NetSettings, random: Random | None = None, meter: NetMeter | None = None
     ) -> None:
         self._settings = settings
-        self._random = random or Random()
+        self._random = random or new_random()
         self._meter = meter
         self._context: ssl.SSLContext | None = None
         self._proof = Proof()
@@ -92,18 +94,18 @@ class Dialer:
         log.debug("connected to %s", attempt.peer)
         return connection
 
-    async def _open_stream(self, address: Address, attempt: _Attempt) -> TcpStream:
+    async def _open_stream(self, address: Address, attempt: _Attempt) -> Stream:
         host, port = address
         security = self._settings.security
         if security.tls and self._context is None:
             self._context = await anyio.to_thread.run_sync(tls.make_context, security)
-        stream: TcpStream | None = None
+        stream: Stream | None = None
         try:
-            stream = await tcp.connect(host, port)
             if self._context is None:
-                return stream
+                return await network.get().connect(host, port)
+            stream = connected = await tcp.connect(host, port)
             attempt.step = "TLS handshake"
-            return await tls.wrap(stream, self._context, host)
+            return await tls.wrap(connected, self._context, host)
         except BaseException as error:
             await _abandon(stream)
             if not isinstance(error, Exception):
@@ -201,7 +203,7 @@ def _own_version() -> str:
     return re.sub(r"[^a-zA-Z0-9.-]", "-", version())
 
 
-async def _abandon(stream: TcpStream | None) -> None:
+async def _abandon(stream: Stream | None) -> None:
     if stream is not None:
         with anyio.CancelScope(shield=True):
             await anyio.aclose_forcefully(stream)

@@ -10,11 +10,11 @@ from collections import deque
 
 import anyio
 
-from kshare.net.tcp import TcpStream
+from kshare.net.stream import Stream
 
 
 class Outbox:
-    def __init__(self, stream: TcpStream) -> None:
+    def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self._frames: deque[bytes] = deque()
         """In order; part of the first may have been sent."""

@@ -26,6 +26,7 @@ from kshare.net.outage_log import Outage
 from kshare.net.settings import NetSettings
 from kshare.protocol.message import Message, Request
 from kshare.protocol.messages import MetadataRequest
+from kshare.surroundings import new_random
 from kshare.wording import not_connected
 
 log = logging.getLogger("kshare.net")
@@ -42,7 +43,7 @@ class Pool:
         self, settings: NetSettings, random: Random | None = None, meter: NetMeter | None = None
     ) -> None:
         self.settings = settings
-        self._random = random or Random()
+        self._random = random or new_random()
         self._meter = meter
         self._dialer = Dialer(settings, self._random, meter)
         self._nodes: dict[int, Address] = {}

@@ -7,14 +7,15 @@ if the loop can call a function directly, as asyncio's can, it does; otherwise a
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 from contextvars import Context, copy_context
+from typing import Protocol
 
 import anyio
 from anyio.lowlevel import checkpoint
 
 from kshare.net.running_loop import running_asyncio_loop
-from kshare.net.tcp import TcpStream
 
 try:
     import sniffio
@@ -22,7 +23,15 @@ except ModuleNotFoundError:  # anyio doesn't need it any more
     sniffio = None  # type: ignore[assignment]
 
 
-async def call_when_readable(stream: TcpStream, on_ready: Callable[[], None]) -> None:
+class _Readable(Protocol):
+    @property
+    def socket(self) -> socket.socket: ...
+
+    @property
+    def has_buffered_bytes(self) -> bool: ...
+
+
+async def call_when_readable(stream: _Readable, on_ready: Callable[[], None]) -> None:
     """Runs until `on_ready` raises or this is cancelled. Nothing else may wait for the stream in that time."""
     loop = running_asyncio_loop()  # a task of trio must not be woken from outside
     if loop is None:
@@ -58,7 +67,7 @@ async def call_when_readable(stream: TcpStream, on_ready: Callable[[], None]) ->
             ended.exception()  # marks it as retrieved, which a task that is cancelled now doesn't
 
 
-async def _wait_and_call(stream: TcpStream, on_ready: Callable[[], None]) -> None:
+async def _wait_and_call(stream: _Readable, on_ready: Callable[[], None]) -> None:
     while True:
         on_ready()
         if stream.has_buffered_bytes:

@@ -12,10 +12,13 @@ import os
 import socket
 import ssl
 import sys
+from collections.abc import Callable
 
 import anyio
-from anyio.abc import AsyncResource
 from anyio.lowlevel import checkpoint_if_cancelled
+
+from kshare.net.readiness import call_when_readable
+from kshare.net.stream import Stream
 
 STAGGER_S = 0.25
 """How long to wait for one address before the next one is tried, too."""
@@ -24,7 +27,7 @@ WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _IN_PROGRESS = (0, errno.EINPROGRESS, errno.EWOULDBLOCK)
 
 
-class TcpStream(AsyncResource):
+class TcpStream(Stream):
     """Owns a connected, non-blocking socket; with TLS, the handshake is done."""
 
     def __init__(self, connected: socket.socket) -> None:
@@ -88,6 +91,9 @@ class TcpStream(AsyncResource):
             # If TLS has to read first, this loops; the task that reads from the stream runs in between.
             await anyio.wait_writable(self._socket)
             rest = self.send_now(rest)
+
+    async def call_when_readable(self, on_ready: Callable[[], None]) -> None:
+        await call_when_readable(self, on_ready)
 
     async def aclose(self) -> None:
         if self._socket.fileno() >= 0:

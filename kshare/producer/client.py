@@ -12,7 +12,6 @@ import logging
 import warnings
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
-from time import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
@@ -26,6 +25,7 @@ from kshare.producer.callers import task_function
 from kshare.producer.config import producer_settings
 from kshare.producer.records import Headers, NewRecord, PendingSend, Produced
 from kshare.producer.writer import RecordWriter
+from kshare.surroundings import surroundings
 
 if TYPE_CHECKING:
     from kshare.producer.options import ProducerOptions
@@ -42,6 +42,7 @@ class Producer:
         self, bootstrap_servers: str | Iterable[str] | None = None, **options: Unpack[ProducerOptions]
     ) -> None:
         self._net, self._settings = producer_settings(bootstrap_servers, options)
+        self._wall_time = surroundings.get().wall_time
         self._writer: RecordWriter | None = None
         """While it is open."""
         self._background: Background | None = None
@@ -143,7 +144,7 @@ class Producer:
         """
         if not isinstance(topic, str) or not topic:
             raise ConfigError(f"topic must be a non-empty string, not {topic!r}")
-        at = int(time() * 1000) if timestamp is None else timestamp
+        at = int(self._wall_time() * 1000) if timestamp is None else timestamp
         return await self._open().enqueue(topic, NewRecord(value, key, headers, at), partition)
 
     async def flush(self) -> None:

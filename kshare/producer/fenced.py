@@ -16,7 +16,6 @@ unknown by then, this writer refuses further appends, because a later one could 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from time import time
 
 from kshare.admin.expected_rows import expected_row
 from kshare.admin.routing import ResponseError, Router, response_error
@@ -35,6 +34,7 @@ from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ProduceRequest, ProduceResponse
 from kshare.protocol.messages.produce_request import PartitionProduceData, TopicProduceData
 from kshare.protocol.record_builder import BatchBuilder
+from kshare.surroundings import wall_time
 
 _ALL_REPLICAS = -1
 _DUPLICATE = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
@@ -62,7 +62,7 @@ class FencedWriter:
 
     async def claim(self) -> None:
         """Get the next epoch. Older writers are fenced by the first append after this."""
-        claimed_at = time()  # not a monotonic clock: that may stand still while the machine is suspended
+        claimed_at = wall_time()  # not a monotonic clock: that may stand still while the machine is suspended
         self._identity = await self._link.identify()
         self._claimed_at = claimed_at
         self._sequence = 0
@@ -72,7 +72,7 @@ class FencedWriter:
         if self._failure is not None:
             raise self._failure
         assert self._identity is not None, "claimed before"
-        if abs(time() - self._claimed_at) > _CLAIM_S:
+        if abs(wall_time() - self._claimed_at) > _CLAIM_S:
             await self._claim_again()
         builder = BatchBuilder(
             producer_id=self._identity.producer_id,

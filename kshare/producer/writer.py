@@ -32,6 +32,7 @@ from kshare.producer.settings import WriterSettings
 from kshare.producer.topics import WrittenTopic
 from kshare.producer.transaction_runner import TransactionRunner
 from kshare.producer.transaction_state import Transaction
+from kshare.surroundings import new_random
 from kshare.wording import counted
 
 log = logging.getLogger("kshare.producer")
@@ -53,7 +54,7 @@ class RecordWriter:
         self._find_caller = caller
         self._caller: Callable[[], object] = _nobody
         self._settings = settings
-        self._random = random or Random()
+        self._random = random or new_random()
         self._sender = BatchSender(router, settings)
         self._backlog = self._sender.backlog
         self._tasks: TaskGroup | None = None

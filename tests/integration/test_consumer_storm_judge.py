@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from tests.integration.consumer_storm.diary import Entry, Event
-from tests.integration.consumer_storm.faulty_proxies import Acknowledged, Acquired
+from tests.integration.consumer_storm.fault_book import Acknowledged, Acquired
 from tests.integration.consumer_storm.judging import ACCEPT, GAP, REJECT, RELEASE, Judgement, Witness
 
 ME, OTHER = "me", "other"

@@ -5,7 +5,6 @@ Decides when a member has expired and when a rebalance has waited long enough. `
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from kshare.broker.configs import Configs
 from kshare.broker.groups import Groups, ListedGroup
 from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
+from kshare.surroundings import random_bytes
 
 
 @dataclass(slots=True, frozen=True)
@@ -50,7 +50,7 @@ class ClassicGroups:
         clock: Clock,
         configs: Configs,
         groups: Groups,
-        new_id: Callable[[], str] = lambda: os.urandom(16).hex(),
+        new_id: Callable[[], str] = lambda: random_bytes(16).hex(),
     ) -> None:
         self.offsets = Offsets()
         self._clock = clock

@@ -107,7 +107,7 @@ def prepared(fresh_queue: FreshQueue, folder: Path, plan: Plan) -> Storm:
     for address in broker.bootstrap.split(","):
         host, _, port = address.rpartition(":")
         targets.append((host, int(port)))
-    proxies = FaultyProxies(targets, topic_id(queue, targets[0]), Random(plan.seed), plan.lock_s)
+    proxies = FaultyProxies(topic_id(queue, targets[0]), Random(plan.seed), plan.lock_s, targets=targets)
 
     def lengthen_locks() -> None:
         broker.set_group_config(queue.group, {LOCK: "20000"})

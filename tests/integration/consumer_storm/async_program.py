@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,6 +9,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from kshare import ConsumerClosed, DeserializationFailed, KshareError, ShareConsumer
+from kshare.surroundings import monotonic
 from tests.integration.consumer_storm.diary import Event
 from tests.integration.consumer_storm.notes import Boom, Notes
 
@@ -21,7 +21,7 @@ async def live(notes: Notes) -> None:
     async with ShareConsumer(notes.orders.bootstrap, **notes.options()) as consumer:
         notes.begin(consumer.member_id)
         user = _User(notes, consumer)
-        with anyio.move_on_after(notes.until - time.monotonic()):
+        with anyio.move_on_after(notes.until - monotonic()):
             async with anyio.create_task_group() as tasks:
                 for _ in range(notes.chance.choice([1, 1, 2, 3])):
                     tasks.start_soon(user.loop_on)
@@ -82,7 +82,7 @@ class _User:
                 elif deed == "stop" and self._chance.random() < 0.3:
                     consumer.stop_acquiring()
                     consumer.set_max_records(500)
-                    notes.until = min(notes.until, time.monotonic() + 0.5)
+                    notes.until = min(notes.until, monotonic() + 0.5)
                 else:
                     await self._commit()
             except ConsumerClosed:
@@ -157,7 +157,7 @@ class _User:
             await anyio.sleep(1.2 * notes.orders.lock_s)
         elif deed == "stall":
             notes.did("stalled body")
-            time.sleep(1.2 * notes.orders.lock_s)  # noqa: ASYNC251  the program blocks its event loop
+            notes.block(1.2 * notes.orders.lock_s)
         elif deed == "raise":
             raise Boom
         elif deed == "cancel":

@@ -6,11 +6,12 @@ A line is written before what it says takes effect at the consumer, except for R
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
+
+from kshare.surroundings import monotonic
 
 
 class Event(StrEnum):
@@ -55,7 +56,7 @@ class Diary:
     def write(
         self, event: Event, member: str, place: tuple[int, int] = (-1, -1), delivery: int = 0, text: str = ""
     ) -> None:
-        line = f"{time.monotonic():.6f} {event} {member or '-'} {place[0]} {place[1]} {delivery} {text}\n"
+        line = f"{monotonic():.6f} {event} {member or '-'} {place[0]} {place[1]} {delivery} {text}\n"
         os.write(self._file, line.encode())
 
 

@@ -10,15 +10,12 @@ import asyncio
 import struct
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 from kshare.protocol.envelopes import decode_request, decode_response, encode_response
-from kshare.protocol.message import Message
 from kshare.protocol.messages import (
     FindCoordinatorResponse,
     MetadataResponse,
@@ -27,6 +24,7 @@ from kshare.protocol.messages import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
+from tests.integration.consumer_storm.fault_book import Acquired, FaultBook
 
 Address = tuple[str, int]
 _READ: dict[int, Any] = {
@@ -35,40 +33,6 @@ _READ: dict[int, Any] = {
 }
 _PATIENCE_S = 3.0
 """For how long responses are read after the client is gone: longer than a fetch waits."""
-_HEADER_OF_BATCH, _LENGTH_ENDS = 61, 12
-FAULTS = ("corrupt batch", "undecodable response", "cut response", "lost response", "late response", "drop")
-
-
-@dataclass(slots=True)
-class Acquired:
-    """A broker has acquired these for a member."""
-
-    at: float
-    member: str
-    partition: int
-    first: int
-    last: int
-    delivery: int
-    fault: str | None
-    """What became of the response, if it didn't reach the client as it was. "gone" if the client had gone."""
-
-
-class Acknowledged(NamedTuple):
-    """A member has asked a broker for this."""
-
-    at: float
-    member: str
-    partition: int
-    first: int
-    last: int
-    kinds: tuple[int, ...]
-    """One for all of these offsets, or one for each."""
-    answered_at: float
-    error: int | None
-    """None if the broker didn't respond."""
-
-    def kind_of(self, offset: int) -> int:
-        return self.kinds[0] if len(self.kinds) == 1 else self.kinds[offset - self.first]
 
 
 @dataclass
@@ -80,21 +44,8 @@ class _Asked:
 
 
 @dataclass
-class FaultyProxies:
-    targets: Sequence[Address]
-    topic_id: bytes
-    random: Random
-    lock_s: float
-    rate: float = 0.0
-    """The share of responses to ShareFetch and ShareAcknowledge that something happens to."""
-    is_corrupting: bool = False
-    """Every record batch of one partition is corrupted: of the first that is fetched meanwhile."""
-    corrupted: int | None = None
-    """That partition."""
-    acquired: list[Acquired] = field(default_factory=list)
-    acknowledged: list[Acknowledged] = field(default_factory=list)
-    done: Counter[str] = field(default_factory=Counter)
-    """How often each fault happened to a response with acquired records or results, while its client was there."""
+class FaultyProxies(FaultBook):
+    targets: Sequence[Address] = ()
     problems: list[str] = field(default_factory=list)
     _ports: dict[Address, int] = field(default_factory=dict)
     _open: dict[asyncio.StreamWriter, asyncio.StreamWriter] = field(default_factory=dict)
@@ -172,7 +123,8 @@ class FaultyProxies:
                 to_broker.close()
                 writer.close()
                 for rest in connection.asked.values():
-                    connection.note_acks(rest, None)
+                    if rest.request is not None:
+                        self.note_acks(rest.request, rest.at, None)
                 with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
                     await down
 
@@ -195,42 +147,6 @@ class FaultyProxies:
                 )
                 place.host = "127.0.0.1"
         return answer
-
-    def choose(self, answer: Message) -> str | None:
-        """What happens to this response."""
-        rows = _with_records(answer)
-        brings_records = bool(rows)
-        if not self.is_corrupting:
-            self.corrupted = None
-        elif self.corrupted is None and rows:
-            self.corrupted = self.random.choice(rows).partition_index
-        if any(row.partition_index == self.corrupted for row in rows):
-            return "corrupt batch"
-        if not brings_records and not isinstance(answer, ShareAcknowledgeResponse):
-            return None
-        if self.random.random() >= self.rate:
-            return None
-        kinds = FAULTS[:5] if brings_records else FAULTS[2:5]
-        # In turn, so that a short storm has them all.
-        return min(kinds, key=lambda kind: self.done[kind])
-
-    def spoil(self, answer: Any) -> None:
-        """Flip a bit of the records of one partition. A checksum covers it."""
-        rows = _with_records(answer)
-        row = next((row for row in rows if row.partition_index == self.corrupted), self.random.choice(rows))
-        records = bytearray(row.records)
-        size = _LENGTH_ENDS + int.from_bytes(records[8:12], "big")
-        at = self.random.randrange(_HEADER_OF_BATCH, min(size, len(records)))
-        records[at] ^= 1 << self.random.randrange(8)
-        row.records = bytes(records)
-
-
-def _with_records(answer: Any) -> list[Any]:
-    """The partitions of which records were acquired."""
-    if not isinstance(answer, ShareFetchResponse):
-        return []
-    rows = [row for topic in answer.responses for row in topic.partitions]
-    return [row for row in rows if row.acquired_records and len(row.records or b"") > _HEADER_OF_BATCH]
 
 
 class _Connection:
@@ -275,9 +191,9 @@ class _Connection:
             answer = decode_response(_READ[asked.key], asked.version, frame[4:])[1]
             proxies.lead(answer, asked.key)
             if asked.request is not None:
-                self.note_acks(asked, answer)
+                proxies.note_acks(asked.request, asked.at, answer)
                 fault = "gone" if self.is_gone else proxies.choose(answer)
-                acquired = self._note_acquired(asked, answer, fault)
+                acquired = proxies.note_acquired(asked.request, answer, fault)
                 if fault == "corrupt batch":
                     proxies.spoil(answer)
             frame = bytes(encode_response(answer, asked.version, number))
@@ -286,7 +202,7 @@ class _Connection:
         if fault is not None:
             proxies.done[fault] += 1
         if fault == "late response":
-            await asyncio.sleep(proxies.random.choice([0.1, 0.3, 1.1]) * proxies.lock_s)
+            await asyncio.sleep(proxies.late_s())
             if self.is_gone:
                 # The client closed the connection, or lost it, before the response was sent to it.
                 for one in acquired:
@@ -304,60 +220,3 @@ class _Connection:
         self._to_client.write(frame)
         with suppress(OSError):
             await self._to_client.drain()
-
-    def _note_acquired(self, asked: _Asked, answer: Any, fault: str | None) -> list[Acquired]:
-        if not isinstance(answer, ShareFetchResponse):
-            return []
-        now = time.monotonic()
-        acquired = [
-            Acquired(
-                now,
-                asked.request.member_id,
-                row.partition_index,
-                one.first_offset,
-                one.last_offset,
-                one.delivery_count,
-                fault,
-            )
-            for topic in answer.responses
-            if topic.topic_id == self._proxies.topic_id
-            for row in topic.partitions
-            for one in row.acquired_records
-        ]
-        self._proxies.acquired += acquired
-        return acquired
-
-    def note_acks(self, asked: _Asked, answer: Any) -> None:
-        """`answer` is None if there is none."""
-        if asked.request is None:
-            return
-        errors: dict[int, int] = {}
-        if answer is not None:
-            for topic in answer.responses:
-                if topic.topic_id == self._proxies.topic_id:
-                    for row in topic.partitions:
-                        is_fetch = isinstance(answer, ShareFetchResponse)
-                        errors[row.partition_index] = (
-                            row.acknowledge_error_code if is_fetch else row.error_code
-                        )
-        now = time.monotonic()
-        for topic in asked.request.topics:
-            if topic.topic_id != self._proxies.topic_id:
-                continue
-            for row in topic.partitions:
-                for one in row.acknowledgement_batches:
-                    error = (
-                        None if answer is None else answer.error_code or errors.get(row.partition_index, 0)
-                    )
-                    self._proxies.acknowledged.append(
-                        Acknowledged(
-                            asked.at,
-                            asked.request.member_id,
-                            row.partition_index,
-                            one.first_offset,
-                            one.last_offset,
-                            tuple(one.acknowledge_types),
-                            now,
-                            error,
-                        )
-                    )

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tests.integration.consumer_storm.diary import Entry, Event
-from tests.integration.consumer_storm.faulty_proxies import Acknowledged, Acquired
+from tests.integration.consumer_storm.fault_book import Acknowledged, Acquired
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 Place = tuple[int, int]

@@ -12,6 +12,7 @@ from typing import Any
 from kshare import AcknowledgeError, DeserializationFailed
 from kshare.client.record import ShareBatch, ShareRecord, spans_of
 from kshare.engine.events import Damaged, GivenBack, LeaseLost, LeaseRenewed, SessionEnded, Settled, Skipped
+from kshare.surroundings import monotonic
 from tests.integration.consumer_storm.diary import Diary, Event
 
 _NOTICED = (Damaged, GivenBack, LeaseLost, LeaseRenewed, SessionEnded, Skipped)
@@ -58,7 +59,7 @@ class Notes:
         self.orders, self.chance = orders, chance
         self.member = ""
         self.is_implicit = chance.random() < 0.6
-        self.until = time.monotonic() + chance.uniform(0.5, 4.0)
+        self.until = monotonic() + chance.uniform(0.5, 4.0)
         self._diary = diary
 
     def options(self) -> dict[str, Any]:
@@ -87,7 +88,11 @@ class Notes:
 
     @property
     def is_over(self) -> bool:
-        return time.monotonic() >= self.until or self.orders.is_over
+        return monotonic() >= self.until or self.orders.is_over
+
+    def block(self, seconds: float) -> None:
+        """The program blocks its event loop."""
+        time.sleep(seconds)
 
     def begin(self, member: str) -> None:
         """Called before records are asked for: of a killed process, the judge has to know all members."""

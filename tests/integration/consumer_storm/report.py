@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.integration.consumer_storm.faulty_proxies import FAULTS
+from tests.integration.consumer_storm.fault_book import FAULTS
 from tests.integration.consumer_storm.judging import Judgement
 from tests.integration.consumer_storm.running import Storm
 

@@ -22,7 +22,8 @@ import anyio
 from kshare import AdminClient, ShareConsumer, sync
 from tests.helpers.committed import records_by_partition, records_in
 from tests.integration.consumer_storm.diary import Diary, Event, read_diary
-from tests.integration.consumer_storm.faulty_proxies import FAULTS, Acknowledged, Acquired, FaultyProxies
+from tests.integration.consumer_storm.fault_book import FAULTS, Acknowledged, Acquired
+from tests.integration.consumer_storm.faulty_proxies import FaultyProxies
 from tests.integration.consumer_storm.judging import Judgement, Place, Witness
 from tests.integration.consumer_storm.notes import Orders, text_of
 

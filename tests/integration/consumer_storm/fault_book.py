@@ -1,0 +1,162 @@
+"""Decides what happens to responses, and notes what brokers acquire for members, and what members acknowledge.
+
+Does no IO: proxies and simulated networks pass it what they see.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, NamedTuple
+
+from kshare.protocol.message import Message
+from kshare.protocol.messages import ShareAcknowledgeResponse, ShareFetchResponse
+from kshare.surroundings import monotonic
+
+_HEADER_OF_BATCH, _LENGTH_ENDS = 61, 12
+FAULTS = ("corrupt batch", "undecodable response", "cut response", "lost response", "late response", "drop")
+
+
+@dataclass(slots=True)
+class Acquired:
+    """A broker has acquired these for a member."""
+
+    at: float
+    member: str
+    partition: int
+    first: int
+    last: int
+    delivery: int
+    fault: str | None
+    """What became of the response, if it didn't reach the client as it was. "gone" if the client had gone."""
+
+
+class Acknowledged(NamedTuple):
+    """A member has asked a broker for this."""
+
+    at: float
+    member: str
+    partition: int
+    first: int
+    last: int
+    kinds: tuple[int, ...]
+    """One for all of these offsets, or one for each."""
+    answered_at: float
+    error: int | None
+    """None if the broker didn't respond."""
+
+    def kind_of(self, offset: int) -> int:
+        return self.kinds[0] if len(self.kinds) == 1 else self.kinds[offset - self.first]
+
+
+@dataclass
+class FaultBook:
+    topic_id: bytes
+    random: Random
+    lock_s: float
+    rate: float = 0.0
+    """The share of responses to ShareFetch and ShareAcknowledge that something happens to."""
+    is_corrupting: bool = False
+    """Every record batch of one partition is corrupted: of the first that is fetched meanwhile."""
+    corrupted: int | None = None
+    """That partition."""
+    acquired: list[Acquired] = field(default_factory=list)
+    acknowledged: list[Acknowledged] = field(default_factory=list)
+    done: Counter[str] = field(default_factory=Counter)
+    """How often each fault happened to a response with acquired records or results, while its client was there."""
+
+    def choose(self, answer: Message) -> str | None:
+        """What happens to this response."""
+        rows = _with_records(answer)
+        brings_records = bool(rows)
+        if not self.is_corrupting:
+            self.corrupted = None
+        elif self.corrupted is None and rows:
+            self.corrupted = self.random.choice(rows).partition_index
+        if any(row.partition_index == self.corrupted for row in rows):
+            return "corrupt batch"
+        if not brings_records and not isinstance(answer, ShareAcknowledgeResponse):
+            return None
+        if self.random.random() >= self.rate:
+            return None
+        kinds = FAULTS[:5] if brings_records else FAULTS[2:5]
+        # In turn, so that a short storm has them all.
+        return min(kinds, key=lambda kind: self.done[kind])
+
+    def spoil(self, answer: Any) -> None:
+        """Flip a bit of the records of one partition. A checksum covers it."""
+        rows = _with_records(answer)
+        row = next((row for row in rows if row.partition_index == self.corrupted), self.random.choice(rows))
+        records = bytearray(row.records)
+        size = _LENGTH_ENDS + int.from_bytes(records[8:12], "big")
+        at = self.random.randrange(_HEADER_OF_BATCH, min(size, len(records)))
+        records[at] ^= 1 << self.random.randrange(8)
+        row.records = bytes(records)
+
+    def late_s(self) -> float:
+        """By how much a late response is late."""
+        return self.random.choice([0.1, 0.3, 1.1]) * self.lock_s
+
+    def note_acquired(self, request: Any, answer: Any, fault: str | None) -> list[Acquired]:
+        if not isinstance(answer, ShareFetchResponse):
+            return []
+        now = monotonic()
+        acquired = [
+            Acquired(
+                now,
+                request.member_id,
+                row.partition_index,
+                one.first_offset,
+                one.last_offset,
+                one.delivery_count,
+                fault,
+            )
+            for topic in answer.responses
+            if topic.topic_id == self.topic_id
+            for row in topic.partitions
+            for one in row.acquired_records
+        ]
+        self.acquired += acquired
+        return acquired
+
+    def note_acks(self, request: Any, asked_at: float, answer: Any) -> None:
+        """`answer` is None if there is none."""
+        errors: dict[int, int] = {}
+        if answer is not None:
+            for topic in answer.responses:
+                if topic.topic_id == self.topic_id:
+                    for row in topic.partitions:
+                        is_fetch = isinstance(answer, ShareFetchResponse)
+                        errors[row.partition_index] = (
+                            row.acknowledge_error_code if is_fetch else row.error_code
+                        )
+        now = monotonic()
+        for topic in request.topics:
+            if topic.topic_id != self.topic_id:
+                continue
+            for row in topic.partitions:
+                for one in row.acknowledgement_batches:
+                    error = (
+                        None if answer is None else answer.error_code or errors.get(row.partition_index, 0)
+                    )
+                    self.acknowledged.append(
+                        Acknowledged(
+                            asked_at,
+                            request.member_id,
+                            row.partition_index,
+                            one.first_offset,
+                            one.last_offset,
+                            tuple(one.acknowledge_types),
+                            now,
+                            error,
+                        )
+                    )
+
+
+def _with_records(answer: Any) -> list[Any]:
+    """The partitions of which records were acquired."""
+    if not isinstance(answer, ShareFetchResponse):
+        return []
+    rows = [row for topic in answer.responses for row in topic.partitions]
+    return [row for row in rows if row.acquired_records and len(row.records or b"") > _HEADER_OF_BATCH]

@@ -1,0 +1,140 @@
+"""Simulates a cluster and its clients, once for each seed, and judges each history.
+
+tools/simulate --seeds 1000     reports the seeds that break a promise
+tools/simulate --seed 17        does one again, and shows what happened when
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import multiprocessing
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from itertools import islice
+from random import SystemRandom
+from typing import NamedTuple
+
+from tests.integration.consumer_storm.defects import DEFECTS, plant
+from tests.simulation.world import drawn, simulate
+
+_MOST_SHOWN = 3
+_HIGHEST = 10**9
+
+
+class Result(NamedTuple):
+    seed: int
+    problems: dict[str, list[str]]
+    counts: Counter[str]
+    faults: Counter[str]
+    simulated_s: float
+    took_s: float
+    digest: str
+    """Of the history."""
+
+
+def run(seed: int) -> Result:
+    try:
+        outcome = simulate(drawn(seed))
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}"
+        return Result(seed, {"failed": [text]}, Counter(), Counter(), 0.0, 0.0, "")
+    digest = hashlib.sha256("\n".join(outcome.history).encode()).hexdigest()
+    return Result(
+        seed,
+        outcome.problems,
+        outcome.judgement.counts,
+        outcome.done,
+        outcome.simulated_s,
+        outcome.took_s,
+        digest,
+    )
+
+
+def results(seeds: range, jobs: int) -> Iterator[Result]:
+    if jobs == 1:
+        yield from map(run, seeds)
+        return
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("fork")) as pool:
+        following = iter(seeds)
+        pending = {pool.submit(run, seed) for seed in islice(following, 2 * jobs)}
+        while pending:
+            done = next(as_completed(pending))
+            pending.remove(done)
+            pending |= {pool.submit(run, seed) for seed in islice(following, 1)}
+            yield done.result()
+
+
+def main() -> int:
+    options = _options()
+    if options.defect:
+        plant(options.defect)
+    if options.seed is not None:
+        return _replay(options.seed)
+    first = SystemRandom().randrange(_HIGHEST) if options.first is None else options.first
+    print(f"first seed: {first}", flush=True)
+    began, bad, count = time.monotonic(), 0, 0
+    faults: Counter[str] = Counter()
+    records, simulated_s, cpu_s = 0, 0.0, 0.0
+    for result in results(range(first, first + options.seeds), options.jobs):
+        count += 1
+        faults += result.faults
+        records += result.counts["written"]
+        simulated_s += result.simulated_s
+        cpu_s += result.took_s
+        if options.digests:
+            print(f"{result.seed} {result.digest}", flush=True)
+        if result.problems:
+            bad += 1
+            for kind, found in result.problems.items():
+                more = f" and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
+                print(f"seed {result.seed}: {kind}: {'; '.join(found[:_MOST_SHOWN])}{more}", flush=True)
+            if options.stop:
+                break
+    happened = ", ".join(f"{number} {kind}" for kind, number in sorted(faults.items()))
+    print(
+        f"{count} seeds in {time.monotonic() - began:.0f} s: {simulated_s / 60:.0f} simulated minutes, {records:,} "
+        f"records, {1000 * cpu_s / max(1.0, simulated_s):.0f} ms of processor time for each simulated second"
+    )
+    print(f"faults: {happened}")
+    print(f"seeds that broke a promise: {bad}" + (" (repeat one with --seed)" if bad else ""))
+    return 1 if bad else 0
+
+
+def _replay(seed: int) -> int:
+    plan = drawn(seed)
+    outcome = simulate(plan)
+    width = max((len(line.split(" ", 2)[1]) for line in outcome.history), default=0)
+    for line in outcome.history:
+        at, who, what = line.split(" ", 2)
+        print(f"{at} {who:{width}} {what}")
+    print(plan)
+    print(dict(outcome.judgement.counts))
+    for kind, found in outcome.problems.items():
+        for one in found:
+            print(f"{kind}: {one}")
+    return 1 if outcome.problems else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="tools/simulate", description=__doc__.partition("\n")[0])
+    parser.add_argument("--seeds", type=int, default=100, help="how many seeds to simulate (default: 100)")
+    parser.add_argument("--first", type=int, help="the first of them (default: a random number)")
+    parser.add_argument("--seed", type=int, help="simulate this one, and show its history")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one for each processor)"
+    )
+    parser.add_argument("--stop", action="store_true", help="stop at the first seed that breaks a promise")
+    parser.add_argument("--digests", action="store_true", help="print a digest of each seed's history")
+    parser.add_argument(
+        "--defect", choices=sorted(DEFECTS), help="plant a defect, to see whether it is found"
+    )
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+"""Simulated clusters: fresh seeds keep all promises, a seed is the same each time, and planted defects are found."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.integration.consumer_storm.defects import DEFECTS
+
+ROOT = Path(__file__).parents[2]
+FRESH = 30
+OF_BLOCKING_CONSUMERS = "sync_accepts_ranges"
+"""Only async consumers are simulated."""
+MOST_SEEDS = 20
+
+pytestmark = [pytest.mark.lengthy, pytest.mark.timeout(300)]
+
+
+def simulate(*arguments: str) -> tuple[int, str]:
+    """Its exit code and output."""
+    variables = os.environ | {"KSHARE_FAST": "0", "PYTHONHASHSEED": "0"}
+    command = [sys.executable, "-m", "tests.simulation", *arguments]
+    done = subprocess.run(
+        command, cwd=ROOT, env=variables, check=False, text=True, capture_output=True, timeout=280
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_fresh_seeds_break_no_promise() -> None:
+    code, output = simulate("--seeds", str(FRESH))
+    assert code == 0, output
+    assert f"{FRESH} seeds in " in output
+
+
+def test_a_seed_is_the_same_each_time() -> None:
+    arguments = ("--seeds", "4", "--first", "5", "--jobs", "1", "--digests")
+    histories = [
+        [line for line in simulate(*arguments)[1].split("\n") if len(line.split(" ")) == 2] for _ in range(2)
+    ]
+    assert len(histories[0]) == 4
+    assert histories[0] == histories[1]
+
+
+@pytest.mark.parametrize("defect", [one for one in DEFECTS if one != OF_BLOCKING_CONSUMERS])
+def test_a_planted_defect_is_found(defect: str) -> None:
+    code, output = simulate(
+        "--seeds", str(MOST_SEEDS), "--first", "1", "--jobs", "1", "--stop", "--defect", defect
+    )
+    assert code == 1, output
+    assert f": {DEFECTS[defect][1]}: " in output
+    assert "failed" not in output
+
+
+def test_a_replay_tells_what_happened_when() -> None:
+    code, output = simulate("--seed", "6")
+    assert code == 0, output
+    assert "consumer-0 did" in output
+    assert "broker     " in output
