@@ -2,7 +2,8 @@
 
     python -m tools.options     rewrites the files that are out of date, and prints their names
 
-The dataclasses define each option: name, type, default, docstring. Decides how a TypedDict and a table show these.
+The dataclasses define each option: name, type, default, docstring. Decides how a TypedDict and a table show these. The
+lists of Kafka's broker settings are from the broker's tables.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from kshare.broker.profiles import Release
+from kshare.broker.server_properties import COARSER, WITHOUT_EFFECT
+from kshare.broker.settings import BROKER_SETTINGS
 from kshare.client.config import Acknowledgement, Acquire, ConsumerConfig
 from kshare.client.deserialize import OnPoison
 from kshare.net.settings import CLIENT_OPTIONS, Mechanism, NetSettings, Security
@@ -307,6 +310,23 @@ def table(options: Iterable[Option]) -> str:
     return "\n".join(rows) + "\n"
 
 
+def settings_table() -> str:
+    """The broker settings that the embedded broker obeys, with Kafka's defaults."""
+    rows = ["| setting | default |", "|---|---|"]
+    defaults = {each.name: each.default for each in BROKER_SETTINGS}
+    coarser = {name: f"see `{finest}`" for name, (finest, _, _) in COARSER.items()}
+    for name in sorted({**defaults, **coarser}):
+        default = f"`{defaults[name]}`" if defaults.get(name) else coarser.get(name, "")
+        rows.append(f"| `{name}` | {default} |")
+    return "\n".join(rows) + "\n"
+
+
+def without_effect() -> str:
+    """The names that it accepts besides, as a paragraph."""
+    names = ", ".join(f"`{name}`" for name in sorted(WITHOUT_EFFECT))
+    return textwrap.fill(names, _WIDTH, break_on_hyphens=False) + "\n"
+
+
 def _spelled_out(name: re.Match[str]) -> str:
     """What a table shows in place of a type's name: the allowed values, if there are only a few."""
     if name[0] in _SPELLED_OUT:
@@ -335,6 +355,9 @@ def outdated() -> dict[Path, str]:
         for name, options in tables.items():
             text = _with_table(text, name, table(options))
         wanted[ROOT / page] = text
+    testing = ROOT / "docs/testing.md"
+    for name, rows in (("broker settings", settings_table()), ("settings without effect", without_effect())):
+        wanted[testing] = _with_table(wanted[testing], name, rows)
     return {
         path: text
         for path, text in wanted.items()

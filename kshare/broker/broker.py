@@ -23,6 +23,7 @@ from kshare.broker.groups import Groups
 from kshare.broker.log_cleaner import LogCleaner
 from kshare.broker.profiles import DEFAULT_RELEASE, profile
 from kshare.broker.transactions import Transactions
+from kshare.log_text import escaped
 from kshare.summary_log import SummaryLog
 from kshare.surroundings import random_bytes
 
@@ -68,6 +69,11 @@ class Broker:
         """Called before every response, so that changes are stored before they are confirmed to clients."""
         self.log = SummaryLog(logging.getLogger("kshare.broker"))
         """For messages that a client can cause with every request."""
+        if self.configs.without_effect:
+            names = escaped(", ".join(self.configs.without_effect))
+            logging.getLogger("kshare.broker").warning(
+                "broker settings without effect in the embedded broker: %s", names
+            )
         self.crashes: list[Exception] = []
         """Unexpected exceptions of handlers. Each is a bug in this broker, and tests can check for them."""
         for number in range(1, nodes + 1):

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from kshare.broker.client_match import parse_match
 from kshare.broker.request_error import RequestError
+from kshare.broker.server_properties import sort_properties
 from kshare.broker.settings import CHANGEABLE, TABLES, Resource, Setting, SettingType, tables
 from kshare.broker.signals import Signal
 from kshare.protocol.error_codes import ErrorCode
@@ -29,7 +30,10 @@ class Configs:
         """Increases with every change of a config, for callers that cache values."""
         self.static: dict[str, str] = {}
         self.chosen: dict[tuple[Resource, str], dict[str, str]] = {}
-        for name, value in (broker_settings or {}).items():
+        given = sort_properties(broker_settings or {}, self.tables[Resource.BROKER])
+        self.without_effect = given.without_effect
+        """Settings that Kafka has, but that mean nothing here."""
+        for name, value in given.obeyed.items():
             self.setting(Resource.BROKER, name).check(value)
             self.static[name] = value
 

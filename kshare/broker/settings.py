@@ -116,6 +116,7 @@ GROUP_SETTINGS = (
     _share("session.timeout.ms"),
 )
 
+_TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 TOPIC_SETTINGS = (
     Setting(
         "cleanup.policy",
@@ -133,7 +134,9 @@ TOPIC_SETTINGS = (
         choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
     ),
     Setting("compression.zstd.level", SettingType.INT, "3"),
-    Setting("delete.retention.ms", SettingType.LONG, "86400000", 0),
+    Setting(
+        "delete.retention.ms", SettingType.LONG, "86400000", 0, inherits="log.cleaner.delete.retention.ms"
+    ),
     Setting(f"{_DEAD}group.enable", SettingType.BOOLEAN, "false"),
     Setting("file.delete.delay.ms", SettingType.LONG, "60000", 0),
     Setting("flush.messages", SettingType.LONG, MAX_LONG, 1),
@@ -148,7 +151,11 @@ TOPIC_SETTINGS = (
     Setting("message.timestamp.after.max.ms", SettingType.LONG, "3600000", 0),
     Setting("message.timestamp.before.max.ms", SettingType.LONG, MAX_LONG, 0),
     Setting(
-        "message.timestamp.type", SettingType.STRING, "CreateTime", choices=("CreateTime", "LogAppendTime")
+        "message.timestamp.type",
+        SettingType.STRING,
+        "CreateTime",
+        choices=_TIMESTAMP_TYPES,
+        inherits="log.message.timestamp.type",
     ),
     Setting("min.cleanable.dirty.ratio", SettingType.DOUBLE, "0.5"),
     Setting("min.compaction.lag.ms", SettingType.LONG, "0", 0),
@@ -158,11 +165,11 @@ TOPIC_SETTINGS = (
     Setting("remote.log.delete.on.disable", SettingType.BOOLEAN, "false"),
     Setting("remote.storage.enable", SettingType.BOOLEAN, "false"),
     Setting("retention.bytes", SettingType.LONG, "-1", inherits="log.retention.bytes"),
-    Setting("retention.ms", SettingType.LONG, "604800000", -1),
+    Setting("retention.ms", SettingType.LONG, "604800000", -1, inherits="log.retention.ms"),
     Setting("segment.bytes", SettingType.INT, "1073741824", 14),
     Setting("segment.index.bytes", SettingType.INT, "10485760", 4),
     Setting("segment.jitter.ms", SettingType.LONG, "0", 0),
-    Setting("segment.ms", SettingType.LONG, "604800000", 1),
+    Setting("segment.ms", SettingType.LONG, "604800000", 1, inherits="log.roll.ms"),
     Setting("unclean.leader.election.enable", SettingType.BOOLEAN, "false"),
 )
 
@@ -199,8 +206,12 @@ BROKER_SETTINGS = (
     *_ranged("partition.max.record.locks", 2000, 100, 4000),
     *_ranged("record.lock.duration.ms", 30000, 15000, 60000),
     *_ranged("session.timeout.ms", 45000, 45000, 60000),
+    Setting("log.cleaner.delete.retention.ms", SettingType.LONG, "86400000", 0),
     Setting("log.cleanup.policy", SettingType.LIST, "delete", choices=("compact", "delete")),
+    Setting("log.message.timestamp.type", SettingType.STRING, "CreateTime", choices=_TIMESTAMP_TYPES),
     Setting("log.retention.bytes", SettingType.LONG, "-1"),
+    Setting("log.retention.ms", SettingType.LONG, "604800000", -1),
+    Setting("log.roll.ms", SettingType.LONG, "604800000", 1),
     Setting("message.max.bytes", SettingType.INT, "1048588", 0),
     Setting("min.insync.replicas", SettingType.INT, "1", 1),
     Setting("num.partitions", SettingType.INT, "1", 1),
@@ -220,8 +231,12 @@ CHANGEABLE = frozenset(
         f"{_DEAD}topic.name.prefix",
         "group.consumer.assignment.interval.ms",
         "group.share.assignment.interval.ms",
+        "log.cleaner.delete.retention.ms",
         "log.cleanup.policy",
+        "log.message.timestamp.type",
         "log.retention.bytes",
+        "log.retention.ms",
+        "log.roll.ms",
         "message.max.bytes",
         "min.insync.replicas",
     }
