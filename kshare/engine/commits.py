@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from kshare.engine.confirmation import Confirmation, Loss, Results
+from kshare.engine.confirmation import Confirmation, Loss, Results, without
 from kshare.engine.signals import Signal
 from kshare.errors import KshareError
 from kshare.state.acks import AckOutcome
@@ -66,20 +66,22 @@ class Commits:
             self._confirmations.remove(confirmation)
 
     def on_outcome(self, outcome: AckOutcome, error: KshareError | None) -> None:
-        """Report an outcome to the commits that wait for it, or to the next one."""
+        """Report an outcome to the commits that wait for it. The next one gets what none of them waits for."""
         is_renewal = all(ack.types == _RENEWS for ack in outcome.ranges)
         settled = partial(_settled, outcome)
+        rest = [(ack.first, ack.last) for ack in outcome.ranges]
         if self._confirmations:
-            ranges = [(ack.first, ack.last) for ack in outcome.ranges]
-            # Notify all of them: `any` with a generator would stop at the first.
-            is_affected = [
-                one.on_outcome(outcome.partition, ranges, error, is_renewal=is_renewal, settled=settled)
+            awaited = [
+                span
                 for one in self._confirmations
+                for span in one.on_outcome(
+                    outcome.partition, rest, error, is_renewal=is_renewal, settled=settled
+                )
             ]
             self._changed.send()
-            if any(is_affected):
-                return
-        self.results.note_outcome(outcome.partition, outcome.ranges, error, settled=settled)
+            rest = without(rest, sorted(awaited))
+        if rest:
+            self.results.note_outcome(outcome.partition, rest, error, settled=settled)
 
     def on_loss(self, lease: Lease, error: KshareError) -> None:
         """Handed-out records were lost before they were acknowledged: for pending commits, or for the next one."""

@@ -53,7 +53,7 @@ class Results(dict[TopicIdPartition, KshareError | None]):
                 if len(spans) > _MAX_REFUSED:
                     del self._refused[partition]
         elif self.setdefault(partition, None) is not None and partition in self._refused:
-            spans = _without(self._refused[partition], settled())
+            spans = without(self._refused[partition], settled())
             self._refused[partition] = spans
             if not spans:
                 del self._refused[partition]
@@ -102,29 +102,29 @@ class Confirmation:
         *,
         is_renewal: bool = False,
         settled: Callable[[], Sequence[_Range]] = tuple,
-    ) -> bool:
-        """Returns False if the outcome has nothing to do with this commit.
+    ) -> list[_Range]:
+        """Returns those of the ranges that this commit waited for. The others were decided later.
 
         What was decided while its renewal was under way is still waited for: the response wasn't about that. The leases
         know of a renewal's response already.
         """
-        is_ours = False
+        ours: list[_Range] = []
         remaining = []
         for lease, spans in self._open:
             if lease.partition == partition:
-                unconfirmed = _without(spans, ranges)
-                is_ours = is_ours or unconfirmed != spans
+                unconfirmed = without(spans, ranges)
+                answered = without(spans, unconfirmed)
+                ours += answered
                 if is_renewal:
-                    renewed = _without(spans, unconfirmed)
-                    decided = [one for first, last in renewed for one in _unanswered(lease, first, last)]
+                    decided = [one for first, last in answered for one in _unanswered(lease, first, last)]
                     unconfirmed = sorted([*unconfirmed, *decided])
                 spans = unconfirmed
             if spans:
                 remaining.append((lease, spans))
         self._open = remaining
-        if is_ours:
-            self.results.note_outcome(partition, ranges, error, settled=settled)
-        return is_ours
+        if ours:
+            self.results.note_outcome(partition, sorted(ours), error, settled=settled)
+        return ours
 
     def all_results(
         self, topic_partition_of: Callable[[TopicIdPartition], NameT]
@@ -158,7 +158,7 @@ def _unanswered(lease: Lease, first: int, last: int) -> list[_Range]:
     return sorted((lease.first + start, lease.first + end - 1) for start, end in runs)
 
 
-def _without(spans: Sequence[_Range], excluded: Sequence[_Range]) -> list[_Range]:
+def without(spans: Sequence[_Range], excluded: Sequence[_Range]) -> list[_Range]:
     """`spans` without `excluded`. Both are sorted by offset."""
     remaining: list[_Range] = []
     start = 0

@@ -280,5 +280,9 @@ def test_outcomes_remove_exactly_their_offsets(pending: list[bool], answered: li
             lease.decide(offset, ACCEPT)
     waits = Confirmation([lease])
     ranges = [(offset, offset) for offset, is_so in enumerate(answered) if is_so]
-    assert waits.on_outcome(P, ranges, None) == any(a and b for a, b in zip(pending, answered, strict=True))
+    ours = waits.on_outcome(P, ranges, None)
+    both = [a and b for a, b in zip(pending, answered, strict=True)]
+    assert [offset for first, last in ours for offset in range(first, last + 1)] == [
+        offset for offset, is_so in enumerate(both) if is_so
+    ]
     assert waits.is_settled == (not any(a and not b for a, b in zip(pending, answered, strict=True)))

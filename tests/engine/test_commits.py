@@ -151,3 +151,23 @@ def test_a_release_does_not_make_up_for_a_refused_accept() -> None:
     assert commits.results[place] is not None
     commits.on_outcome(AckOutcome(place, (AckRange(9, 9, bytes([ACCEPT])),), 0), None)
     assert commits.results[place] is None
+
+
+def test_a_commit_gets_what_was_decided_while_another_one_waited() -> None:
+    """One refusal can be about both. The earlier commit had all of it, and the next one said that all was accepted."""
+    place = (TOPIC, 0)
+    earlier, later = Lease(place, 5, 5, 1), Lease(place, 7, 9, 1)
+    acks = PartitionAcks(place)
+    acks.add(earlier)
+    acks.add(later)
+    commits = Commits(Signal())
+    refusal = KshareError("too late")
+    earlier.decide(5, ACCEPT)
+    with commits.confirmation(acks.leases) as first:
+        for offset in (7, 8, 9):
+            later.decide(offset, ACCEPT)
+        ranges = (AckRange(5, 5, bytes([ACCEPT])), AckRange(7, 9, bytes([ACCEPT])))
+        commits.on_outcome(AckOutcome(place, ranges, 121), refusal)
+        assert first.results == {place: refusal}
+    with commits.confirmation(acks.leases) as second:
+        assert second.results == {place: refusal}

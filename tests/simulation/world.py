@@ -40,6 +40,7 @@ TOPIC, GROUP, GRAVE = "orders", "workers", "dlq.orders"
 _EPOCH_S = 1_750_000_000.0
 _HOST = "10.0.0.1"
 _LETTERS_S = 20.0
+_TICK_S = 1e-9
 
 
 @dataclass(frozen=True)
@@ -85,9 +86,15 @@ class SimulatedSurroundings(Surroundings):
     def __init__(self, loop: SimulatedLoop, chance: Random) -> None:
         self._loop = loop
         self._chance = chance
+        self._latest = 0.0
         self.wall_time = lambda: _EPOCH_S + loop.time() - START_S
-        self.monotonic = loop.time
+        self.monotonic = self._in_order
         self.suspended_s = lambda: 0.0
+
+    def _in_order(self) -> float:
+        """A little later each time, so that diaries tell what came first."""
+        self._latest = max(self._loop.time(), self._latest + _TICK_S)
+        return self._latest
 
     def random(self) -> Random:
         return Random(self._chance.getrandbits(64))
