@@ -77,6 +77,6 @@ def test_help_of_commands_is_not_cut(group: str, run: Kshare, monkeypatch: pytes
     assert "..." not in shown.replace("[ARGS]...", "")
 
 
-@pytest.mark.parametrize("command", ["consume", "produce", "lag", "state", "trace", "pcap"])
+@pytest.mark.parametrize("command", ["consume", "produce", "lag", "state", "trace", "pcap", "doctor"])
 def test_topics_have_one_short_option(command: str, run: Kshare) -> None:
     assert re.search(r"-t\b", run(command, "--help").out)

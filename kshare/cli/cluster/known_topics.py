@@ -47,8 +47,10 @@ async def topic_exists(router: Router, name: str) -> bool:
             if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 continue
             if error.code == ErrorCode.INVALID_TOPIC_EXCEPTION:
+                partitions = "; partitions can't be chosen here" if ":" in name else ""
                 raise Failure(
                     f"{name!r} is not a valid topic name: use letters, digits, '.', '_' and '-', at most 249"
+                    f"{partitions}"
                 ) from error
         return True
     return False

@@ -19,7 +19,10 @@ def doctor(
     topic: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="TOPIC", help="Also check whether this user may consume this topic; may be repeated."
+            "--topic",
+            "-t",
+            metavar="TOPIC",
+            help="Also check whether this user may consume this topic; may be repeated.",
         ),
     ] = None,
     is_json: Json = False,
