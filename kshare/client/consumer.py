@@ -361,7 +361,7 @@ class AsyncConsumer(Generic[RecordT_co]):
         return book.release_unseen(lease, [(record.offset, record.offset)]) > 0
 
     def _set_delivery_limit(self, limit: int) -> None:
-        self._opened().book.unseen.limit = limit
+        self._opened().book.set_limit(limit)
 
     async def _restart_sessions(self) -> None:
         self._held()

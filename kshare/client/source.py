@@ -25,6 +25,6 @@ class ConsumerSource(NamedTuple):
     """Release a record that was handed out but that nobody has worked on. Its partition is paused, for longer each
     time: see `UnseenReleases`. Returns False if it was decided before, or if its lock was lost."""
     set_delivery_limit: Callable[[int], None]
-    """Tell it the group's delivery count limit, if that is known."""
+    """Tell it the group's delivery count limit, if that is known. Whoever does looks after last deliveries itself."""
     restart_sessions: Callable[[], Coroutine[Any, Any, None]]
     """Give all records that aren't settled back to the brokers: see `GroupMember`."""

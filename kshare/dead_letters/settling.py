@@ -19,7 +19,7 @@ from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets
 from kshare.admin.results import TopicPartition
 from kshare.admin.routing import Router
 from kshare.admin.share_states import share_states
-from kshare.client.consumer import ShareConsumer
+from kshare.client.consumer import ShareConsumer, source_of
 from kshare.client.record import ShareBatch, ShareRecord
 from kshare.dead_letters.letter_run import LetterRun, ProgressT, RunOutcome
 from kshare.dead_letters.letter_states import LetterStates, is_default_group, readable_states
@@ -60,6 +60,8 @@ class Start:
     mover: LetterMover
     given_up: int
     """How many of the chosen dead letters the group doesn't deliver any more."""
+    delivery_limit: int
+    """Of the group."""
 
 
 async def prepare(router: Router, topic: str, group: str, selection: Selection) -> Start:
@@ -73,7 +75,7 @@ async def prepare(router: Router, topic: str, group: str, selection: Selection) 
         given_up = await count_given_up(router, topic, selection, states)
     settings = replace(WriterSettings.confirming(router.limit), buffer_bytes=_BUFFER_BYTES)
     writer = RecordWriter(router, settings)
-    return Start(ends, writer, LetterMover(writer, limit, states), given_up)
+    return Start(ends, writer, LetterMover(writer, limit, states), given_up, limit)
 
 
 def _require_open(topic: str, group: str, selection: Selection, states: LetterStates) -> None:
@@ -103,14 +105,19 @@ async def settle(
     run.progress.given_up = start.given_up
     try:
         async with start.writer:
-            is_complete, problem = await _settle(router, options, topic, group, run)
+            is_complete, problem = await _settle(router, options, topic, group, start.delivery_limit, run)
     except KshareError as error:
         is_complete, problem = False, str(error)
     return RunOutcome(run.progress, is_complete, problem or run.problem)
 
 
 async def _settle(
-    router: Router, options: Mapping[str, Any], topic: str, group: str, run: LetterRun[ProgressT]
+    router: Router,
+    options: Mapping[str, Any],
+    topic: str,
+    group: str,
+    delivery_limit: int,
+    run: LetterRun[ProgressT],
 ) -> tuple[bool, str | None]:
     """Returns whether it is complete, and what couldn't be settled."""
     async with ShareConsumer(
@@ -120,6 +127,7 @@ async def _settle(
         acknowledgement="explicit",
         max_lease_seconds=_LONGEST_LEASE_S,
     ) as consumer:
+        source_of(consumer).set_delivery_limit(delivery_limit)
         is_complete = await _consume(router, consumer, run, group)
         refused = [error for error in (await consumer.commit()).values() if error is not None]
     problem = (

@@ -59,6 +59,7 @@ class LeaseBook:
         """Sessions fetch nothing from the partitions that are paused by these."""
         self._known_limit: int | None = None
         """The delivery count limit, once a broker was asked for it."""
+        self._names_last_deliveries = True
         self.has_redelivered = False
         """Whether records were acquired that had been delivered before: they may be near the delivery count limit."""
         self.on_redelivered: Callable[[], None] = lambda: None
@@ -115,6 +116,11 @@ class LeaseBook:
             leases.append(lease)
         self.holder.on_acquired(topic, leases, data, lock_s)
 
+    def set_limit(self, limit: int) -> None:
+        """The caller knows the limit, and looks after last deliveries itself: they aren't logged."""
+        self.unseen.limit = limit
+        self._names_last_deliveries = False
+
     def learn_limit(self, limit: int | None) -> None:
         """The group's delivery count limit, as a broker says; None if it doesn't say, which leaves what was assumed."""
         if limit is not None:
@@ -130,7 +136,9 @@ class LeaseBook:
     def _note_last_delivery(self, lease: Lease) -> None:
         """Before anybody sees them: a program that they crash logs nothing afterwards."""
         limit = self._known_limit
-        if limit is not None and lease.undecided and lease.delivery_count >= limit:
+        if not self._names_last_deliveries or limit is None:
+            return
+        if lease.undecided and lease.delivery_count >= limit:
             self._reports.last_delivery(lease, limit)
 
     def _plausible_ranges(self, topic: str, data: PartitionData) -> Sequence[AcquiredRecords]:

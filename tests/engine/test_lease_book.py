@@ -70,6 +70,18 @@ def test_a_last_delivery_is_named_before_anybody_sees_the_record(caplog: pytest.
     assert said() == ["1 record of orders[3] (offset 20)"]
 
 
+def test_last_deliveries_are_not_named_for_those_who_look_after_them(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Workers and redrives move such records: a line for each would be noise."""
+    rig = Rig()
+    rig.book.set_limit(3)
+    rig.book.learn_limit(3)
+    rig.acquire((0, 4), count=3)
+    assert rig.book.unseen.limit == 3
+    assert not caplog.messages
+
+
 def test_a_limit_that_the_broker_does_not_tell_is_the_default(caplog: pytest.LogCaptureFixture) -> None:
     rig = Rig()
     rig.book.learn_limit(None)
