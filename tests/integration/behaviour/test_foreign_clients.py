@@ -1,0 +1,101 @@
+"""Clients of other projects as plain producers and consumers: the same program on every broker.
+
+Each writes records, reads them in a group, restarts, and goes on where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import kafka as kafka_python
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from confluent_kafka import Consumer, Producer
+
+from tests.integration.conftest import FreshTopic
+from tools.kafka.cluster import Cluster
+
+pytestmark = [pytest.mark.kafka]
+
+DEADLINE_S = 60.0
+COUNT = 20
+Values = list[bytes]
+
+
+def with_aiokafka(bootstrap: str, topic: str, group: str, sent: Values) -> Values:
+    async def run() -> Values:
+        async with asyncio.timeout(DEADLINE_S):
+            async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
+                for value in sent:
+                    await producer.send_and_wait(topic, value)
+            read: Values = []
+            async with AIOKafkaConsumer(
+                topic,
+                bootstrap_servers=bootstrap,
+                group_id=group,
+                auto_offset_reset="earliest",
+                enable_auto_commit=False,
+            ) as consumer:
+                while len(read) < len(sent):
+                    read.append((await consumer.getone()).value)
+                await consumer.commit()
+            return read
+
+    return asyncio.run(run())
+
+
+def with_kafka_python(bootstrap: str, topic: str, group: str, sent: Values) -> Values:
+    producer = kafka_python.KafkaProducer(bootstrap_servers=bootstrap)
+    for value in sent:
+        producer.send(topic, value).get(timeout=DEADLINE_S)
+    producer.close()
+    consumer = kafka_python.KafkaConsumer(
+        topic,
+        bootstrap_servers=bootstrap,
+        group_id=group,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        consumer_timeout_ms=int(DEADLINE_S * 1000),
+    )
+    read = [record.value for _, record in zip(sent, consumer, strict=False)]
+    consumer.commit()
+    consumer.close()
+    return read
+
+
+def with_confluent(bootstrap: str, topic: str, group: str, sent: Values) -> Values:
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for value in sent:
+        producer.produce(topic, value)
+    assert producer.flush(DEADLINE_S) == 0
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "group.instance.id": "one",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.subscribe([topic])
+    read: Values = []
+    while len(read) < len(sent):
+        (record,) = consumer.consume(1, DEADLINE_S)
+        assert record.error() is None
+        read.append(record.value())
+    consumer.commit(asynchronous=False)
+    consumer.close()
+    return read
+
+
+@pytest.mark.parametrize(
+    "client", [with_aiokafka, with_kafka_python, with_confluent], ids=lambda one: one.__name__
+)
+def test_group_goes_on_after_a_restart(
+    client: Callable[[str, str, str, Values], Values], kafka: Cluster, fresh_topic: FreshTopic
+) -> None:
+    topic = fresh_topic()
+    for run in range(3):
+        sent = [b"%d of run %d" % (number, run) for number in range(COUNT)]
+        assert client(kafka.bootstrap, topic, f"readers of {topic}", sent) == sent
