@@ -32,7 +32,7 @@ class Result(NamedTuple):
     counts: Counter[str]
     faults: Counter[str]
     simulated_s: float
-    took_s: float
+    cpu_s: float
     digest: str
     """Of the history."""
 
@@ -50,7 +50,7 @@ def run(seed: int) -> Result:
         outcome.judgement.counts,
         outcome.done,
         outcome.simulated_s,
-        outcome.took_s,
+        outcome.cpu_s,
         digest,
     )
 
@@ -85,7 +85,7 @@ def main() -> int:
         faults += result.faults
         records += result.counts["written"]
         simulated_s += result.simulated_s
-        cpu_s += result.took_s
+        cpu_s += result.cpu_s
         if options.digests:
             print(f"{result.seed} {result.digest}", flush=True)
         if result.problems:

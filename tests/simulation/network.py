@@ -47,6 +47,8 @@ class SimulatedNetwork:
         self._listeners: dict[Address, SimulatedListener] = {}
         self.links: list[Link] = []
         self._ports = 30_000
+        self.refuses_until = 0.0
+        """New connections are refused before."""
 
     async def listen(self, host: str, port: int) -> SimulatedListener:
         if port == 0:
@@ -61,7 +63,7 @@ class SimulatedNetwork:
     async def connect(self, address: Address, owner: str) -> ClientStream:
         await anyio.sleep(self.delay())
         listener = self._listeners.get(address)
-        if listener is None:
+        if listener is None or anyio.current_time() < self.refuses_until:
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
         link = Link(self, owner, self.new_tap())
         self.links.append(link)
@@ -148,6 +150,8 @@ class Pipe:
     size: int = 0
     """Bytes under way or unread."""
     is_broken: bool = False
+    stalls_until: float = 0.0
+    """Nothing arrives before."""
     changed: anyio.Event = field(default_factory=anyio.Event)
 
     def notify(self) -> None:
@@ -185,8 +189,9 @@ class Pipe:
                 continue
             first = self.under_way[0]
             now = anyio.current_time()
-            if now < first.arrives_at:
-                with anyio.move_on_after(first.arrives_at - now):
+            at = max(first.arrives_at, self.stalls_until)
+            if now < at:
+                with anyio.move_on_after(at - now):
                     await self.changed.wait()
                 continue
             self.arrived.append(self.under_way.popleft())
@@ -241,6 +246,14 @@ class Link:
     @property
     def is_over(self) -> bool:
         return self.up.is_broken and self.down.is_broken
+
+    def stall(self, seconds: float, *, up: bool, down: bool) -> None:
+        """Nothing arrives for a while. Both sides may send."""
+        until = anyio.current_time() + seconds
+        for pipe, stalls in ((self.up, up), (self.down, down)):
+            if stalls:
+                pipe.stalls_until = until
+                pipe.notify()
 
     def cut(self, *, is_client_gone: bool = False) -> None:
         """Both sides get an error. Some of what is under way to the broker may still arrive."""

@@ -121,3 +121,27 @@ def test_nobody_listens() -> None:
                 await process.connect(ADDRESS[0], 1)
 
     run(main)
+
+
+def test_nothing_arrives_over_a_connection_that_stalls() -> None:
+    async def main() -> None:
+        async with connected(Conditions()) as (network, _, client, server):
+            network.links[0].stall(5.0, up=True, down=False)
+            began = anyio.current_time()
+            await client.send(b"late")
+            assert await server.receive() == b"late"
+            assert anyio.current_time() == pytest.approx(began + 5.0)
+
+    run(main)
+
+
+def test_connections_are_refused_for_a_while() -> None:
+    async def main() -> None:
+        async with connected(Conditions()) as (network, process, _, _):
+            network.refuses_until = anyio.current_time() + 1.0
+            with pytest.raises(ConnectionRefusedError):
+                await process.connect(*ADDRESS)
+            await anyio.sleep(1.0)
+            await process.connect(*ADDRESS)
+
+    run(main)

@@ -63,7 +63,7 @@ class Plan:
     """How long it may take until nothing is left, once nothing is disturbed any more."""
 
 
-KINDS = ("kill", "cut", "corrupt", "node", "leader", "responses")
+KINDS = ("kill", "cut", "stall", "refuse", "corrupt", "node", "leader", "responses")
 
 
 def drawn(seed: int) -> Plan:
@@ -173,7 +173,7 @@ class Outcome:
     judgement: Judgement
     history: list[str]
     simulated_s: float
-    took_s: float
+    cpu_s: float
     done: Counter[str]
 
     @property
@@ -336,6 +336,18 @@ class World:
             self.note(link.owner, "a connection is cut")
             link.cut()
 
+    async def _stall(self, server: ClusterServer, tasks: TaskGroup) -> None:
+        chance, links = self.chance, self._network.links
+        if links:
+            link = chance.choice(links)
+            up, down = chance.choice([(True, True), (True, False), (False, True)])
+            seconds = chance.choice([0.2, 1.0, 4.0, 30.0])
+            self.note(link.owner, f"a connection stalls for {seconds} s")
+            link.stall(seconds, up=up, down=down)
+
+    async def _refuse(self, server: ClusterServer, tasks: TaskGroup) -> None:
+        self._network.refuses_until = anyio.current_time() + self.chance.uniform(0.1, 2.0)
+
     async def _corrupt(self, server: ClusterServer, tasks: TaskGroup) -> None:
         self.book.is_corrupting = True
         await anyio.sleep(self.chance.uniform(0.0, 0.4))
@@ -431,7 +443,7 @@ def _records(partition: Any) -> Iterator[Any]:
 
 def simulate(plan: Plan) -> Outcome:
     """All of it, blocking."""
-    began = time.perf_counter()
+    began = time.process_time()
     loop = SimulatedLoop()
     kept: list[World] = []
 
@@ -448,7 +460,7 @@ def simulate(plan: Plan) -> Outcome:
         raise ExceptionGroup("the embedded broker failed", world.broker.crashes)
     done = world.done + world.book.done
     simulated_s = loop.time() - START_S
-    return Outcome(plan, judgement, world.history, simulated_s, time.perf_counter() - began, done)
+    return Outcome(plan, judgement, world.history, simulated_s, time.process_time() - began, done)
 
 
 @contextmanager
