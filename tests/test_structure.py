@@ -58,6 +58,7 @@ PRIVATE = {
     "net/test_connection.py": 2,
     "rules/test_consumers.py": 1,
     "rules/test_sessions.py": 1,
+    "simulation/loop.py": 4,
     "spark/conftest.py": 1,
     "spark/driven.py": 5,
     "spark/moving_driver.py": 1,

@@ -37,9 +37,9 @@ class Result(NamedTuple):
     """Of the history."""
 
 
-def run(seed: int) -> Result:
+def run(seed: int, backend: str) -> Result:
     try:
-        outcome = simulate(drawn(seed))
+        outcome = simulate(drawn(seed), backend)
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
         return Result(seed, {"failed": [text]}, Counter(), Counter(), 0.0, 0.0, "")
@@ -55,17 +55,17 @@ def run(seed: int) -> Result:
     )
 
 
-def results(seeds: range, jobs: int) -> Iterator[Result]:
+def results(seeds: range, jobs: int, backend: str) -> Iterator[Result]:
     if jobs == 1:
-        yield from map(run, seeds)
+        yield from (run(seed, backend) for seed in seeds)
         return
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("fork")) as pool:
         following = iter(seeds)
-        pending = {pool.submit(run, seed) for seed in islice(following, 2 * jobs)}
+        pending = {pool.submit(run, seed, backend) for seed in islice(following, 2 * jobs)}
         while pending:
             done = next(as_completed(pending))
             pending.remove(done)
-            pending |= {pool.submit(run, seed) for seed in islice(following, 1)}
+            pending |= {pool.submit(run, seed, backend) for seed in islice(following, 1)}
             yield done.result()
 
 
@@ -74,13 +74,13 @@ def main() -> int:
     if options.defect:
         plant(options.defect)
     if options.seed is not None:
-        return _replay(options.seed)
+        return _replay(options.seed, options.backend)
     first = SystemRandom().randrange(_HIGHEST) if options.first is None else options.first
     print(f"first seed: {first}", flush=True)
     began, bad, count = time.monotonic(), 0, 0
     faults: Counter[str] = Counter()
     records, simulated_s, cpu_s = 0, 0.0, 0.0
-    for result in results(range(first, first + options.seeds), options.jobs):
+    for result in results(range(first, first + options.seeds), options.jobs, options.backend):
         count += 1
         faults += result.faults
         records += result.counts["written"]
@@ -105,9 +105,9 @@ def main() -> int:
     return 1 if bad else 0
 
 
-def _replay(seed: int) -> int:
+def _replay(seed: int, backend: str) -> int:
     plan = drawn(seed)
-    outcome = simulate(plan)
+    outcome = simulate(plan, backend)
     width = max((len(line.split(" ", 2)[1]) for line in outcome.history), default=0)
     for line in outcome.history:
         at, who, what = line.split(" ", 2)
@@ -128,6 +128,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one for each processor)"
     )
+    parser.add_argument("--backend", choices=("asyncio", "trio"), default="asyncio")
     parser.add_argument("--stop", action="store_true", help="stop at the first seed that breaks a promise")
     parser.add_argument("--digests", action="store_true", help="print a digest of each seed's history")
     parser.add_argument(

@@ -1,14 +1,19 @@
-"""An asyncio loop whose time jumps to the next timer when nothing can run."""
+"""Event loops of asyncio and trio whose time jumps to the next timer when nothing can run."""
 
 from __future__ import annotations
 
 import asyncio
 import selectors
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
+import anyio
+import trio._core._run as trio_scheduler
 from anyio._backends._asyncio import CancelScope
+from trio.testing import MockClock
+
+ResultT = TypeVar("ResultT")
 
 START_S = 1_000.0
 
@@ -31,7 +36,7 @@ class _InOrder(dict[Any, None]):
 
 
 @contextmanager
-def cancelling_in_order() -> Iterator[None]:
+def _cancelling_in_order() -> Iterator[None]:
     """Let anyio's scopes cancel their tasks in the same order each time."""
     real = CancelScope.__init__
 
@@ -84,3 +89,44 @@ class _Selector(selectors.BaseSelector):
 
     def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
         return self._keys
+
+
+class SimulatedTime:
+    """The time of the event loop that `run` runs in."""
+
+    def __init__(self, backend: str, seed: int) -> None:
+        self._seed = seed
+        self._backend = backend
+        self._loop = SimulatedLoop() if backend == "asyncio" else None
+        self._clock = MockClock(autojump_threshold=0)
+
+    def now(self) -> float:
+        return self._loop.time() if self._loop is not None else START_S + self._clock.current_time()
+
+    def jump(self, seconds: float) -> None:
+        """As if the process had computed all that time."""
+        if self._loop is not None:
+            self._loop.jump(seconds)
+        else:
+            self._clock.jump(seconds)
+
+    def run(self, main: Callable[[], Awaitable[ResultT]]) -> ResultT:
+        """Blocking. The same seed and program do the same each time."""
+        loop = self._loop
+        if loop is not None:
+            with _cancelling_in_order():
+                return anyio.run(main, backend_options={"loop_factory": lambda: loop})
+        with _scheduling_in_order(self._seed):
+            return anyio.run(main, backend="trio", backend_options={"clock": self._clock})
+
+
+@contextmanager
+def _scheduling_in_order(seed: int) -> Iterator[None]:
+    """Trio runs tasks that are ready in a random order."""
+    was_allowed = trio_scheduler._ALLOW_DETERMINISTIC_SCHEDULING
+    trio_scheduler._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]
+    trio_scheduler._r.seed(seed)
+    try:
+        yield
+    finally:
+        trio_scheduler._ALLOW_DETERMINISTIC_SCHEDULING = was_allowed  # type: ignore[misc]

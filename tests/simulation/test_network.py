@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from tests.integration.consumer_storm.fault_book import FaultBook
-from tests.simulation.loop import SimulatedLoop
+from tests.simulation.loop import SimulatedTime
 from tests.simulation.network import ClientStream, Conditions, ProcessNetwork, ServerStream, SimulatedNetwork
 from tests.simulation.tap import Tap
 
@@ -19,7 +19,7 @@ ADDRESS = ("10.0.0.1", 9092)
 
 
 def run(main: Any) -> None:
-    anyio.run(main, backend_options={"loop_factory": SimulatedLoop})
+    SimulatedTime("asyncio", 7).run(main)
 
 
 def frame(text: bytes) -> bytes:

@@ -12,10 +12,11 @@ import pytest
 from tests.integration.consumer_storm.defects import DEFECTS
 
 ROOT = Path(__file__).parents[2]
-FRESH = 30
+FRESH = 15
 OF_BLOCKING_CONSUMERS = "sync_accepts_ranges"
 """Only async consumers are simulated."""
 MOST_SEEDS = 20
+BOTH = pytest.mark.parametrize("backend", ["asyncio", "trio"])
 
 pytestmark = [pytest.mark.lengthy, pytest.mark.timeout(300)]
 
@@ -30,18 +31,20 @@ def simulate(*arguments: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_fresh_seeds_break_no_promise() -> None:
-    code, output = simulate("--seeds", str(FRESH))
+@BOTH
+def test_fresh_seeds_break_no_promise(backend: str) -> None:
+    code, output = simulate("--seeds", str(FRESH), "--backend", backend)
     assert code == 0, output
     assert f"{FRESH} seeds in " in output
 
 
-def test_a_seed_is_the_same_each_time() -> None:
-    arguments = ("--seeds", "4", "--first", "5", "--jobs", "1", "--digests")
+@BOTH
+def test_a_seed_is_the_same_each_time(backend: str) -> None:
+    arguments = ("--seeds", "3", "--first", "6", "--jobs", "1", "--digests", "--backend", backend)
     histories = [
         [line for line in simulate(*arguments)[1].split("\n") if len(line.split(" ")) == 2] for _ in range(2)
     ]
-    assert len(histories[0]) == 4
+    assert len(histories[0]) == 3
     assert histories[0] == histories[1]
 
 

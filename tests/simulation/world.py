@@ -7,13 +7,13 @@ through as well. Here, everything runs in one thread, and one seed decides what 
 from __future__ import annotations
 
 import logging
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from random import Random
+from time import process_time
 from typing import Any
 
 import anyio
@@ -32,7 +32,7 @@ from tests.integration.consumer_storm.diary import Entry, Event
 from tests.integration.consumer_storm.fault_book import FaultBook
 from tests.integration.consumer_storm.judging import Judgement, Place, Witness
 from tests.integration.consumer_storm.notes import Notes, Orders, text_of
-from tests.simulation.loop import START_S, SimulatedLoop, cancelling_in_order
+from tests.simulation.loop import START_S, SimulatedTime
 from tests.simulation.network import Conditions, ProcessNetwork, SimulatedNetwork
 from tests.simulation.tap import Tap
 
@@ -83,17 +83,17 @@ def drawn(seed: int) -> Plan:
 
 
 class SimulatedSurroundings(Surroundings):
-    def __init__(self, loop: SimulatedLoop, chance: Random) -> None:
-        self._loop = loop
+    def __init__(self, time: SimulatedTime, chance: Random) -> None:
+        self._time = time
         self._chance = chance
         self._latest = 0.0
-        self.wall_time = lambda: _EPOCH_S + loop.time() - START_S
+        self.wall_time = lambda: _EPOCH_S + time.now() - START_S
         self.monotonic = self._in_order
         self.suspended_s = lambda: 0.0
 
     def _in_order(self) -> float:
         """A little later each time, so that diaries tell what came first."""
-        self._latest = max(self._loop.time(), self._latest + _TICK_S)
+        self._latest = max(self._time.now(), self._latest + _TICK_S)
         return self._latest
 
     def random(self) -> Random:
@@ -115,8 +115,7 @@ class _Orders(Orders):
 class _Notes(Notes):
     def block(self, seconds: float) -> None:
         """Everybody stands still: they share a loop."""
-        loop = self.orders.process.world.loop  # type: ignore[attr-defined]
-        loop.jump(seconds)
+        self.orders.process.world.time.jump(seconds)  # type: ignore[attr-defined]
 
 
 @dataclass
@@ -182,9 +181,9 @@ class Outcome:
 
 
 class World:
-    def __init__(self, plan: Plan, loop: SimulatedLoop) -> None:
+    def __init__(self, plan: Plan, time: SimulatedTime) -> None:
         self.plan = plan
-        self.loop = loop
+        self.time = time
         self.chance = Random(f"{plan.seed} world")
         self.is_over = False
         self.history: list[str] = []
@@ -242,6 +241,7 @@ class World:
             self.is_over = True
             self.note("world", "calm")
             self.book.rate, self.book.is_corrupting = 0.0, False
+            self._network.refuses_until = 0.0
             for process in self._processes:
                 with anyio.fail_after(60.0):
                     await process.ended.wait()
@@ -441,33 +441,32 @@ def _records(partition: Any) -> Iterator[Any]:
             yield from batch.decode()
 
 
-def simulate(plan: Plan) -> Outcome:
+def simulate(plan: Plan, backend: str = "asyncio") -> Outcome:
     """All of it, blocking."""
-    began = time.process_time()
-    loop = SimulatedLoop()
+    began = process_time()
+    time = SimulatedTime(backend, plan.seed)
     kept: list[World] = []
 
     async def main() -> Judgement:
-        surroundings.set(SimulatedSurroundings(loop, Random(f"{plan.seed} ids")))
-        world = World(plan, loop)
+        surroundings.set(SimulatedSurroundings(time, Random(f"{plan.seed} ids")))
+        world = World(plan, time)
         kept.append(world)
         return await world.run()
 
-    with _logged(), _coarse_clock(loop), cancelling_in_order():
-        judgement = anyio.run(main, backend_options={"loop_factory": lambda: loop})
+    with _logged(), _coarse_clock(time):
+        judgement = time.run(main)
     world = kept[0]
     if world.broker.crashes:
         raise ExceptionGroup("the embedded broker failed", world.broker.crashes)
     done = world.done + world.book.done
-    simulated_s = loop.time() - START_S
-    return Outcome(plan, judgement, world.history, simulated_s, time.process_time() - began, done)
+    return Outcome(plan, judgement, world.history, time.now() - START_S, process_time() - began, done)
 
 
 @contextmanager
-def _coarse_clock(loop: SimulatedLoop) -> Iterator[None]:
+def _coarse_clock(time: SimulatedTime) -> Iterator[None]:
     """Compiled modules read the system's all the same: what they do then isn't the same each time."""
     real = coarse_clock.coarse_ms
-    coarse_clock.coarse_ms = lambda: int(loop.time() * 1000)
+    coarse_clock.coarse_ms = lambda: int(time.now() * 1000)
     try:
         yield
     finally:
