@@ -5,8 +5,8 @@ acquired it keeps, and its locks are renewed: giving it back would use up a deli
 each time. Only a long pause gives back what pins too much. While handlers with a higher priority have work that their
 rate limit allows, it only waits.
 
-When the worker ends, it has to give records back. What was delivered before is tried first, even if the handler is
-stopped: otherwise, one restart after another would use up all deliveries of records that nobody has tried.
+When the worker ends, it has to give records back. What hasn't enough deliveries left is tried first, even if the
+handler is stopped: otherwise, one restart after another would use up all deliveries of records that nobody has tried.
 """
 
 from __future__ import annotations
@@ -101,9 +101,12 @@ class Admission:
 
     @property
     def has_to_try(self) -> bool:
-        """Whether a record that was delivered before has to be tried now, though the handler is stopped."""
+        """Whether a record has to be tried now, though the handler is stopped: it hasn't enough deliveries left."""
         may_try = self._is_ending and self.is_stopped and not self.is_held_up
-        return may_try and self._queue.has_untried_again()
+        return may_try and self._queue.has_untried(self._must_be_tried)
+
+    def _must_be_tried(self, delivery_count: int) -> bool:
+        return not self._limits.may_be_released(delivery_count)
 
     @property
     def _has_work(self) -> bool:
@@ -128,7 +131,7 @@ class Admission:
             self._on_change()
 
     def end(self) -> None:
-        """The worker ends: what was delivered before is tried now."""
+        """The worker ends: what hasn't enough deliveries left is tried now."""
         self._is_ending = True
 
     def hold_up(self) -> None:
@@ -159,7 +162,7 @@ class Admission:
         if self.may_start:
             return self._queue.next()
         if self.has_to_try:
-            return self._queue.next_untried_again()
+            return self._queue.next_untried(self._must_be_tried)
         breaker = self._breaker
         if not self.is_probe_due or breaker is None or not breaker.may_start(self._clock()):
             return None

@@ -184,18 +184,18 @@ class WorkQueue:
             self._on_gone(item)
         return self._next_of_batches()
 
-    def has_untried_again(self) -> bool:
-        """Whether any could be processed now that was delivered before, and that this worker hasn't tried."""
+    def has_untried(self, is_meant: Callable[[int], bool]) -> bool:
+        """Whether any could be processed now that this worker hasn't tried. `is_meant` is given its delivery count."""
         for records, lease in self._batches:
-            if lease.delivery_count > 1:
+            if is_meant(lease.delivery_count):
                 self._ready.extend(map(self._deliver, self._rest(records)))
-        return any(_is_untried_again(item) for item in self._ready)
+        return any(_is_untried(item, is_meant) for item in self._ready)
 
-    def next_untried_again(self) -> Delivery | None:
+    def next_untried(self, is_meant: Callable[[int], bool]) -> Delivery | None:
         """One of these."""
-        if not self.has_untried_again():
+        if not self.has_untried(is_meant):
             return None
-        item = next(item for item in self._ready if _is_untried_again(item))
+        item = next(item for item in self._ready if _is_untried(item, is_meant))
         self._ready.remove(item)
         delivery = item if isinstance(item, Delivery) else self._deliver(item)
         delivery.is_at_end = True
@@ -296,9 +296,9 @@ def _probes(item: Item) -> int:
     return item.probes if isinstance(item, Delivery) else 0
 
 
-def _is_untried_again(item: Item) -> bool:
+def _is_untried(item: Item, is_meant: Callable[[int], bool]) -> bool:
     was_tried = isinstance(item, Delivery) and item.was_tried
-    return not was_tried and record_of(item).delivery_count > 1 and is_held(item)
+    return not was_tried and is_meant(record_of(item).delivery_count) and is_held(item)
 
 
 def record_of(item: Item) -> ShareRecord:
