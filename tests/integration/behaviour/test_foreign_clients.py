@@ -83,7 +83,7 @@ def with_confluent(bootstrap: str, topic: str, group: str, sent: Values) -> Valu
     while len(read) < len(sent):
         (record,) = consumer.consume(1, DEADLINE_S)
         assert record.error() is None
-        read.append(record.value())
+        read.append(record.value() or b"")
     consumer.commit(asynchronous=False)
     consumer.close()
     return read
