@@ -1,4 +1,8 @@
-"""Takes records from the consumer of a handler's topics into its queue: as many as are needed."""
+"""Takes records from the consumer of a handler's topics into its queue: as many as are needed.
+
+After a start, these are few until one has succeeded: one at first, and then twice as many each `_STEP_S`. If what the
+handler depends on is down, or the worker ends soon, the others haven't lost a delivery.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,8 @@ from kshare.worker.slots import Slots
 _HORIZON_S = 0.25
 """How much work to have ready, in seconds."""
 _MOST_RECORDS = 1_000_000
+_STEP_S = 0.1
+_MOST_STEPS = 20
 
 
 class Intake:
@@ -47,6 +53,8 @@ class Intake:
         self._wake = wake
         self._wants_fresh = False
         """While the breaker is open: a record is to be acquired, to probe with."""
+        self._first_at: float | None = None
+        """When the first records were acquired."""
         self._allowed_for = 0
         """How many records that can't be processed now the consumer has room for, besides others."""
         self._rate = 0.0
@@ -63,6 +71,8 @@ class Intake:
             if not self._wants_fresh:
                 self._adjust()
             batch = await self._consumer.next_batch()
+            if self._first_at is None:
+                self._first_at = self._clock()
             if self._route.options.tiers is None or batch.delivery_count < self._limits.last_safe_delivery:
                 self._queue.take_in(batch)
             else:
@@ -93,9 +103,14 @@ class Intake:
         tasks.start_soon(for_each, [(one,) for one in deliveries], self._pipeline.outcomes.move_away)
 
     def make_room(self) -> None:
-        """If more records can't be processed now than there is room for: the consumer waits for that."""
+        """If more records can't be processed now than there is room for: the consumer waits for that. After a start,
+        there is more room each time."""
         is_full = self._queue.unavailable > self._allowed_for
-        if is_full and self._admission.may_start and not self._wants_fresh:
+        if (
+            (is_full or not self._pipeline.counts.done)
+            and self._admission.may_start
+            and not self._wants_fresh
+        ):
             self._adjust()
 
     def _adjust(self) -> None:
@@ -106,8 +121,16 @@ class Intake:
             self._rate = (done - before) / (now - at)
             self._counted = (now, done)
         wanted = max(self._slots.most, int(self._rate * _HORIZON_S)) + self._route.surplus
+        if not done:
+            wanted = min(wanted, self._first_steps(now))
         self._allowed_for = self._queue.unavailable
         self._consumer.set_max_records(min(_MOST_RECORDS, self._allowed_for + wanted))
+
+    def _first_steps(self, now: float) -> int:
+        """How many records to have as long as none has succeeded."""
+        steps = 0 if self._first_at is None else int((now - self._first_at) / _STEP_S)
+        at_once = self._route.options.batch_size if self._route.is_batch else 1
+        return at_once << min(steps, _MOST_STEPS)
 
     def get_fresh(self) -> None:
         """Acquire something to probe with. All records in hand have failed, but others may do better."""

@@ -70,6 +70,7 @@ async def test_health_of_a_handler(broker: Broker, anyio_backend: str) -> None:
     assert worker.health() == WorkerHealth(WorkerState.STOPPED)
     broker.produce("orders", [b"1", b"2"])
     async with running(worker):
+        await until(lambda: worker.health().handlers[0].counts.done == 2)
         await until(lambda: worker.health().handlers[0].last_progress > 0)
         worker.pause("ship", 60)
         (one,) = worker.health().handlers
