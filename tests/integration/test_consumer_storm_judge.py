@@ -103,6 +103,12 @@ def test_confirmations() -> None:
     assert found(judge(committed, deliveries, [asked(4.5, ACCEPT)])) == {"confirmed falsely"}
     failed = [*finished, entry(2.5, Event.COMMITS), entry(4, Event.COMMITTED, text="0")]
     assert found(judge(failed, deliveries, [asked(4.5, ACCEPT)])) == set()
+    again = [acquired(0.5), acquired(2.2, 2)]
+    refused_then = [asked(2.1, ACCEPT, error=121), asked(2.4, REJECT)]
+    rejected = [*finished, handed(2.25, 2), entry(2.3, Event.REJECTS, 2), *committed[2:]]
+    assert found(judge(rejected, again, refused_then)) == set()
+    released = [*finished, handed(2.25, 2), entry(2.3, Event.RELEASED, 2), *committed[2:]]
+    assert found(judge(released, again, refused_then[:1])) == {"confirmed falsely"}
     too_late = [*finished, entry(2.1, Event.TOO_LATE), *committed[2:]]
     assert found(judge(too_late, deliveries, [asked(4.5, ACCEPT)])) == set()
 

@@ -212,12 +212,12 @@ class Judgement:
                     self._problem("hot loop", f"{place}: twice, {took}, to {first.member}")
 
     def _finished_for_good(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Where the program has finished a record, and wasn't told that it was too late."""
+        """Where the program has finished a record, wasn't told that it was too late, and hasn't rejected it since."""
         found: list[Entry] = []
         for entry in sorted(entries):
             if entry.event in _FINISHED:
                 found.append(entry)
-            elif entry.event is Event.TOO_LATE and found:
+            elif entry.event in (Event.TOO_LATE, Event.REJECTS) and found:
                 found.pop()
         return found
 
