@@ -108,7 +108,7 @@ def test_confirmations() -> None:
     rejected = [*finished, handed(2.25, 2), entry(2.3, Event.REJECTS, 2), *committed[2:]]
     assert found(judge(rejected, again, refused_then)) == set()
     released = [*finished, handed(2.25, 2), entry(2.3, Event.RELEASED, 2), *committed[2:]]
-    assert found(judge(released, again, refused_then[:1])) == {"confirmed falsely"}
+    assert "confirmed falsely" in found(judge(released, again, refused_then[:1]))
     too_late = [*finished, entry(2.1, Event.TOO_LATE), *committed[2:]]
     assert found(judge(too_late, deliveries, [asked(4.5, ACCEPT)])) == set()
 
