@@ -118,9 +118,8 @@ def test_report_shows_where_a_cancelled_test_waited(tmp_path: Path) -> None:
         async def test_hangs(anyio_backend):
             await wait_for_what_never_comes()
         """
-    done = small_run(
-        tmp_path, body, "--timeout", "4"
-    )  # a busy machine needs time to cancel before the signal
+    # A busy machine needs time to cancel before the signal.
+    done = small_run(tmp_path, body, "--timeout", "10")
     assert done.stdout.count("didn't end within its deadline and was cancelled") >= 2
     assert "in wait_for_what_never_comes" in done.stdout
 
