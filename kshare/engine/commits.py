@@ -83,6 +83,13 @@ class Commits:
         if rest:
             self.results.note_outcome(outcome.partition, rest, error, settled=settled)
 
+    def on_too_late(self, outcome: AckOutcome, error: KshareError | None) -> None:
+        """Records were accepted only now, and their locks are lost: for the next commit.
+
+        Pending ones don't wait for that, though they may wait for a later delivery of the same records.
+        """
+        self.results.note_outcome(outcome.partition, outcome.ranges, error)
+
     def on_loss(self, lease: Lease, error: KshareError) -> None:
         """Handed-out records were lost before they were acknowledged: for pending commits, or for the next one."""
         for losses in [one.losses for one in self._confirmations] or [self.losses]:

@@ -266,7 +266,10 @@ class LeaseBook:
     def on_lock_lost(self, lease: Lease, lost: Iterable[tuple[int, int]]) -> None:
         """A loop would have accepted these, but their locks are lost. Loops don't raise, so report an outcome."""
         ranges = tuple(AckRange(first, last, bytes([ACCEPT])) for first, last in lost)
-        self.on_outcomes([AckOutcome(lease.partition, ranges, ErrorCode.INVALID_RECORD_STATE)])
+        outcome = AckOutcome(lease.partition, ranges, ErrorCode.INVALID_RECORD_STATE)
+        error = outcome_error(outcome)
+        self.commits.on_too_late(outcome, error)
+        self._reports.settled(outcome, error)
 
     def forget(self, acks: PartitionAcks) -> None:
         """Remove leases in which every record is settled or lost."""

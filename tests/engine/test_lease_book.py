@@ -8,7 +8,7 @@ from kshare.engine.lease_book import LeaseBook
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages.share_fetch_response import AcquiredRecords, PartitionData
 from kshare.state.acks import PartitionAcks
-from kshare.state.lease import ACCEPT, LOST
+from kshare.state.lease import ACCEPT, LOST, RELEASE
 from kshare.state.lease_timers import LeaseTimers
 from kshare.state.session import AckRange
 from tests.fakes.plain_holder import PlainHolder
@@ -145,3 +145,20 @@ def test_only_losses_of_handed_out_records_are_returned_by_the_next_commit(is_ha
             "orders[3], 10 records between offsets 0 and 9: the leader of the partition moved; "
             "will be redelivered"
         ][: int(is_handed_out)]
+
+
+def test_what_a_loop_accepts_too_late_is_for_the_next_commit() -> None:
+    """The record had come again, and a commit waited for its release: it got the error, and the next one got none."""
+    rig = Rig()
+    rig.acquire((7, 7))
+    first = rig.acks.leases[0]
+    rig.book.lose(rig.acks)
+    rig.acquire((7, 7), count=2)
+    again = rig.acks.leases[0]
+    again.decide(7, RELEASE)
+    with rig.book.commits.confirmation([again]) as waiting:
+        rig.book.on_lock_lost(first, [(7, 7)])
+        assert not waiting.is_settled
+        assert waiting.results == {}
+    with rig.book.commits.confirmation([]) as following:
+        assert following.results[PARTITION] is not None
