@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kshare.broker.authorizer import AclResource, Operation
 from kshare.broker.cluster import Node
 from kshare.broker.request_error import RequestError
 from kshare.broker.signals import Signal, wait_for_any
+from kshare.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from kshare.broker.broker import Broker
@@ -70,6 +71,14 @@ async def _no_answers() -> bool:
     return False
 
 
+class _Described(Protocol):
+    """A group in a response."""
+
+    error_code: int
+    group_id: str
+    authorized_operations: int
+
+
 @dataclass(slots=True)
 class Call:
     """One request, without its body."""
@@ -94,6 +103,12 @@ class Call:
     def authorized_operations(self, on: AclResource, name: str) -> int:
         """The operations that the client may do, as a bit field of their numbers."""
         return sum(1 << each for each in on.operations if self.is_authorized(each, on, name))
+
+    def tell_group_operations(self, groups: Iterable[_Described]) -> None:
+        """Fill in what the client may do with each group that is described."""
+        for group in groups:
+            if group.error_code == ErrorCode.NONE:
+                group.authorized_operations = self.authorized_operations(AclResource.GROUP, group.group_id)
 
     def require(self, operation: Operation, on: AclResource, name: str) -> None:
         """Raises RequestError if the client isn't authorized."""

@@ -11,7 +11,6 @@ v6: a missing group is GROUP_ID_NOT_FOUND; the response adds ErrorMessage.
 
 from __future__ import annotations
 
-from kshare.broker.authorizer import AclResource
 from kshare.broker.classic_groups.group import GroupState
 from kshare.broker.connection import Call
 from kshare.protocol.error_codes import ErrorCode
@@ -25,9 +24,7 @@ _NOT_FOUND_SINCE = 6
 async def handle(request: DescribeGroupsRequest, call: Call) -> DescribeGroupsResponse:
     answer = DescribeGroupsResponse(groups=[_describe(group_id, call) for group_id in request.groups])
     if request.include_authorized_operations:
-        for group in answer.groups:
-            if group.error_code == ErrorCode.NONE:
-                group.authorized_operations = call.authorized_operations(AclResource.GROUP, group.group_id)
+        call.tell_group_operations(answer.groups)
     return answer
 
 

@@ -32,9 +32,7 @@ _TEXTS = {
 async def handle(request: ShareGroupDescribeRequest, call: Call) -> ShareGroupDescribeResponse:
     answer = ShareGroupDescribeResponse(groups=[_described(group_id, call) for group_id in request.group_ids])
     if request.include_authorized_operations:
-        for group in answer.groups:
-            if group.error_code == ErrorCode.NONE:
-                group.authorized_operations = call.authorized_operations(AclResource.GROUP, group.group_id)
+        call.tell_group_operations(answer.groups)
     return answer
 
 
