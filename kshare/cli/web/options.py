@@ -72,8 +72,8 @@ def web(
         typer.Option(
             metavar="URL",
             envvar="KSHARE_SCHEMA_REGISTRY",
-            help="Schema registry with which records can be decoded. A URL with a password belongs into the variable, "
-            "where other users of the machine don't see it.",
+            help="Schema registry with which records can be decoded. If the URL has a password, set the variable "
+            "instead: other users of the machine can see command lines.",
         ),
     ] = None,
     interval: Annotated[
