@@ -75,7 +75,8 @@ class Ledger:
             os.close(file)
 
     def read(self, *events: str) -> list[dict[str, Any]]:
+        """What was reported so far. A line that is just being written is left for the next call."""
         if not self._path.exists():
             return []
-        lines = self._path.read_text(encoding="utf-8").splitlines()
+        *lines, _unfinished = self._path.read_text(encoding="utf-8").split("\n")
         return [found for found in map(json.loads, lines) if found["event"] in events]
