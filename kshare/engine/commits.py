@@ -48,10 +48,17 @@ class Commits:
 
     @contextmanager
     def confirmation(self, leases: Iterable[Lease]) -> Iterator[Confirmation]:
-        """Wait for acknowledgements decided so far in these leases. After an error, the next commit has the results."""
+        """Wait for acknowledgements decided so far in these leases. After an error, the next commit has the results.
+
+        What pending commits were told already is told to this one, too: it may be about records that were acknowledged
+        before this call, and their callers may be other tasks.
+        """
         confirmation = Confirmation(leases)
         confirmation.results, self.results = self.results, Results()
         confirmation.losses, self.losses = self.losses, []
+        for pending in self._confirmations:
+            confirmation.results.add(pending.results)
+            confirmation.losses += pending.losses
         self._confirmations.append(confirmation)
         self.has_committed = True
         self._waiting += 1
@@ -59,7 +66,7 @@ class Commits:
             yield confirmation
         except BaseException:
             self.results.add(confirmation.results)
-            self.losses += confirmation.losses
+            self.losses = [*dict.fromkeys([*confirmation.losses, *self.losses])]
             raise
         finally:
             self._waiting -= 1

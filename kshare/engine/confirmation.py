@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from kshare.errors import KshareError
-from kshare.state.lease import GAP, RENEW, SENT, Lease, TopicIdPartition
+from kshare.state.lease import GAP, REJECT, RENEW, SENT, Lease, TopicIdPartition
 from kshare.state.session import AckRange
 
 Loss = tuple[Lease, KshareError]
@@ -78,10 +78,13 @@ class Confirmation:
         self.losses: list[Loss] = []
         """Of records that weren't acknowledged, since the last commit."""
         self._open: list[tuple[Lease, list[_Range]]] = []
+        self._renewed: dict[Lease, list[_Range]] = {}
+        """Only their renewals are waited for: they weren't accepted, released or rejected yet."""
         for lease in leases:
             spans = _unanswered(lease, lease.first, lease.last)
             if spans:
                 self._open.append((lease, spans))
+                self._renewed[lease] = without(spans, _unanswered(lease, lease.first, lease.last, REJECT))
 
     @property
     def is_settled(self) -> bool:
@@ -106,9 +109,10 @@ class Confirmation:
         """Returns those of the ranges that this commit waited for. The others were decided later.
 
         What was decided while its renewal was under way is still waited for: the response wasn't about that. The leases
-        know of a renewal's response already.
+        know of a renewal's response already. It was decided later all the same, so it isn't returned.
         """
         ours: list[_Range] = []
+        later: list[_Range] = []
         remaining = []
         for lease, spans in self._open:
             if lease.partition == partition:
@@ -118,13 +122,15 @@ class Confirmation:
                 if is_renewal:
                     decided = [one for first, last in answered for one in _unanswered(lease, first, last)]
                     unconfirmed = sorted([*unconfirmed, *decided])
+                else:
+                    later += without(answered, without(answered, self._renewed[lease]))
                 spans = unconfirmed
             if spans:
                 remaining.append((lease, spans))
         self._open = remaining
         if ours:
             self.results.note_outcome(partition, sorted(ours), error, settled=settled)
-        return ours
+        return without(sorted(ours), sorted(later))
 
     def all_results(
         self, topic_partition_of: Callable[[TopicIdPartition], NameT]
@@ -150,10 +156,10 @@ def note(results: dict[NameT, KshareError | None], partition: NameT, error: Ksha
         results[partition] = error
 
 
-def _unanswered(lease: Lease, first: int, last: int) -> list[_Range]:
-    """Offsets that are decided and not sent, or sent and not confirmed."""
-    runs = lease.runs_within(first, last, GAP, RENEW) + lease.runs_within(
-        first, last, SENT | GAP, SENT | RENEW
+def _unanswered(lease: Lease, first: int, last: int, highest: int = RENEW) -> list[_Range]:
+    """Offsets that are decided and not sent, or sent and not confirmed. With `highest` REJECT, without renewals."""
+    runs = lease.runs_within(first, last, GAP, highest) + lease.runs_within(
+        first, last, SENT | GAP, SENT | highest
     )
     return sorted((lease.first + start, lease.first + end - 1) for start, end in runs)
 

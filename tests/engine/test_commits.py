@@ -127,6 +127,24 @@ def test_a_renewal_that_fails_ends_no_wait_for_what_was_decided_meanwhile() -> N
         assert confirmation.is_settled
 
 
+def test_the_next_commit_is_told_of_what_was_decided_during_a_renewal() -> None:
+    """An earlier commit waits for the renewal only. It got the refusal, and the next one said that all was accepted."""
+    place = (TOPIC, 0)
+    commits, acks, error = Commits(Signal()), PartitionAcks(place), KshareError("refused")
+    lease = Lease(place, 10, 11, 1)
+    acks.add(lease)
+    lease.decide(11, ACCEPT)
+    lease.decide_held(RENEW)
+    assert acks.take(renewals=True)
+    with commits.confirmation([lease]) as confirmation:
+        lease.decide(10, ACCEPT)
+        commits.on_outcome(AckOutcome(place, (AckRange(10, 10, bytes([ACCEPT])),), 121), error)
+        commits.on_outcome(AckOutcome(place, (AckRange(11, 11, bytes([ACCEPT])),), 121), error)
+    assert confirmation.results == commits.results == {place: error}
+    commits.on_outcome(AckOutcome(place, (AckRange(10, 10, bytes([ACCEPT])),), 0), None)
+    assert commits.results == {place: None}  # it came again, and the commit was told of offset 11
+
+
 def test_a_renewal_supersedes_no_refusal() -> None:
     place = (TOPIC, 0)
     commits, acks, error = Commits(Signal()), PartitionAcks(place), KshareError("refused")
@@ -171,3 +189,23 @@ def test_a_commit_gets_what_was_decided_while_another_one_waited() -> None:
         assert first.results == {place: refusal}
     with commits.confirmation(acks.leases) as second:
         assert second.results == {place: refusal}
+
+
+def test_a_commit_is_told_what_a_pending_one_was_told_before() -> None:
+    """Its caller is another task, and the refusal is about a record that was accepted before both."""
+    place, lost = (TOPIC, 1), Lease((TOPIC, 2), 0, 0, 1)
+    commits, error = Commits(Signal()), KshareError("refused")
+    with commits.confirmation([]) as earlier:
+        commits.on_loss(lost, error)
+        commits.on_outcome(AckOutcome(place, (AckRange(7, 7, bytes([ACCEPT])),), 121), error)
+        earlier.results, commits.results = commits.results, earlier.results  # as if it had waited for this
+        with commits.confirmation([]) as later:
+            pass
+        assert later.results == {place: error}
+        assert later.losses == [(lost, error)]
+        with pytest.raises(ZeroDivisionError), commits.confirmation([]):
+            raise ZeroDivisionError
+    assert commits.losses == [(lost, error)]
+    with commits.confirmation([]) as last:
+        pass
+    assert last.results == {place: error}
