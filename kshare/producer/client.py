@@ -78,13 +78,20 @@ class Producer:
         """Write what is left, within `close_timeout`, even if cancelled.
 
         Raises the error of a record that wasn't written, unless its result was awaited. Called at the end of
-        `async with`.
+        `async with`. Any task may call it, more than once: all calls return when the producer is closed, and one of
+        them raises the error.
         """
-        background, self._background = self._background, None
-        if background is not None:
+        background = self._background
+        if background is None:
+            return
+        if not background.is_stopping:
             self._closer = (self.find_caller or task_function())()
-            background.stop()
+        background.stop()
+        try:
             await background.join()
+        finally:
+            if self._background is background:
+                self._background = None
 
     async def _run(self, on_started: Callable[[], None], stopping: anyio.Event) -> None:
         async with Pool(self._net) as pool:

@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from contextvars import ContextVar
-from threading import Thread, current_thread
+from threading import RLock, Thread, current_thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 from weakref import WeakSet
@@ -64,6 +64,8 @@ class Producer:
         self, bootstrap_servers: str | Iterable[str] | None = None, **options: Unpack[ProducerOptions]
     ) -> None:
         self._loop: SharedLoop | None = None
+        self._closing = RLock()
+        """Held by the thread that closes; others wait for it."""
         self._has_warned = False
         self._producer = _Producer(bootstrap_servers, **options)
         self._producer.find_caller = _thread.get
@@ -168,16 +170,19 @@ class Producer:
             raise
 
     def close(self) -> None:
-        """Write what is left, within `close_timeout`. Called at the end of `with`."""
+        """Write what is left, within `close_timeout`. Called at the end of `with`.
+
+        Any thread may call it, more than once: all calls return when the producer is closed.
+        """
         loop = self._loop
         if loop is None or loop.is_foreign:
             return
-        _open.discard(self)
-        with SignalsPutOff(lambda: None):
+        with self._closing, SignalsPutOff(lambda: None):
+            if self._loop is not loop:
+                return
+            _open.discard(self)
             try:
                 loop.run(_called_by(current_thread(), self._producer.close))
-            except LoopClosed:
-                return
             finally:
                 loop.close()
                 self._loop = None

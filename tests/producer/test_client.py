@@ -61,6 +61,44 @@ async def test_end_of_the_block_writes_what_is_left(broker: Broker) -> None:
         await producer.send("orders", b"two")
 
 
+async def test_all_who_close_it_return_when_the_records_are_written(broker: Broker) -> None:
+    broker.faults.add(ProduceRequest, before_ms=300)
+    found: list[list[bytes | None]] = []
+
+    async def close(producer: Producer) -> None:
+        await producer.close()
+        found.append(values(broker))
+
+    async with Producer(broker.bootstrap) as producer:
+        await producer.enqueue("orders", b"one")
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(close, producer)
+    assert found == [[b"one"]] * 3
+    async with producer:  # it can be opened again
+        await producer.send("orders", b"two")
+    assert sorted(values(broker), key=str) == [b"one", b"two"]
+
+
+async def test_one_of_those_who_close_it_gets_the_error(broker: Broker) -> None:
+    broker.faults.add(ProduceRequest, before_ms=100, error=ErrorCode.INVALID_RECORD)
+    found: list[str] = []
+
+    async def close(producer: Producer) -> None:
+        try:
+            await producer.close()
+            found.append("closed")
+        except BrokerError as error:
+            found.append(error.name)
+
+    async with Producer(broker.bootstrap) as producer:
+        await producer.enqueue("orders", b"one")
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(close, producer)
+    assert sorted(found) == ["INVALID_RECORD", "closed", "closed"]
+
+
 async def test_records_without_key_are_spread(broker: Broker) -> None:
     async with Producer(broker.bootstrap, batch_bytes=200) as producer:
         sends = [await producer.enqueue("orders", b"x" * 50) for _ in range(60)]

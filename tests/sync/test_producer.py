@@ -56,6 +56,30 @@ def test_several_threads_use_a_producer(broker: Broker) -> None:
         assert own == [b"%d %d" % (name, number) for number in range(50)]
 
 
+def test_all_threads_that_close_it_return_when_the_records_are_written(broker: Broker) -> None:
+    broker.faults.add(ProduceRequest, before_ms=300)
+    found: list[object] = []
+    producer = kshare.sync.Producer(broker.bootstrap)
+
+    def close() -> None:
+        try:
+            producer.close()
+            found.append(len(written(broker)))
+        except BaseException as error:
+            found.append(error)
+
+    with producer:
+        for number in range(100):
+            producer.enqueue("orders", b"%d" % number)
+        threads = [threading.Thread(target=close) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+    assert len(written(broker)) == 100
+    for thread in threads:
+        thread.join()
+    assert found == [100] * 3
+
+
 def test_transactions(broker: Broker) -> None:
     def abort() -> None:
         with producer.transaction():
