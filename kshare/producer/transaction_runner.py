@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 
 import anyio
 from anyio.abc import TaskGroup
@@ -85,7 +86,7 @@ class TransactionRunner:
         except BaseException:
             await self.abort(tasks)
             raise
-        await self._wait_for(self._end(tasks, self._commit))
+        await self._wait_for(self._end(tasks, self._commit, partial(self._commit_cut_short, transaction)))
 
     async def abort(self, tasks: TaskGroup) -> None:
         """Nothing of the transaction is committed. Problems are only logged: the broker aborts it later."""
@@ -118,9 +119,14 @@ class TransactionRunner:
         self._link.state.close()
         return self._end(tasks, self._abort)
 
-    def _end(self, tasks: TaskGroup, work: Callable[[], Awaitable[None]]) -> _Step:
+    def _end(
+        self,
+        tasks: TaskGroup,
+        work: Callable[[], Awaitable[None]],
+        error_when_closed: Callable[[], KshareError] | None = None,
+    ) -> _Step:
         self._is_begun = False
-        return self._start(tasks, work)
+        return self._start(tasks, work, error_when_closed)
 
     async def _wait_for(self, step: _Step) -> None:
         try:
@@ -134,8 +140,13 @@ class TransactionRunner:
 
     # --- in tasks of the writer
 
-    def _start(self, tasks: TaskGroup, work: Callable[[], Awaitable[None]]) -> _Step:
-        self._step = step = _Step(work)
+    def _start(
+        self,
+        tasks: TaskGroup,
+        work: Callable[[], Awaitable[None]],
+        error_when_closed: Callable[[], KshareError] | None = None,
+    ) -> _Step:
+        self._step = step = _Step(work, error_when_closed or _closed)
         tasks.start_soon(step.run, name="kshare transaction")
         return step
 
@@ -165,6 +176,12 @@ class TransactionRunner:
                 await self._fence()  # now, because readers wait for the end of the transaction
             raise
 
+    def _commit_cut_short(self, transaction: Transaction | None) -> KshareError:
+        """The producer was closed, and its time was up, before the outcome of the commit was known."""
+        error = _closed()
+        may_be_committed = transaction is not None and transaction.may_be_ended
+        return self._link.unknown(error) if may_be_committed else error
+
     async def _abort(self) -> None:
         reason = KshareError("the transaction was aborted")
         self._sender.give_up_idle(reason)
@@ -188,10 +205,13 @@ class TransactionRunner:
 class _Step:
     """Work in a task of its own, and its error."""
 
-    def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self, work: Callable[[], Awaitable[None]], error_when_closed: Callable[[], KshareError]
+    ) -> None:
         self.done = anyio.Event()
         self.error: BaseException | None = None
         self._work = work
+        self._error_when_closed = error_when_closed
 
     async def run(self) -> None:
         try:
@@ -199,7 +219,7 @@ class _Step:
         except Exception as error:
             self.error = error
         except BaseException:
-            self.error = KshareError("the producer was closed before the transaction had ended")
+            self.error = self._error_when_closed()
             raise
         finally:
             self.done.set()
@@ -208,3 +228,7 @@ class _Step:
         error, self.error = self.error, None
         if error is not None:
             raise error
+
+
+def _closed() -> KshareError:
+    return KshareError("the producer was closed before the transaction had ended")

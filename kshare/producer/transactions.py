@@ -156,10 +156,7 @@ class TransactionLink:
         except KshareError as error:
             if not transaction.may_be_ended:
                 raise
-            raise CommitUnknown(
-                f"transactional id {self.name}: it isn't known whether the transaction was committed: all of its "
-                f"records are visible, or none. Read them to find out, before you write them again ({error})"
-            ) from error
+            raise self.unknown(error) from error
         finally:
             self.state.ended(is_over=is_over)
 
@@ -238,6 +235,12 @@ class TransactionLink:
                 raise self.fenced(error.code) from None
             raise
         return answer
+
+    def unknown(self, reason: KshareError) -> CommitUnknown:
+        return CommitUnknown(
+            f"transactional id {self.name}: it isn't known whether the transaction was committed: all of its "
+            f"records are visible, or none. Read them to find out, before you write them again ({reason})"
+        )
 
     def fenced(self, code: int) -> ProducerFenced:
         return ProducerFenced(

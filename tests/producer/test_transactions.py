@@ -286,6 +286,30 @@ async def test_producer_that_is_closed_in_a_transaction_aborts_it(broker: Broker
     assert known.state == "CompleteAbort"
 
 
+@pytest.mark.parametrize("fault", [{"after_ms": 4000}, {"mute": True}], ids=["late", "lost"])
+async def test_commit_is_open_if_the_producer_is_closed_before_its_response(
+    broker: Broker, fault: dict[str, Any]
+) -> None:
+    broker.faults.add(EndTxnRequest, **fault)
+    opened = producer(broker, close_timeout=0.5)
+
+    async def close() -> None:
+        with anyio.fail_after(5):
+            while broker.call(lambda: broker.state.transactions.by_id["shop"].state) != "CompleteCommit":
+                await anyio.sleep(0.02)
+        await opened.close()
+
+    async with anyio.create_task_group() as tasks:
+        await opened.__aenter__()
+        tasks.start_soon(close)
+        with (
+            anyio.fail_after(8),
+            pytest.raises(CommitUnknown, match="closed before the transaction had ended"),
+        ):
+            async with opened.transaction():
+                await opened.send("orders", b"a", partition=0)
+
+
 async def test_calls_at_the_wrong_time(broker: Broker) -> None:
     async with producer(broker) as opened:
         with pytest.raises(KshareError, match="writes in transactions"):
