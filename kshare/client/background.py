@@ -49,14 +49,17 @@ class Background:
         return self._stopping.is_set() or self.is_over
 
     async def start(self) -> None:
-        """Return when it has started, or raise the error that prevented it."""
+        """Return when it has started, or raise the error that prevented it. If cancelled, it has ended afterwards.
+
+        It may have started when the caller is cancelled. Then nobody else would end it.
+        """
         self._spawn()
         try:
             await self._started_or_ended.wait()
-        finally:
-            if not self.is_started:
-                self._scope.cancel()
-                await wait_uncancelled(self._ended)
+        except BaseException:
+            self.stop()
+            await wait_uncancelled(self._ended)
+            raise
         if not self.is_started:
             self._raise()
             raise ConsumerClosed("the consumer was closed while it was being opened")
