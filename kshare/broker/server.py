@@ -36,8 +36,10 @@ class NodeServer:
         await listener.serve(self._serve_client, tasks)
 
     async def _serve_client(self, stream: SocketStream) -> None:
-        peer = stream.extra(SocketAttribute.remote_address)
+        peer = stream.extra(SocketAttribute.remote_address, None)
         async with stream:
+            if peer is None:  # it has reset the connection already, as port scanners do
+                return
             secured = await self._secure(stream)
             if secured is None:
                 return
