@@ -37,6 +37,10 @@ class Fates:
     async def note(self, value: bytes, send: PendingSend) -> None:
         """Wait for what is said of this record."""
         self.noted.append(value)
+        await self.learn(value, send)
+
+    async def learn(self, value: bytes, send: PendingSend) -> None:
+        """The same for a record that was noted when it was enqueued."""
         try:
             self.written[value] = await send
         except DeliveryFailed as failed:

@@ -19,11 +19,18 @@ from itertools import islice
 from random import SystemRandom
 from typing import NamedTuple
 
-from tests.integration.consumer_storm.defects import DEFECTS, plant
-from tests.simulation.world import drawn, simulate
+from tests.integration.consumer_storm.defects import DEFECTS
+from tests.simulation.consumers import ConsumerWorld
+from tests.simulation.producer_defects import DEFECTS as PRODUCER_DEFECTS
+from tests.simulation.producers import ProducerWorld
+from tests.simulation.world import Outcome, simulate
 
 _MOST_SHOWN = 3
 _HIGHEST = 10**9
+WORLDS: dict[str, type[ConsumerWorld | ProducerWorld]] = {
+    "consumers": ConsumerWorld,
+    "producers": ProducerWorld,
+}
 
 
 class Result(NamedTuple):
@@ -37,9 +44,9 @@ class Result(NamedTuple):
     """Of the history."""
 
 
-def run(seed: int, backend: str) -> Result:
+def run(seed: int, world: str, backend: str) -> Result:
     try:
-        outcome = simulate(drawn(seed), backend)
+        outcome = _simulated(seed, world, backend)
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
         return Result(seed, {"failed": [text]}, Counter(), Counter(), 0.0, 0.0, "")
@@ -47,7 +54,7 @@ def run(seed: int, backend: str) -> Result:
     return Result(
         seed,
         outcome.problems,
-        outcome.judgement.counts,
+        outcome.verdict.counts,
         outcome.done,
         outcome.simulated_s,
         outcome.cpu_s,
@@ -55,32 +62,37 @@ def run(seed: int, backend: str) -> Result:
     )
 
 
-def results(seeds: range, jobs: int, backend: str) -> Iterator[Result]:
+def _simulated(seed: int, world: str, backend: str) -> Outcome:
+    kind = WORLDS[world]
+    return simulate(kind, kind.drawn(seed), backend)
+
+
+def results(seeds: range, jobs: int, world: str, backend: str) -> Iterator[Result]:
     if jobs == 1:
-        yield from (run(seed, backend) for seed in seeds)
+        yield from (run(seed, world, backend) for seed in seeds)
         return
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("fork")) as pool:
         following = iter(seeds)
-        pending = {pool.submit(run, seed, backend) for seed in islice(following, 2 * jobs)}
+        pending = {pool.submit(run, seed, world, backend) for seed in islice(following, 2 * jobs)}
         while pending:
             done = next(as_completed(pending))
             pending.remove(done)
-            pending |= {pool.submit(run, seed, backend) for seed in islice(following, 1)}
+            pending |= {pool.submit(run, seed, world, backend) for seed in islice(following, 1)}
             yield done.result()
 
 
 def main() -> int:
     options = _options()
     if options.defect:
-        plant(options.defect)
+        (DEFECTS | PRODUCER_DEFECTS)[options.defect][0]()
     if options.seed is not None:
-        return _replay(options.seed, options.backend)
+        return _replay(options.seed, options.world, options.backend)
     first = SystemRandom().randrange(_HIGHEST) if options.first is None else options.first
     print(f"first seed: {first}", flush=True)
     began, bad, count = time.monotonic(), 0, 0
     faults: Counter[str] = Counter()
     records, simulated_s, cpu_s = 0, 0.0, 0.0
-    for result in results(range(first, first + options.seeds), options.jobs, options.backend):
+    for result in results(range(first, first + options.seeds), options.jobs, options.world, options.backend):
         count += 1
         faults += result.faults
         records += result.counts["written"]
@@ -105,15 +117,14 @@ def main() -> int:
     return 1 if bad else 0
 
 
-def _replay(seed: int, backend: str) -> int:
-    plan = drawn(seed)
-    outcome = simulate(plan, backend)
+def _replay(seed: int, world: str, backend: str) -> int:
+    outcome = _simulated(seed, world, backend)
     width = max((len(line.split(" ", 2)[1]) for line in outcome.history), default=0)
     for line in outcome.history:
         at, who, what = line.split(" ", 2)
         print(f"{at} {who:{width}} {what}")
-    print(plan)
-    print(dict(outcome.judgement.counts))
+    print(outcome.plan)
+    print(dict(outcome.verdict.counts))
     for kind, found in outcome.problems.items():
         for one in found:
             print(f"{kind}: {one}")
@@ -128,11 +139,14 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one for each processor)"
     )
+    parser.add_argument("--world", choices=sorted(WORLDS), default="consumers")
     parser.add_argument("--backend", choices=("asyncio", "trio"), default="asyncio")
     parser.add_argument("--stop", action="store_true", help="stop at the first seed that breaks a promise")
     parser.add_argument("--digests", action="store_true", help="print a digest of each seed's history")
     parser.add_argument(
-        "--defect", choices=sorted(DEFECTS), help="plant a defect, to see whether it is found"
+        "--defect",
+        choices=sorted(DEFECTS | PRODUCER_DEFECTS),
+        help="plant a defect, to see whether it is found",
     )
     return parser.parse_args()
 

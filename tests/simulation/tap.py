@@ -1,14 +1,19 @@
-"""Reads what passes over one connection, and applies the faults that the fault book chooses to responses."""
+"""Reads what passes over one connection, and lets something happen to responses."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from random import Random
 from typing import Any, NamedTuple
 
 from kshare.protocol.envelopes import decode_request, decode_response, encode_response
 from kshare.protocol.messages import (
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    ProduceRequest,
     ShareAcknowledgeRequest,
     ShareAcknowledgeResponse,
     ShareFetchRequest,
@@ -38,7 +43,7 @@ class Part(NamedTuple):
 
 
 @dataclass
-class _Asked:
+class Asked:
     key: int
     version: int
     at: float
@@ -46,41 +51,72 @@ class _Asked:
 
 
 class Tap:
-    def __init__(self, book: FaultBook, note: Callable[[str], None]) -> None:
-        """`note` is called with what a person may want to read."""
-        self._book = book
-        self._note = note
-        self._asked: dict[int, _Asked] = {}
+    """Lets everything pass. `is_read` tells of which APIs the requests are decoded, and `answered` is called."""
+
+    def __init__(self) -> None:
+        self._asked: dict[int, Asked] = {}
         self._up = self._down = b""
+
+    def is_read(self, key: int) -> bool:
+        return False
+
+    def answered(self, asked: Asked, frame: bytes, *, is_gone: bool) -> Iterator[Part]:
+        """What is sent instead of this response. `is_gone`: nobody waits for it any more."""
+        yield Part(frame, _nothing)
+
+    def unanswered(self, asked: Asked) -> None:
+        """The broker won't respond."""
 
     def on_request_bytes(self, data: bytes) -> None:
         """The broker has read these."""
         self._up += data
         for frame in self._frames("_up"):
             key, version, number = struct.unpack_from(">hhi", frame, 4)
-            asked = self._asked[number] = _Asked(key, version, monotonic())
-            if key in _READ:
+            asked = self._asked[number] = Asked(key, version, monotonic())
+            if self.is_read(key):
                 asked.request = decode_request(frame[4:])[1]
 
     def responses_in(self, data: bytes, *, is_gone: bool) -> Iterator[Part]:
         """The broker sends these: whole responses."""
         self._down += data
         for frame in self._frames("_down"):
-            yield from self._answered(frame, is_gone=is_gone)
+            asked = self._asked.pop(int.from_bytes(frame[4:8], "big"), None)
+            if asked is None or asked.request is None:
+                yield Part(frame, _nothing)
+            else:
+                yield from self.answered(asked, frame, is_gone=is_gone)
 
     def end(self) -> None:
         """The broker sends nothing more."""
         for one in self._asked.values():
             if one.request is not None:
-                self._book.note_acks(one.request, one.at, None)
+                self.unanswered(one)
         self._asked.clear()
 
-    def _answered(self, frame: bytes, *, is_gone: bool) -> Iterator[Part]:
-        number = int.from_bytes(frame[4:8], "big")
-        asked = self._asked.pop(number, None)
-        if asked is None or asked.request is None:
-            yield Part(frame, _nothing)
-            return
+    def _frames(self, name: str) -> Iterator[bytes]:
+        data: bytes = getattr(self, name)
+        while len(data) >= 4 and len(data) >= 4 + (size := int.from_bytes(data[:4], "big")):
+            yield data[: 4 + size]
+            data = data[4 + size :]
+        setattr(self, name, data)
+
+
+class ShareTap(Tap):
+    """Notes what is acquired and acknowledged, and applies the faults that the fault book chooses."""
+
+    def __init__(self, book: FaultBook, note: Callable[[str], None]) -> None:
+        """`note` is called with what a person may want to read."""
+        super().__init__()
+        self._book = book
+        self._note = note
+
+    def is_read(self, key: int) -> bool:
+        return key in _READ
+
+    def unanswered(self, asked: Asked) -> None:
+        self._book.note_acks(asked.request, asked.at, None)
+
+    def answered(self, asked: Asked, frame: bytes, *, is_gone: bool) -> Iterator[Part]:
         book = self._book
         answer = decode_response(_READ[asked.key], asked.version, frame[4:])[1]
         book.note_acks(asked.request, asked.at, answer)
@@ -95,7 +131,7 @@ class Tap:
 
         if fault == "corrupt batch":
             book.spoil(answer)
-            frame = bytes(encode_response(answer, asked.version, number))
+            frame = bytes(encode_response(answer, asked.version, int.from_bytes(frame[4:8], "big")))
         half = frame[4 : len(frame) // 2]
         match fault:
             case "undecodable response":
@@ -124,12 +160,37 @@ class Tap:
                 f"{request.member_id}: {type(answer).__name__} {answer.error_code or ''} {fault or ''}"
             )
 
-    def _frames(self, name: str) -> Iterator[bytes]:
-        data: bytes = getattr(self, name)
-        while len(data) >= 4 and len(data) >= 4 + (size := int.from_bytes(data[:4], "big")):
-            yield data[: 4 + size]
-            data = data[4 + size :]
-        setattr(self, name, data)
+
+_WRITING = {
+    one.API_KEY for one in (ProduceRequest, InitProducerIdRequest, AddPartitionsToTxnRequest, EndTxnRequest)
+}
+
+
+class WriteTap(Tap):
+    """Loses, cuts and delays responses to producers. `rate` is the share of them."""
+
+    def __init__(self, random: Random, rate: Callable[[], float], done: Callable[[str], None]) -> None:
+        super().__init__()
+        self._random = random
+        self._rate = rate
+        self._done = done
+
+    def is_read(self, key: int) -> bool:
+        return key in _WRITING
+
+    def answered(self, asked: Asked, frame: bytes, *, is_gone: bool) -> Iterator[Part]:
+        if is_gone or self._random.random() >= self._rate():
+            yield Part(frame, _nothing)
+            return
+        fault = self._random.choice(["lost", "cut", "late"])
+        self._done(f"{fault} response to {type(asked.request).__name__}")
+        match fault:
+            case "lost":
+                yield Part(b"", _nothing, is_cut_after=True)
+            case "cut":
+                yield Part(frame[: self._random.randrange(len(frame))], _nothing, is_cut_after=True)
+            case _:
+                yield Part(frame, _nothing, later_s=self._random.choice([0.3, 2.0, 12.0]))
 
 
 def _mark(acquired: list[Acquired]) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.integration.consumer_storm.fault_book import FaultBook
 from tests.simulation.loop import SimulatedTime
 from tests.simulation.network import ClientStream, Conditions, ProcessNetwork, ServerStream, SimulatedNetwork
 from tests.simulation.tap import Tap
@@ -32,9 +31,8 @@ def frame(text: bytes) -> bytes:
 async def connected(
     conditions: Conditions,
 ) -> AsyncIterator[tuple[SimulatedNetwork, ProcessNetwork, ClientStream, ServerStream]]:
-    book = FaultBook(b"", Random(1), 1.0)
     async with anyio.create_task_group() as tasks:
-        network = SimulatedNetwork(Random(1), conditions, tasks, lambda: Tap(book, lambda what: None))
+        network = SimulatedNetwork(Random(1), conditions, tasks, Tap)
         served: list[Any] = []
 
         async def serve(stream: Any) -> None:

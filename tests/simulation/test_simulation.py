@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from tests.integration.consumer_storm.defects import DEFECTS
+from tests.simulation.producer_defects import DEFECTS as PRODUCER_DEFECTS
 
 ROOT = Path(__file__).parents[2]
 FRESH = 15
 OF_BLOCKING_CONSUMERS = "sync_accepts_ranges"
 """Only async consumers are simulated."""
 MOST_SEEDS = 20
+WORLDS = pytest.mark.parametrize("world", ["consumers", "producers"])
 BOTH = pytest.mark.parametrize("backend", ["asyncio", "trio"])
 
 pytestmark = [pytest.mark.lengthy, pytest.mark.timeout(300)]
@@ -32,15 +34,18 @@ def simulate(*arguments: str) -> tuple[int, str]:
 
 
 @BOTH
-def test_fresh_seeds_break_no_promise(backend: str) -> None:
-    code, output = simulate("--seeds", str(FRESH), "--backend", backend)
+@WORLDS
+def test_fresh_seeds_break_no_promise(world: str, backend: str) -> None:
+    code, output = simulate("--seeds", str(FRESH), "--world", world, "--backend", backend)
     assert code == 0, output
     assert f"{FRESH} seeds in " in output
 
 
 @BOTH
-def test_a_seed_is_the_same_each_time(backend: str) -> None:
-    arguments = ("--seeds", "3", "--first", "6", "--jobs", "1", "--digests", "--backend", backend)
+@WORLDS
+def test_a_seed_is_the_same_each_time(world: str, backend: str) -> None:
+    seeds = ("--seeds", "3", "--first", "6", "--jobs", "1", "--digests")
+    arguments = (*seeds, "--world", world, "--backend", backend)
     histories = [
         [line for line in simulate(*arguments)[1].split("\n") if len(line.split(" ")) == 2] for _ in range(2)
     ]
@@ -55,6 +60,17 @@ def test_a_planted_defect_is_found(defect: str) -> None:
     )
     assert code == 1, output
     assert f": {DEFECTS[defect][1]}: " in output
+    assert "failed" not in output
+
+
+@pytest.mark.parametrize("defect", PRODUCER_DEFECTS)
+def test_a_defect_of_producers_is_found(defect: str) -> None:
+    code, output = simulate(
+        *("--world", "producers", "--seeds", str(MOST_SEEDS), "--first", "116", "--jobs", "1", "--stop"),
+        *("--defect", defect),
+    )
+    assert code == 1, output
+    assert f": {PRODUCER_DEFECTS[defect][1]}: " in output
     assert "failed" not in output
 
 

@@ -1,0 +1,180 @@
+"""A world of producers: plain ones and transactional ones, which are killed, cancelled, cut off and fenced.
+
+At the end, what they said of each record and each transaction is compared with the logs.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Any, NamedTuple
+
+import anyio
+from anyio.abc import TaskGroup
+
+from tests.simulation.loop import SimulatedTime
+from tests.simulation.processes import Process
+from tests.simulation.producing import Account, Transactions, Writing
+from tests.simulation.tap import WriteTap
+from tests.simulation.world import Plan, Verdict, World
+
+TOPIC = "ledger"
+_REST_S = 180.0
+"""Until transactions of killed producers are over, and requests that were delayed have arrived."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProducerPlan(Plan):
+    plain: int
+    """How many processes write without transactions."""
+    transactional: int
+    shares_id: bool
+    """Whether all transactional processes have the same transactional id, and fence each other."""
+    delivery_timeout_s: float
+    transaction_timeout_s: float
+    batch_bytes: int
+    buffer_bytes: int
+
+
+class _Found(NamedTuple):
+    """A record in a log."""
+
+    offset: int
+    value: bytes
+
+
+class ProducerWorld(World):
+    topic = TOPIC
+    plan: ProducerPlan
+
+    @classmethod
+    def drawn(cls, seed: int) -> ProducerPlan:
+        chance = Random(seed)
+        plain = chance.choice([0, 1, 2])
+        return ProducerPlan(
+            seed=seed,
+            nodes=chance.choice([1, 2, 3]),
+            partitions=chance.choice([1, 2, 6]),
+            lasts_s=chance.choice([5.0, 10.0, 20.0]),
+            rate=chance.choice([0.0, 0.05, 0.2]),
+            delay_s=chance.choice([0.0005, 0.002, 0.05]),
+            capacity=chance.choice([4_096, 65_536, 1 << 20]),
+            faults=frozenset(one for one in cls.faults if chance.random() < 0.6),
+            plain=plain,
+            transactional=chance.choice([0, 1, 2] if plain else [1, 2]),
+            shares_id=chance.random() < 0.3,
+            delivery_timeout_s=chance.choice([0.7, 3.0, 30.0]),
+            transaction_timeout_s=chance.choice([2.0, 15.0]),
+            batch_bytes=chance.choice([500, 16_384, 524_288]),
+            buffer_bytes=chance.choice([4_096, 1 << 25]),
+        )
+
+    def __init__(self, plan: ProducerPlan, time: SimulatedTime) -> None:
+        super().__init__(plan, time)
+        self.broker.cluster.create_topic(TOPIC, plan.partitions)
+        self._faults = Random(f"{plan.seed} faults")
+        self._rate = 0.0
+        self._accounts: list[Account] = []
+        self._transactions: list[Transactions] = []
+
+    def new_tap(self) -> WriteTap:
+        return WriteTap(self._faults, lambda: self._rate, lambda fault: self.done.update([fault]))
+
+    def set_rate(self, rate: float) -> None:
+        self._rate = rate
+
+    # --- programs
+
+    def start(self, tasks: TaskGroup) -> None:
+        for _ in range(self.plan.plain):
+            self._start_one(tasks, "plain")
+        for number in range(self.plan.transactional):
+            self._start_one(tasks, "tx-0" if self.plan.shares_id else f"tx-{number}")
+
+    def may_be_killed(self, process: Process) -> bool:
+        return not process.ended.is_set()
+
+    def restart(self, tasks: TaskGroup, killed: Process) -> None:
+        self._start_one(tasks, killed.name.rpartition(" ")[0])
+
+    def _start_one(self, tasks: TaskGroup, kind: str) -> None:
+        process = self.new_process(f"{kind} {len(self.processes)}")
+        tasks.start_soon(self._live, process, kind)
+
+    async def _live(self, process: Process, kind: str) -> None:
+        process.enter()
+        plan = self.plan
+        writing = Writing(
+            process,
+            Random(f"{plan.seed} {process.number}"),
+            TOPIC,
+            plan.partitions,
+            {
+                "bootstrap_servers": self.bootstrap,
+                "delivery_timeout": plan.delivery_timeout_s,
+                "request_timeout": 5.0,
+                "batch_bytes": plan.batch_bytes,
+                "buffer_bytes": plan.buffer_bytes,
+                "close_timeout": 5.0,
+            },
+            lambda: self.is_over,
+        )
+        try:
+            with process.scope:
+                if kind == "plain":
+                    self._accounts.append(writing.account)
+                    await writing.plain()
+                else:
+                    transactions = Transactions()
+                    self._transactions.append(transactions)
+                    await writing.in_transactions(kind, plan.transaction_timeout_s, transactions)
+        finally:
+            process.ended.set()
+
+    # --- the end
+
+    async def judged(self) -> Verdict:
+        await anyio.sleep(_REST_S)
+        partitions = self.broker.cluster.topics[TOPIC].partitions
+        everything = {number: list(_records(one)) for number, one in enumerate(partitions)}
+        committed = {number: list(_committed(one)) for number, one in enumerate(partitions)}
+        verdict = Verdict(defaultdict(list))
+        for account in self._accounts:
+            verdict.problems["contradiction"] += account.contradictions(everything)
+            verdict.problems["broken promise"] += account.broken
+            verdict.counts.update(account.counts)
+        counted: defaultdict[bytes, int] = defaultdict(int)
+        for rows in committed.values():
+            for row in rows:
+                counted[row.value] += 1
+        for transactions in self._transactions:
+            verdict.problems["transaction"] += transactions.contradictions(counted)
+            verdict.counts.update(transactions.counts)
+        verdict.counts["written"] = sum(map(len, everything.values()))
+        return verdict
+
+
+def _records(partition: Any) -> Iterator[_Found]:
+    for batch in partition.log.batches_from(partition.log.start_offset):
+        if not batch.is_control:
+            for record in batch.decode():
+                yield _Found(record.offset, bytes(record.value))
+
+
+def _committed(partition: Any) -> Iterator[_Found]:
+    """What a consumer with isolation level read_committed gets, if no transaction is open any more."""
+    pending: defaultdict[int, list[_Found]] = defaultdict(list)
+    for batch in partition.log.batches_from(partition.log.start_offset):
+        records = list(batch.decode())
+        if batch.is_control:
+            is_commit = int.from_bytes(bytes(records[0].key)[2:4], "big") == 1
+            ended = pending.pop(batch.producer_id, [])
+            yield from ended if is_commit else ()
+            continue
+        found = [_Found(record.offset, bytes(record.value)) for record in records]
+        if batch.is_transactional:
+            pending[batch.producer_id] += found
+        else:
+            yield from found

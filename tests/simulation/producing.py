@@ -1,0 +1,327 @@
+"""Programs that write, and note what they were told. Each task of a process notes what it has enqueued itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from kshare import BrokerError, CommitUnknown, DeliveryFailed, KshareError, Producer
+from kshare.producer.records import PendingSend
+from tests.helpers.fates import Fates, Placed
+from tests.simulation.processes import Process
+
+_LATE_S = 12.0
+"""By how much an outcome may come after the delivery timeout: a request that was sent isn't given up before its own."""
+_TRIES = 20
+
+
+class Account:
+    """What the tasks of a process were told of the records that they have written."""
+
+    def __init__(self) -> None:
+        self.fates: list[Fates] = []
+        self.not_enqueued: dict[bytes, str] = {}
+        """Values that the producer has refused, or whose call was cancelled: they aren't written."""
+        self.broken: list[str] = []
+        """Promises that were broken."""
+
+    def new_fates(self) -> Fates:
+        self.fates.append(Fates())
+        return self.fates[-1]
+
+    @property
+    def counts(self) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for one in self.fates:
+            found["said: written"] += len(one.written)
+            found["said: not written"] += len(one.not_written)
+            found["said: open"] += len(one.open)
+        found["not enqueued"] = len(self.not_enqueued)
+        return found
+
+    def contradictions(self, logs: Mapping[int, Iterable[Placed]]) -> list[str]:
+        found = [one for fates in self.fates for one in fates.contradictions(logs)]
+        places = {row.value for rows in logs.values() for row in rows}
+        found += [
+            f"{value!r} wasn't enqueued ({why}), and is in the log"
+            for value, why in self.not_enqueued.items()
+            if value in places
+        ]
+        return found
+
+
+@dataclass
+class Transactions:
+    """What was told of each transaction, and the values that it has written."""
+
+    values: dict[str, list[bytes]] = field(default_factory=dict)
+    said: dict[str, str] = field(default_factory=dict)
+    """"committed", "aborted" or "unknown"."""
+
+    @property
+    def counts(self) -> Counter[str]:
+        return Counter(f"transactions {said}" for said in self.said.values())
+
+    def contradictions(self, visible: Mapping[bytes, int]) -> list[str]:
+        found = []
+        for name, values in self.values.items():
+            said = self.said[name]
+            seen = [visible.get(value, 0) for value in values]
+            if any(count > 1 for count in seen):
+                found.append(f"{name} ({said}): records are visible more than once: {seen}")
+            elif any(seen) and not all(seen):
+                found.append(f"{name} ({said}): {sum(seen)} of {len(seen)} records are visible")
+            elif said == "committed" and not all(seen):
+                found.append(f"{name} was committed, and none of its {len(seen)} records is visible")
+            elif said == "aborted" and any(seen):
+                found.append(f"{name} was aborted, and its {len(seen)} records are visible")
+        return found
+
+
+class _Deliberate(Exception):
+    """Raised in a transaction, which has to be aborted."""
+
+
+class Writing:
+    def __init__(
+        self,
+        process: Process,
+        chance: Random,
+        topic: str,
+        partitions: int,
+        options: dict[str, Any],
+        is_over: Callable[[], bool],
+    ) -> None:
+        self.account = Account()
+        self._process = process
+        self._chance = chance
+        self._topic = topic
+        self._partitions = partitions
+        self._options = options
+        self._is_over = is_over
+        self._next = 0
+
+    def _note(self, what: str) -> None:
+        if not self._process.was_killed:
+            self._process.note(self._process.name, what)
+
+    def _value(self) -> bytes:
+        self._next += 1
+        size = self._chance.choice([0, 0, 0, 300])
+        return b"%d.%d" % (self._process.number, self._next) + b"." * size
+
+    # --- plain producers
+
+    async def plain(self) -> None:
+        while not self._is_over():
+            sends: list[PendingSend] = []
+            async with anyio.create_task_group() as learning:
+                try:
+                    async with Producer(**self._options) as producer:
+                        await self._write_for_a_while(producer, learning, sends)
+                except KshareError as error:
+                    self._note(f"producer: {type(error).__name__}: {error}")
+                    await anyio.sleep(0.1)
+                undone = sum(not send.is_done for send in sends)
+                if undone:
+                    self.account.broken.append(
+                        f"{undone} records have no outcome after the end of a producer"
+                    )
+                    learning.cancel_scope.cancel()
+        await self._write_at_last()
+
+    async def _write_for_a_while(
+        self, producer: Producer, learning: TaskGroup, sends: list[PendingSend]
+    ) -> None:
+        rounds = self._chance.choice([3, 10, 40])
+        async with anyio.create_task_group() as tasks:
+            for _ in range(self._chance.choice([1, 1, 2, 3])):
+                tasks.start_soon(self._write, producer, rounds, learning, sends)
+
+    async def _write(
+        self, producer: Producer, rounds: int, learning: TaskGroup, sends: list[PendingSend]
+    ) -> None:
+        chance, fates = self._chance, self.account.new_fates()
+        own: list[tuple[bytes, PendingSend]] = []
+        told: set[bytes] = set()
+        for _ in range(rounds):
+            if self._is_over():
+                return
+            patience = chance.choice([0.0, 0.001, 0.02, 0.3]) if chance.random() < 0.3 else None
+            with anyio.CancelScope() as scope:
+                if patience is not None:
+                    scope.deadline = anyio.current_time() + patience
+                match chance.choice(["enqueue", "enqueue", "send", "flush"]):
+                    case "enqueue":
+                        for _ in range(chance.choice([1, 5, 40])):
+                            value = self._value()
+                            send = await self._enqueue(producer, value, fates)
+                            if send is None:
+                                break
+                            sends.append(send)
+                            if chance.random() < 0.5:
+                                told.add(value)
+                                learning.start_soon(self._learn, fates, value, send)
+                            else:
+                                own.append((value, send))
+                    case "send":
+                        await self._send(producer, fates)
+                    case _:
+                        await self._flush(producer, own, told, sends, fates)
+                if chance.random() < 0.02:
+                    learning.start_soon(self._close, producer, sends)
+            await anyio.sleep(chance.choice([0.0, 0.01, 0.2]))
+        await self._flush(producer, own, told, sends, fates)
+
+    async def _enqueue(self, producer: Producer, value: bytes, fates: Fates) -> PendingSend | None:
+        partition = self._chance.choice([None, self._chance.randrange(self._partitions)])
+        try:
+            send = await producer.enqueue(self._topic, value, partition=partition)
+        except KshareError as error:
+            self.account.not_enqueued[value] = type(error).__name__
+            return None
+        except anyio.get_cancelled_exc_class():
+            self.account.not_enqueued[value] = "cancelled"
+            raise
+        fates.noted.append(value)
+        return send
+
+    async def _learn(self, fates: Fates, value: bytes, send: PendingSend) -> None:
+        most = float(self._options["delivery_timeout"]) + _LATE_S
+        with anyio.move_on_after(most) as scope:
+            await fates.learn(value, send)
+        if scope.cancelled_caught and not self._process.was_killed:
+            self.account.broken.append(f"{value!r} has no outcome after {most} s")
+
+    async def _send(self, producer: Producer, fates: Fates) -> None:
+        value = self._value()
+        fates.noted.append(value)
+        try:
+            fates.written[value] = await producer.send(self._topic, value)
+        except DeliveryFailed as failed:
+            if failed.is_open:
+                fates.open.add(value)
+            else:
+                fates.not_written[value] = str(failed)
+        except KshareError as error:
+            fates.not_written[value] = str(error)
+
+    async def _flush(
+        self,
+        producer: Producer,
+        own: list[tuple[bytes, PendingSend]],
+        told: set[bytes],
+        sends: list[PendingSend],
+        fates: Fates,
+    ) -> None:
+        """Its promises: everything has an outcome, and who writes learns of what wasn't written."""
+        before, said = list(sends), False
+        try:
+            await producer.flush()
+        except (DeliveryFailed, BrokerError):
+            said = True
+        except KshareError as error:
+            self._note(f"flush: {type(error).__name__}: {error}")
+            return
+        undone = sum(not send.is_done for send in before)
+        if undone:
+            self.account.broken.append(f"flush returned before {undone} records had an outcome")
+            return
+        for value, send in own:
+            await fates.learn(value, send)
+            if value not in told and value not in fates.written and not said:
+                self.account.broken.append(f"flush didn't say that {value!r} wasn't written")
+        own.clear()
+
+    async def _close(self, producer: Producer, sends: list[PendingSend]) -> None:
+        """Others may close it at the same time, and all wait until everything has an outcome."""
+        before = list(sends)
+        try:
+            await producer.close()
+        except KshareError as error:
+            self._note(f"close: {type(error).__name__}: {error}")
+        undone = sum(not send.is_done for send in before)
+        if undone:
+            self.account.broken.append(f"close returned before {undone} records had an outcome")
+
+    async def _write_at_last(self) -> None:
+        """Once nothing is disturbed any more, records are written."""
+        fates = self.account.new_fates()
+        for _ in range(_TRIES):
+            try:
+                async with Producer(**self._options) as producer:
+                    await self._send(producer, fates)
+            except KshareError as error:
+                self._note(f"producer: {type(error).__name__}: {error}")
+            if fates.written:
+                return
+            await anyio.sleep(1.0)
+        self.account.broken.append("nothing can be written at the end")
+
+    # --- transactions
+
+    async def in_transactions(self, name: str, timeout: float, transactions: Transactions) -> None:
+        while not self._is_over():
+            try:
+                async with Producer(
+                    **self._options, transactional_id=name, transaction_timeout=timeout
+                ) as producer:
+                    for _ in range(self._chance.choice([2, 10, 40])):
+                        if self._is_over():
+                            break
+                        await self._transaction(producer, transactions)
+                        await anyio.sleep(self._chance.choice([0.0, 0.01, 0.2]))
+            except KshareError as error:
+                self._note(f"producer: {type(error).__name__}: {error}")
+                await anyio.sleep(self._chance.choice([0.1, 1.0]))
+
+    async def _transaction(self, producer: Producer, transactions: Transactions) -> None:
+        chance = self._chance
+        name = f"transaction {self._process.number}.{len(transactions.values)}"
+        values: list[bytes] = []
+        transactions.values[name] = values
+        transactions.said[name] = "aborted"
+        patience = chance.choice([0.0, 0.001, 0.02, 0.3]) if chance.random() < 0.4 else None
+        is_in_body = False
+        try:
+            with anyio.CancelScope() as scope:
+                if patience is not None:
+                    scope.deadline = anyio.current_time() + patience
+                async with producer.transaction():
+                    is_in_body = True
+                    await self._write_in_transaction(producer, values)
+                    if chance.random() < 0.15:
+                        raise _Deliberate
+                    is_in_body = False
+                    transactions.said[name] = "unknown"  # if it ends now, whatever ends it
+                if values:
+                    transactions.said[name] = "committed"
+        except _Deliberate:
+            pass
+        except CommitUnknown:
+            assert not is_in_body
+        except KshareError as error:
+            transactions.said[name] = "aborted"
+            self._note(f"{name}: {type(error).__name__}: {error}")
+            if type(error) is not DeliveryFailed:
+                raise
+        self._note(f"{name} {transactions.said[name]}")
+
+    async def _write_in_transaction(self, producer: Producer, values: list[bytes]) -> None:
+        chance = self._chance
+        for _ in range(chance.choice([1, 2, 5])):
+            for _ in range(chance.choice([1, 5, 20])):
+                value = self._value()
+                partition = chance.choice([None, chance.randrange(self._partitions)])
+                values.append(value)
+                if chance.random() < 0.1:
+                    await producer.send(self._topic, value, partition=partition)
+                else:
+                    await producer.enqueue(self._topic, value, partition=partition)
+            await anyio.sleep(chance.choice([0.0, 0.01, 0.1]))
