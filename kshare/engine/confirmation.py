@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from kshare.errors import KshareError
-from kshare.state.lease import GAP, REJECT, RENEW, SENT, Lease, TopicIdPartition
+from kshare.state.lease import GAP, RENEW, SENT, Lease, TopicIdPartition
 from kshare.state.session import AckRange
 
 Loss = tuple[Lease, KshareError]
@@ -84,7 +84,7 @@ class Confirmation:
             spans = _unanswered(lease, lease.first, lease.last)
             if spans:
                 self._open.append((lease, spans))
-                self._renewed[lease] = without(spans, _unanswered(lease, lease.first, lease.last, REJECT))
+                self._renewed[lease] = _unanswered(lease, lease.first, lease.last, RENEW)
 
     @property
     def is_settled(self) -> bool:
@@ -156,10 +156,10 @@ def note(results: dict[NameT, KshareError | None], partition: NameT, error: Ksha
         results[partition] = error
 
 
-def _unanswered(lease: Lease, first: int, last: int, highest: int = RENEW) -> list[_Range]:
-    """Offsets that are decided and not sent, or sent and not confirmed. With `highest` REJECT, without renewals."""
-    runs = lease.runs_within(first, last, GAP, highest) + lease.runs_within(
-        first, last, SENT | GAP, SENT | highest
+def _unanswered(lease: Lease, first: int, last: int, lowest: int = GAP) -> list[_Range]:
+    """Offsets that are decided and not sent, or sent and not confirmed. With `lowest` RENEW, only renewals."""
+    runs = lease.runs_within(first, last, lowest, RENEW) + lease.runs_within(
+        first, last, SENT | lowest, SENT | RENEW
     )
     return sorted((lease.first + start, lease.first + end - 1) for start, end in runs)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from functools import partial
 
 import anyio
 from anyio.abc import TaskGroup
@@ -21,6 +20,8 @@ from kshare.producer.settings import WriterSettings
 from kshare.producer.transaction_state import Phase, Transaction
 
 log = logging.getLogger("kshare.producer")
+
+_CLOSED = "the producer was closed before the transaction had ended"
 
 
 class TransactionRunner:
@@ -86,7 +87,7 @@ class TransactionRunner:
         except BaseException:
             await self.abort(tasks)
             raise
-        await self._wait_for(self._end(tasks, self._commit, partial(self._commit_cut_short, transaction)))
+        await self._wait_for(self._end(tasks, self._commit))
 
     async def abort(self, tasks: TaskGroup) -> None:
         """Nothing of the transaction is committed. Problems are only logged: the broker aborts it later."""
@@ -119,14 +120,9 @@ class TransactionRunner:
         self._link.state.close()
         return self._end(tasks, self._abort)
 
-    def _end(
-        self,
-        tasks: TaskGroup,
-        work: Callable[[], Awaitable[None]],
-        error_when_closed: Callable[[], KshareError] | None = None,
-    ) -> _Step:
+    def _end(self, tasks: TaskGroup, work: Callable[[], Awaitable[None]]) -> _Step:
         self._is_begun = False
-        return self._start(tasks, work, error_when_closed)
+        return self._start(tasks, work)
 
     async def _wait_for(self, step: _Step) -> None:
         try:
@@ -140,13 +136,8 @@ class TransactionRunner:
 
     # --- in tasks of the writer
 
-    def _start(
-        self,
-        tasks: TaskGroup,
-        work: Callable[[], Awaitable[None]],
-        error_when_closed: Callable[[], KshareError] | None = None,
-    ) -> _Step:
-        self._step = step = _Step(work, error_when_closed or _closed)
+    def _start(self, tasks: TaskGroup, work: Callable[[], Awaitable[None]]) -> _Step:
+        self._step = step = _Step(work)
         tasks.start_soon(step.run, name="kshare transaction")
         return step
 
@@ -162,8 +153,13 @@ class TransactionRunner:
             raise
 
     async def _commit(self) -> None:
+        step, transaction = self._step, self._link.state.current
         try:
             await self._link.commit()
+        except anyio.get_cancelled_exc_class():
+            if step is not None and transaction is not None and transaction.may_be_ended:
+                step.error = self._link.unknown(_CLOSED)
+            raise
         except CommitUnknown as error:
             if isinstance(error.__cause__, ProducerFenced):
                 self._sender.stop(error.__cause__)
@@ -175,12 +171,6 @@ class TransactionRunner:
             with anyio.move_on_after(self._limit), suppress(KshareError):
                 await self._fence()  # now, because readers wait for the end of the transaction
             raise
-
-    def _commit_cut_short(self, transaction: Transaction | None) -> KshareError:
-        """The producer was closed, and its time was up, before the outcome of the commit was known."""
-        error = _closed()
-        may_be_committed = transaction is not None and transaction.may_be_ended
-        return self._link.unknown(error) if may_be_committed else error
 
     async def _abort(self) -> None:
         reason = KshareError("the transaction was aborted")
@@ -205,13 +195,10 @@ class TransactionRunner:
 class _Step:
     """Work in a task of its own, and its error."""
 
-    def __init__(
-        self, work: Callable[[], Awaitable[None]], error_when_closed: Callable[[], KshareError]
-    ) -> None:
+    def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
         self.done = anyio.Event()
         self.error: BaseException | None = None
         self._work = work
-        self._error_when_closed = error_when_closed
 
     async def run(self) -> None:
         try:
@@ -219,7 +206,7 @@ class _Step:
         except Exception as error:
             self.error = error
         except BaseException:
-            self.error = self._error_when_closed()
+            self.error = self.error or KshareError(_CLOSED)
             raise
         finally:
             self.done.set()
@@ -228,7 +215,3 @@ class _Step:
         error, self.error = self.error, None
         if error is not None:
             raise error
-
-
-def _closed() -> KshareError:
-    return KshareError("the producer was closed before the transaction had ended")

@@ -236,7 +236,7 @@ class TransactionLink:
             raise
         return answer
 
-    def unknown(self, reason: KshareError) -> CommitUnknown:
+    def unknown(self, reason: object) -> CommitUnknown:
         return CommitUnknown(
             f"transactional id {self.name}: it isn't known whether the transaction was committed: all of its "
             f"records are visible, or none. Read them to find out, before you write them again ({reason})"

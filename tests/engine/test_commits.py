@@ -195,10 +195,11 @@ def test_a_commit_is_told_what_a_pending_one_was_told_before() -> None:
     """Its caller is another task, and the refusal is about a record that was accepted before both."""
     place, lost = (TOPIC, 1), Lease((TOPIC, 2), 0, 0, 1)
     commits, error = Commits(Signal()), KshareError("refused")
-    with commits.confirmation([]) as earlier:
+    accepted = Lease(place, 7, 7, 1)
+    accepted.decide(7, ACCEPT)
+    with commits.confirmation([accepted]):
         commits.on_loss(lost, error)
         commits.on_outcome(AckOutcome(place, (AckRange(7, 7, bytes([ACCEPT])),), 121), error)
-        earlier.results, commits.results = commits.results, earlier.results  # as if it had waited for this
         with commits.confirmation([]) as later:
             pass
         assert later.results == {place: error}
