@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -39,7 +39,7 @@ class Fates:
         self.noted.append(value)
         await self.learn(value, send)
 
-    async def learn(self, value: bytes, send: PendingSend) -> None:
+    async def learn(self, value: bytes, send: Awaitable[Produced]) -> None:
         """The same for a record that was noted when it was enqueued."""
         try:
             self.written[value] = await send

@@ -6,7 +6,6 @@ through as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -26,7 +25,7 @@ from tests.integration.consumer_storm.notes import Notes, Orders, text_of
 from tests.simulation.loop import SimulatedTime
 from tests.simulation.processes import Process
 from tests.simulation.tap import ShareTap
-from tests.simulation.world import Plan, Verdict, World
+from tests.simulation.world import Plan, Verdict, World, records_of
 
 TOPIC, GROUP, GRAVE = "orders", "workers", "dlq.orders"
 _LETTERS_S = 20.0
@@ -217,7 +216,7 @@ class ConsumerWorld(World):
         written = {
             (number, record.offset): bytes(record.value or b"").decode()
             for number, partition in enumerate(self.broker.cluster.topics[TOPIC].partitions)
-            for record in _records(partition)
+            for record in records_of(partition)
         }
         rest = {place for place in written for at in left if place[0] == at[0] and place[1] >= at[1]}
         witnesses = [
@@ -242,14 +241,8 @@ class ConsumerWorld(World):
 
     def _dead(self) -> dict[Place, str]:
         prefix, dead = "__dlq.errors.", {}
-        for record in _records(self.broker.cluster.topics[GRAVE].partitions[0]):
+        for record in records_of(self.broker.cluster.topics[GRAVE].partitions[0]):
             headers = {name: bytes(value or b"").decode() for name, value in record.headers}
             place = int(headers[f"{prefix}partition"]), int(headers[f"{prefix}offset"])
             dead[place] = headers[f"{prefix}message"]
         return dead
-
-
-def _records(partition: Any) -> Iterator[Any]:
-    for batch in partition.log.batches_from(partition.log.start_offset):
-        if not batch.is_control:
-            yield from batch.decode()

@@ -18,7 +18,7 @@ from tests.simulation.loop import SimulatedTime
 from tests.simulation.processes import Process
 from tests.simulation.producing import Account, Transactions, Writing
 from tests.simulation.tap import WriteTap
-from tests.simulation.world import Plan, Verdict, World
+from tests.simulation.world import Plan, Verdict, World, records_of
 
 TOPIC = "ledger"
 _REST_S = 180.0
@@ -138,7 +138,9 @@ class ProducerWorld(World):
     async def judged(self) -> Verdict:
         await anyio.sleep(_REST_S)
         partitions = self.broker.cluster.topics[TOPIC].partitions
-        everything = {number: list(_records(one)) for number, one in enumerate(partitions)}
+        everything = {
+            number: [_found(record) for record in records_of(one)] for number, one in enumerate(partitions)
+        }
         committed = {number: list(_committed(one)) for number, one in enumerate(partitions)}
         verdict = Verdict(defaultdict(list))
         for account in self._accounts:
@@ -156,13 +158,6 @@ class ProducerWorld(World):
         return verdict
 
 
-def _records(partition: Any) -> Iterator[_Found]:
-    for batch in partition.log.batches_from(partition.log.start_offset):
-        if not batch.is_control:
-            for record in batch.decode():
-                yield _Found(record.offset, bytes(record.value))
-
-
 def _committed(partition: Any) -> Iterator[_Found]:
     """What a consumer with isolation level read_committed gets, if no transaction is open any more."""
     pending: defaultdict[int, list[_Found]] = defaultdict(list)
@@ -173,8 +168,12 @@ def _committed(partition: Any) -> Iterator[_Found]:
             ended = pending.pop(batch.producer_id, [])
             yield from ended if is_commit else ()
             continue
-        found = [_Found(record.offset, bytes(record.value)) for record in records]
+        found = [_found(record) for record in records]
         if batch.is_transactional:
             pending[batch.producer_id] += found
         else:
             yield from found
+
+
+def _found(record: Any) -> _Found:
+    return _Found(record.offset, bytes(record.value))

@@ -149,7 +149,6 @@ class Writing:
     ) -> None:
         chance, fates = self._chance, self.account.new_fates()
         own: list[tuple[bytes, PendingSend]] = []
-        told: set[bytes] = set()
         for _ in range(rounds):
             if self._is_over():
                 return
@@ -166,18 +165,17 @@ class Writing:
                                 break
                             sends.append(send)
                             if chance.random() < 0.5:
-                                told.add(value)
                                 learning.start_soon(self._learn, fates, value, send)
                             else:
                                 own.append((value, send))
                     case "send":
                         await self._send(producer, fates)
                     case _:
-                        await self._flush(producer, own, told, sends, fates)
+                        await self._flush(producer, own, sends, fates)
                 if chance.random() < 0.02:
                     learning.start_soon(self._close, producer, sends)
             await anyio.sleep(chance.choice([0.0, 0.01, 0.2]))
-        await self._flush(producer, own, told, sends, fates)
+        await self._flush(producer, own, sends, fates)
 
     async def _enqueue(self, producer: Producer, value: bytes, fates: Fates) -> PendingSend | None:
         partition = self._chance.choice([None, self._chance.randrange(self._partitions)])
@@ -203,12 +201,7 @@ class Writing:
         value = self._value()
         fates.noted.append(value)
         try:
-            fates.written[value] = await producer.send(self._topic, value)
-        except DeliveryFailed as failed:
-            if failed.is_open:
-                fates.open.add(value)
-            else:
-                fates.not_written[value] = str(failed)
+            await fates.learn(value, producer.send(self._topic, value))
         except KshareError as error:
             fates.not_written[value] = str(error)
 
@@ -216,7 +209,6 @@ class Writing:
         self,
         producer: Producer,
         own: list[tuple[bytes, PendingSend]],
-        told: set[bytes],
         sends: list[PendingSend],
         fates: Fates,
     ) -> None:
@@ -235,7 +227,7 @@ class Writing:
             return
         for value, send in own:
             await fates.learn(value, send)
-            if value not in told and value not in fates.written and not said:
+            if value not in fates.written and not said:
                 self.account.broken.append(f"flush didn't say that {value!r} wasn't written")
         own.clear()
 

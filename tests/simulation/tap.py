@@ -51,13 +51,14 @@ class Asked:
 
 
 class Tap:
-    """Lets everything pass. `is_read` tells of which APIs the requests are decoded, and `answered` is called."""
+    """Lets everything pass. Subclasses choose APIs: their requests are decoded, and their responses may be changed."""
 
     def __init__(self) -> None:
         self._asked: dict[int, Asked] = {}
         self._up = self._down = b""
 
     def is_read(self, key: int) -> bool:
+        """Whether a subclass has chosen this API."""
         return False
 
     def answered(self, asked: Asked, frame: bytes, *, is_gone: bool) -> Iterator[Part]:

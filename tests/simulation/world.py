@@ -209,6 +209,13 @@ class World(ABC):
         cluster.move_leader(partition, self.chance.choice(up))
 
 
+def records_of(partition: Any) -> Iterator[Any]:
+    """All records in the log of a partition."""
+    for batch in partition.log.batches_from(partition.log.start_offset):
+        if not batch.is_control:
+            yield from batch.decode()
+
+
 def simulate(kind: Callable[[Any, SimulatedTime], World], plan: Plan, backend: str = "asyncio") -> Outcome:
     """All of it, blocking."""
     began = process_time()
