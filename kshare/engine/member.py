@@ -53,6 +53,10 @@ _NO_ANSWER = (ConnectionLost, RequestTimedOut, DecodeError)
 _LONGEST_SLEEP_S = 1.0
 _SHARE_OF_SESSIONS = 0.5
 """The share of `close_timeout` for closing sessions. The rest is for leaving the group."""
+_NOT_LEFT = (
+    "group %s: couldn't leave it: %s; no other member gets the partitions of this one until its coordinator notices, "
+    "after share.session.timeout.ms"
+)
 _LIMIT_S = 1.0
 """How long closing waits for the delivery count limit, to say rightly which records are archived."""
 
@@ -199,12 +203,17 @@ class GroupMember:
         return self._membership.state is MembershipState.LEFT
 
     async def _leave(self) -> None:
-        self._membership.leave(anyio.current_time())
+        membership, problem = self._membership, "its coordinator didn't answer"
+        membership.leave(anyio.current_time())
         try:
-            while self._membership.state is not MembershipState.LEFT:
-                await self._heartbeat()
+            while membership.state is MembershipState.LEAVING:
+                wake_at = await self._heartbeat()
+                if not self.has_left:
+                    await self._pause(wake_at)
         except KshareError as error:
-            log.info("failed to leave the group cleanly: %s", error)
+            problem = str(error)
+        if not self.has_left:
+            log.warning(_NOT_LEFT, self._settings.group, membership.last_error or problem)
 
     async def _close_node(self, number: int, node: NodeSession, problems: list[Exception]) -> None:
         node.stop()
@@ -234,10 +243,12 @@ class GroupMember:
                 self._fail(error)
                 return
             self._reporter.log.log_due()
-            now = anyio.current_time()
-            pause = _LONGEST_SLEEP_S if wake_at is None else min(max(0.0, wake_at - now), _LONGEST_SLEEP_S)
-            with anyio.move_on_after(pause):
-                await self._wakeup.wait()
+            await self._pause(wake_at)
+
+    async def _pause(self, wake_at: float | None) -> None:
+        longest = _LONGEST_SLEEP_S if wake_at is None else wake_at - anyio.current_time()
+        with anyio.move_on_after(min(max(0.0, longest), _LONGEST_SLEEP_S)):
+            await self._wakeup.wait()
 
     async def _heartbeat(self) -> float | None:
         membership = self._membership
@@ -264,6 +275,8 @@ class GroupMember:
                 return membership.wake_at
             self._unreadable.on_useful()
             self._on_events(membership.on_response(heartbeat, reply, anyio.current_time()))
+            if self.has_left:
+                self._wakeup.send()
         return membership.wake_at
 
     async def _learn_limit(self) -> None:

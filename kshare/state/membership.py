@@ -23,7 +23,10 @@ with the assignment, so if a response with an assignment is lost, the next one r
     these 3  | a permanent error                       | failed   | Failed: permissions, versions, our own mistakes
     any      | leave                                   | leaving  | left at once if no broker can know of us
     leaving  | heartbeat                               | leaving  | leaves
-    leaving  | any response, no response               | left     | the coordinator removes silent members
+    leaving  | response without error, or not a member | left     |
+    leaving  | NOT_COORDINATOR and such, no response,  | leaving  | tried again a few times, since the partitions
+             | another transient error                 |          | stand still until the coordinator has removed us
+    leaving  | a permanent error, or too many errors   | failed   | the coordinator removes silent members
     any      | response to an abandoned request        | same     | dropped
 
 The coordinator is always looked up before the first heartbeat: on a fresh cluster the lookup creates it.
@@ -47,6 +50,8 @@ from kshare.protocol.messages.share_group_heartbeat_request import ShareGroupHea
 from kshare.protocol.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
 
 _JOIN, _LEAVE = 0, -1
+_MOST_LEAVES = 6
+"""How often leaving is tried: for about three seconds, in which another broker becomes the coordinator."""
 _NOT_A_MEMBER = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND}
 _COORDINATOR_MOVED = {
     ErrorCode.NOT_COORDINATOR,
@@ -201,13 +206,16 @@ class Membership:
             self._next_at = now
 
     def leave(self, now: float) -> None:
-        """Starts to leave, without waiting for a request under way. `state` becomes LEFT even if nobody answers."""
+        """Starts to leave, without waiting for a request under way.
+
+        `state` becomes LEFT when the coordinator has confirmed it, and FAILED if it doesn't, after a few attempts.
+        """
         if self.state is MembershipState.LEFT or not self._may_be_registered:
             self.state = MembershipState.LEFT
         elif self.state is not MembershipState.LEAVING:
             self.state = MembershipState.LEAVING
             self._under_way = None
-            self._next_at = now
+            self._next_at, self._failures = now, 0
 
     def _is_due(self, now: float) -> bool:
         return self.wake_at is not None and now >= self.wake_at
@@ -297,6 +305,9 @@ class Membership:
         error = self.last_error = BrokerError(code, f"share group {self.group_id!r}", message)
         if code in _NOT_A_MEMBER and self.state is MembershipState.STABLE:
             return self._rejoin(error, now)
+        if code in _NOT_A_MEMBER and self.state is MembershipState.LEAVING:
+            self.state = MembershipState.LEFT
+            return []
         if code in _NOT_A_MEMBER and self.state is MembershipState.CLEARING:
             self.state, self._next_at = MembershipState.JOINING, now
             return []
@@ -304,9 +315,9 @@ class Membership:
             self.state = MembershipState.CLEARING
         elif code in _COORDINATOR_MOVED:
             self.coordinator = None
-        elif code not in _TRANSIENT and self.state is not MembershipState.LEAVING:
-            self.state = MembershipState.FAILED
-            return [Failed(error)]
+        elif code not in _TRANSIENT:
+            is_leaving, self.state = self.state is MembershipState.LEAVING, MembershipState.FAILED
+            return [] if is_leaving else [Failed(error)]
         self._is_confirmed = False
         self._retry(now)
         return [GroupFull(error, self._next_at)] if code == ErrorCode.GROUP_MAX_SIZE_REACHED else []
@@ -318,8 +329,8 @@ class Membership:
         return [MembershipLost(error)]
 
     def _retry(self, now: float) -> None:
-        if self.state is MembershipState.LEAVING:
-            self.state = MembershipState.LEFT
+        if self.state is MembershipState.LEAVING and self._failures + 1 >= _MOST_LEAVES:
+            self.state = MembershipState.FAILED
             return
         pause = min(self._times.min_pause * 2.0**self._failures, self._times.max_pause)
         self._failures = min(self._failures + 1, 30)

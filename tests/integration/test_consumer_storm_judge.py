@@ -81,6 +81,15 @@ def test_what_was_finished_before_counts_unless_it_was_handed_out_again() -> Non
     assert found(again) == {"accepted unseen"}
 
 
+def test_what_is_accepted_is_not_delivered_again() -> None:
+    entries = [handed(1), entry(2, Event.ENDED)]
+    after = [acquired(0.5), acquired(3.5, 2, OTHER)]
+    assert found(judge(entries, after, [asked(3, ACCEPT)])) == {"delivered after accept"}
+    assert found(judge(entries, after, [asked(3, ACCEPT, error=None)])) == set()
+    refused = [asked(3, ACCEPT, error=121)]
+    assert found(judge(entries, after, refused, is_left=True)) == {"left"}
+
+
 def test_gaps_and_rejects() -> None:
     deliveries = [acquired(0.5)]
     assert found(judge([handed(1)], deliveries, [asked(3, GAP)])) == {"lost"}

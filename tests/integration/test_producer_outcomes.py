@@ -128,7 +128,8 @@ async def test_storm(
     )
     say(capsys, report)
     assert found == []
-    assert all(fates.written and fates.open for fates in all_fates)
+    assert all(fates.written for fates in all_fates)
+    assert any(fates.open for fates in all_fates), "the storm was too weak: all outcomes are known"
     title = "Producers, three brokers: leaders that stop, followers that lag, lost responses"
     write_report(REPORT, title, report)
 

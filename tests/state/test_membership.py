@@ -534,22 +534,53 @@ def test_leave_is_sent_once() -> None:
     assert desk.member.next_heartbeat(desk.now + 100) is None
 
 
-@pytest.mark.parametrize(
-    "code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NOT_COORDINATOR, ErrorCode.GROUP_AUTHORIZATION_FAILED]
-)
-def test_member_has_left_whatever_the_response(code: ErrorCode) -> None:
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND])
+def test_who_isnt_a_member_any_more_has_left(code: ErrorCode) -> None:
     desk = joined()
     desk.member.leave(desk.now)
     assert desk.beat(error=code) == []
     assert (desk.state, desk.member.wake_at) == (MembershipState.LEFT, None)
 
 
-def test_member_has_left_even_without_a_response() -> None:
+def test_permanent_error_ends_leaving() -> None:
     desk = joined()
     desk.member.leave(desk.now)
-    desk.sent()
-    desk.member.on_no_answer(desk.now)
-    assert desk.state is MembershipState.LEFT
+    assert desk.beat(error=ErrorCode.GROUP_AUTHORIZATION_FAILED) == []
+    assert (desk.state, desk.member.wake_at) == (MembershipState.FAILED, None)
+
+
+@pytest.mark.parametrize("code", [*ELSEWHERE, ErrorCode.UNKNOWN_SERVER_ERROR, None])
+def test_leaving_is_tried_again_where_the_coordinator_is_now(code: ErrorCode | None) -> None:
+    desk = joined()
+    desk.member.leave(desk.now)
+    if code is None:
+        desk.sent()
+        desk.member.on_no_answer(desk.now)
+    else:
+        assert desk.beat(error=code) == []
+    assert desk.state is MembershipState.LEAVING
+    assert 0 < desk.wait() < 1
+    if code is None or code in ELSEWHERE:
+        desk.find()
+    assert desk.sent().member_epoch == -1
+
+
+def test_leaving_is_given_up_after_a_few_seconds() -> None:
+    desk = joined()
+    began = desk.now
+    desk.member.leave(desk.now)
+    attempts = 0
+    while desk.state is MembershipState.LEAVING:
+        desk.wait()
+        if desk.member.coordinator is None:
+            desk.find(error=ErrorCode.COORDINATOR_NOT_AVAILABLE if attempts % 2 else 0)
+        if desk.member.coordinator is not None:
+            desk.sent()
+            desk.member.on_no_answer(desk.now)
+        attempts += 1
+        assert attempts < 100
+    assert (desk.state, desk.member.wake_at) == (MembershipState.FAILED, None)
+    assert 2 < desk.now - began < 5
 
 
 def test_leaving_does_not_wait_for_a_pending_heartbeat() -> None:

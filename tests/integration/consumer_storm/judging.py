@@ -8,6 +8,7 @@ to acknowledge and its response, and the dead letters. `problems` says what cont
 - rejected unseen: the same with a reject that no program asked for
 - lost: acknowledged as a gap; or the broker has finished it, without an accept, a reject or too many deliveries
 - confirmed falsely: `on_settled` or `commit` said that a record was accepted, and no broker had confirmed that
+- delivered after accept: delivered again after a broker had confirmed that it was accepted
 - archived unseen: archived at the limit of deliveries, though programs didn't get one of the last two, and no line of
   the log names it. A client can know of this, and has to say so. It can't where the response was lost, or its process
   was killed. Earlier deliveries that no program got are counted only: programs got later ones, and failed.
@@ -86,6 +87,7 @@ class Judgement:
         self._judge_acknowledgements()
         self._judge_confirmations()
         self._judge_commits()
+        self._judge_redeliveries()
         self._judge_repetition()
 
     def _problem(self, kind: str, text: str) -> None:
@@ -200,6 +202,13 @@ class Judgement:
                     if one.partition not in failed:
                         self._must_be_confirmed(member, (one.partition, one.offset), entry.at, "commit")
                 done = max(done, until)
+
+    def _judge_redeliveries(self) -> None:
+        for (member, place), times in self._confirmed.items():
+            again = [one for one in self._deliveries[place] if one.at > min(times)]
+            if again:
+                who = f"accepted by {member}, confirmed, then delivered to {again[0].member}"
+                self._problem("delivered after accept", f"{place}: {who}")
 
     def _judge_repetition(self) -> None:
         for place, deliveries in self._deliveries.items():

@@ -15,6 +15,7 @@ PROBLEMS = (
     "archived unseen",
     "rejected unseen",
     "confirmed falsely",
+    "delivered after accept",
     "wrong contents",
     "hot loop",
     "left",

@@ -1,0 +1,84 @@
+"""A consumer that closes leaves its group, also if the coordinator moves: else its partitions would stand still."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+import pytest
+
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.message import Message
+from kshare.protocol.messages import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+from tests.fakes.peer import HungUpError
+from tests.fakes.tiny_cluster import TinyCluster
+from tests.helpers.consuming import DEADLINE_S, consumer, next_of, until
+
+pytestmark = pytest.mark.anyio
+
+_LEAVE = -1
+
+
+def leaves(cluster: TinyCluster) -> int:
+    return sum(one.member_epoch == _LEAVE for one in cluster.asked(ShareGroupHeartbeatRequest))
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS])
+async def test_leaving_is_tried_again_when_the_coordinator_has_moved(
+    code: ErrorCode, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with TinyCluster("a").running() as cluster:
+        async with consumer(cluster, "a") as source, anyio.create_task_group() as tasks:
+            cluster.topics["a"].append(b"a0")
+            await next_of(source)
+            cluster.error_always[ShareGroupHeartbeatRequest] = code
+
+            async def come_back() -> None:
+                await until(lambda: leaves(cluster) == 2)
+                del cluster.error_always[ShareGroupHeartbeatRequest]
+
+            tasks.start_soon(come_back)
+            with anyio.fail_after(DEADLINE_S):
+                await source.close()
+        assert leaves(cluster) == 3
+    assert "couldn't leave" not in caplog.text
+
+
+async def test_leaving_is_tried_again_when_the_connection_ends(caplog: pytest.LogCaptureFixture) -> None:
+    async with TinyCluster("a").running() as cluster:
+        cut = cut_at_first_leave(cluster)
+        async with consumer(cluster, "a") as source:
+            cluster.topics["a"].append(b"a0")
+            await next_of(source)
+            cluster.spoil = cut
+            with anyio.fail_after(DEADLINE_S):
+                await source.close()
+        assert leaves(cluster) == 2
+    assert "couldn't leave" not in caplog.text
+
+
+async def test_member_that_could_not_leave_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    async with TinyCluster("a").running() as cluster, consumer(cluster, "a") as source:
+        cluster.topics["a"].append(b"a0")
+        await next_of(source)
+        cluster.error_always[ShareGroupHeartbeatRequest] = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        with anyio.fail_after(DEADLINE_S):
+            await source.close()
+        assert 3 < leaves(cluster) < 10
+    [line] = [one for one in caplog.messages if "leave" in one]
+    assert line.startswith("group g: couldn't leave it: share group 'g': COORDINATOR_NOT_AVAILABLE")
+    assert "share.session.timeout.ms" in line
+
+
+def cut_at_first_leave(cluster: TinyCluster) -> Callable[[Message, bytearray], bytearray]:
+    """The first answer to a member that leaves isn't one, and its connection ends."""
+    was_cut = False
+
+    def spoil(answer: Message, frame: bytearray) -> bytearray:
+        nonlocal was_cut
+        if isinstance(answer, ShareGroupHeartbeatResponse) and leaves(cluster) and not was_cut:
+            was_cut = True
+            raise HungUpError
+        return frame
+
+    return spoil
