@@ -37,8 +37,8 @@ class HandlerSettings(TypedDict, total=False):
     The record's lock is renewed meanwhile (Kafka 4.2 and later). Default: 300.0."""
     dead_letters: str | DeadLetterFunction | None
     """The topic for records that are rejected or not retried any more. Or an async function that gets the delivery and
-    the reason, and keeps the record; if it raises, the record is released. None: such records are only rejected;
-    brokers since Kafka 4.4 can write dead letters by themselves."""
+    the reason, and keeps the record; if it raises, the record is held, and the function called again later. None: such
+    records are only rejected; brokers since Kafka 4.4 can write dead letters by themselves."""
     oversized_dead_letters: OversizedDeadLetters
     """What becomes of records that are larger than `max.message.bytes` of the dead-letter topic. "hold": they are held
     until it is raised. "reject": they are rejected without a dead letter, which is logged as an error. "truncate":

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import anyio
 
 from kshare.admin import groups, offsets
+from kshare.admin.log_offsets import partitions_of
 from kshare.admin.progress import ProgressReader
 from kshare.admin.results import GroupDescription, PartitionOffset, PartitionProgress
 from kshare.admin.routing import Router
@@ -74,6 +75,9 @@ def run_lag(
     async def work(router: Router) -> None:
         if topics:
             await require_topics(cluster.settings, topics, suggest_creation=False)
+            chosen = {topic: numbers for topic, numbers in topics.items() if numbers is not None}
+            if chosen:
+                await partitions_of(router, chosen)
         reader = _Reader(router, names, topics)
         screen = Screen()
         with screen.redrawn() if interval is not None and not is_json else nullcontext():

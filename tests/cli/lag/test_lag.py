@@ -137,6 +137,9 @@ def test_nonexistent_group_or_topic_is_an_error(broker: Broker, run: Kshare) -> 
     assert_refused(run("lag", "-g", "shipers"), 1, "no group 'shipers'; did you mean 'shippers'?\n")
     assert_refused(run("lag", "-t", "xyzzy"), 1, "there is no topic xyzzy\n")
     assert_refused(run("lag", "-t", "order"), 1, "there is no topic order; did you mean 'orders")
+    assert_refused(
+        run("lag", "-t", "orders:0,7"), 1, "topic orders has no partition 7 (it has 1 partition)\n"
+    )
 
 
 def test_group_deleted_after_listing_is_omitted(broker: Broker, run: Kshare) -> None:
