@@ -19,12 +19,14 @@ from itertools import islice
 from random import SystemRandom
 from typing import NamedTuple
 
-from tests.integration.consumer_storm.defects import DEFECTS
+from tests.integration.consumer_storm.defects import DEFECTS as STORM_DEFECTS
+from tests.simulation.consumer_defects import DEFECTS as CONSUMER_DEFECTS
 from tests.simulation.consumers import ConsumerWorld
 from tests.simulation.producer_defects import DEFECTS as PRODUCER_DEFECTS
 from tests.simulation.producers import ProducerWorld
 from tests.simulation.world import Outcome, simulate
 
+_DEFECTS = STORM_DEFECTS | CONSUMER_DEFECTS | PRODUCER_DEFECTS
 _MOST_SHOWN = 3
 _HIGHEST = 10**9
 WORLDS: dict[str, type[ConsumerWorld | ProducerWorld]] = {
@@ -84,7 +86,7 @@ def results(seeds: range, jobs: int, world: str, backend: str) -> Iterator[Resul
 def main() -> int:
     options = _options()
     if options.defect:
-        (DEFECTS | PRODUCER_DEFECTS)[options.defect][0]()
+        _DEFECTS[options.defect][0]()
     if options.seed is not None:
         return _replay(options.seed, options.world, options.backend)
     first = SystemRandom().randrange(_HIGHEST) if options.first is None else options.first
@@ -145,7 +147,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--digests", action="store_true", help="print a digest of each seed's history")
     parser.add_argument(
         "--defect",
-        choices=sorted(DEFECTS | PRODUCER_DEFECTS),
+        choices=sorted(_DEFECTS),
         help="plant a defect, to see whether it is found",
     )
     return parser.parse_args()

@@ -29,6 +29,7 @@ from tests.simulation.world import Plan, Verdict, World, records_of
 
 TOPIC, GROUP, GRAVE = "orders", "workers", "dlq.orders"
 _LETTERS_S = 20.0
+_STAYED = "still a member"
 _SETTINGS = {
     "group.share.assignment.interval.ms": "0",
     "group.share.min.heartbeat.interval.ms": "500",
@@ -113,6 +114,8 @@ class ConsumerWorld(World):
         )
         self.book = FaultBook(topic.id, Random(f"{plan.seed} faults"), plan.lock_s)
         self.book.done = self.done
+        self.stayed: list[str] = []
+        """Closed consumers that are still members, and didn't say so."""
 
     def new_tap(self) -> ShareTap:
         return ShareTap(self.book, lambda what: self.note("broker", what))
@@ -147,14 +150,22 @@ class ConsumerWorld(World):
             with process.scope:
                 while not self.is_over:
                     notes = _Notes(orders, process, chance)  # type: ignore[arg-type]
+                    said = len(process.lines)
                     try:
                         await async_program.live(notes)
                     except* Exception as group:
                         for error in group.exceptions:
                             notes.did(f"ended by {type(error).__name__}")
                         await anyio.sleep(0.1)
+                    else:
+                        if not process.was_killed:
+                            self._note_whether_left(notes.member, process.lines[said:])
         finally:
             process.ended.set()
+
+    def _note_whether_left(self, member: str, said: list[str]) -> None:
+        if member in self.broker.share_groups.find(GROUP).members and not any("leav" in one for one in said):
+            self.stayed.append(f"{member} closed at {monotonic():.3f}")
 
     async def _write(self, process: Process) -> None:
         process.enter()
@@ -237,7 +248,7 @@ class ConsumerWorld(World):
             while judgement.problems["lost"]:
                 await anyio.sleep(0.5)
                 judgement = judge()
-        return Verdict(judgement.problems, judgement.counts)
+        return Verdict({**judgement.problems, _STAYED: self.stayed}, judgement.counts)
 
     def _dead(self) -> dict[Place, str]:
         prefix, dead = "__dlq.errors.", {}

@@ -9,13 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.consumer_storm.defects import DEFECTS
+from tests.integration.consumer_storm.defects import DEFECTS as STORM_DEFECTS
+from tests.simulation.consumer_defects import DEFECTS as CONSUMER_DEFECTS
 from tests.simulation.producer_defects import DEFECTS as PRODUCER_DEFECTS
 
 ROOT = Path(__file__).parents[2]
 FRESH = 15
 OF_BLOCKING_CONSUMERS = "sync_accepts_ranges"
 """Only async consumers are simulated."""
+DEFECTS = {
+    name: one for name, one in STORM_DEFECTS.items() if name != OF_BLOCKING_CONSUMERS
+} | CONSUMER_DEFECTS
 MOST_SEEDS = 20
 WORLDS = pytest.mark.parametrize("world", ["consumers", "producers"])
 BOTH = pytest.mark.parametrize("backend", ["asyncio", "trio"])
@@ -53,7 +57,7 @@ def test_a_seed_is_the_same_each_time(world: str, backend: str) -> None:
     assert histories[0] == histories[1]
 
 
-@pytest.mark.parametrize("defect", [one for one in DEFECTS if one != OF_BLOCKING_CONSUMERS])
+@pytest.mark.parametrize("defect", DEFECTS)
 def test_a_planted_defect_is_found(defect: str) -> None:
     code, output = simulate(
         "--seeds", str(MOST_SEEDS), "--first", "1", "--jobs", "1", "--stop", "--defect", defect
