@@ -16,6 +16,8 @@ from tests.integration.producing import produce_batches
 pytestmark = [pytest.mark.kafka, pytest.mark.anyio]
 
 RECORDS = 300
+BATCH = 50
+"""Of the producer: brokers hand out whole batches, so that one of all records would leave none."""
 OPENED = 8
 LIMIT = 5
 LASTS_S = 3.0
@@ -40,8 +42,9 @@ async def delivery_counts(queue: WorkQueue, records: int) -> dict[int, int]:
 async def test_stopped_consumer_fetches_nothing_with_another_maximum(fresh_queue: FreshQueue) -> None:
     """300 of 300 records were archived, and nobody had seen them."""
     queue = fresh_queue()
-    await queue.produce(RECORDS)
-    async with queue.consumer() as consumer:
+    for _ in range(0, RECORDS, BATCH):
+        await queue.produce(BATCH)
+    async with queue.consumer(max_records=BATCH) as consumer:
         with anyio.fail_after(DEADLINE_S):
             first = await consumer.next_batch()
         accepted = len(first)
