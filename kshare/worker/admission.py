@@ -178,6 +178,17 @@ class Admission:
         """
         if delivery.is_at_end:
             return False
+        return self._count_failure(delivery, type(error).__qualname__)
+
+    def on_timed_out(self, delivery: Delivery) -> bool:
+        """The handler takes longer than its time limit, and is about to be cancelled. Returns whether it is to be kept.
+
+        That is no failure of the record. But if most runs end so, what the handler depends on hangs. Then handing
+        records back would use up their deliveries.
+        """
+        return not (delivery.is_at_end or self._count_failure(delivery, "a timeout"))
+
+    def _count_failure(self, delivery: Delivery, cause: str) -> bool:
         breaker = self._breaker
         if breaker is None:
             return True
@@ -191,7 +202,7 @@ class Admission:
                 "nothing is acquired, and a record is tried every %g s",
                 self._route.group,
                 self._route.name,
-                type(error).__qualname__,
+                cause,
                 breaker.settings.probe_after,
                 extra=self._fields,
             )

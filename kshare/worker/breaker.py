@@ -9,6 +9,9 @@
     half-open | the probe succeeds                        | closed
               | the probe fails                           | open again
 
+A run that is cancelled because it takes longer than `time_limit` counts as failed, though not as an attempt of its
+record: what the handler depends on may hang. While it isn't closed, such records are kept rather than handed back.
+
 Further attempts of a record that has failed before say nothing about the others, so a few bad records don't open it.
 
 Failures while it isn't closed don't count as attempts of their records: the dependency is down, not the record bad.

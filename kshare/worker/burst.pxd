@@ -14,6 +14,7 @@ cdef class Burst:
     cdef list _results
     cdef readonly ShareRecord record
     cdef public Py_ssize_t done
+    cdef public bint is_halted
 
     @cython.locals(record=ShareRecord)
     cpdef int run(self, BatchIterator records, long long until_ms) except -1

@@ -30,7 +30,16 @@ _accept = ACCEPT
 
 
 class Burst:
-    __slots__ = ("_awaitable", "_call", "_check_result", "_results", "_yielded", "done", "record")
+    __slots__ = (
+        "_awaitable",
+        "_call",
+        "_check_result",
+        "_results",
+        "_yielded",
+        "done",
+        "is_halted",
+        "record",
+    )
 
     def __init__(
         self, call: Callable[[bytes | None], Awaitable[Any]], check_result: Callable[[Any], None]
@@ -43,6 +52,8 @@ class Burst:
         """The record of the last call, if that has suspended or raised."""
         self.done = 0
         """How many records were accepted."""
+        self.is_halted = False
+        """Set by whoever stops the handler, maybe the handler itself: no further record is begun in this run."""
         self._awaitable: Awaitable[Any] | None = None
         self._yielded: object = None
 
@@ -51,9 +62,10 @@ class Burst:
 
         `record` tells these apart: it is None if no handler was called.
         """
+        self.is_halted = False
         while True:
             self.record = None
-            if coarse_clock.coarse_ms() > until_ms:
+            if self.is_halted or coarse_clock.coarse_ms() > until_ms:
                 return LATE
             record = records.next_held()
             if record is None:

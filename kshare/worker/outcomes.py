@@ -257,7 +257,8 @@ class Outcomes:
         delivery.is_over = True
         return isinstance(error, PayloadError) or self._on_failure(delivery, error)
 
-    async def on_cancelled(self, delivery: Delivery) -> None:
+    async def on_cancelled(self, delivery: Delivery, *, keeps: bool = False) -> None:
+        """`keeps`: it is tried again later, without being handed back."""
         self._counts.cancelled += 1
         delivery.is_over = True
         if not is_open(delivery):
@@ -269,6 +270,8 @@ class Outcomes:
             await self._settling.give_up(delivery, delivery.reason, None)
         elif delivery.decision is Decision.DELAYED:
             await self._settling.delay(delivery, delivery.delay, counts=False)
+        elif keeps and delivery.decision is None:
+            await self._settling.delay(delivery, 0.0, counts=False)
         else:
             await self._settling.hand_back(delivery)
 

@@ -206,20 +206,20 @@ class Processing:
         if isinstance(error, anyio.get_cancelled_exc_class()):
             # Nobody has cancelled the slot: the handler has awaited a cancelled task, or cancelled its own.
             forget_cancellation()
-            await for_each([(one,) for one in self._deliveries_of(slot)], self._outcomes.on_cancelled)
+            await for_each([(one,) for one in self.deliveries_of(slot)], self._outcomes.on_cancelled)
         elif is_failure(error):
             failure = as_failure(error)
-            await for_each([(slot, one, failure) for one in self._deliveries_of(slot)], self.failed)
+            await for_each([(slot, one, failure) for one in self.deliveries_of(slot)], self.failed)
         else:
             raise error
 
     async def cancelled(self, slot: Slot) -> None:
         """The slot was cancelled."""
-        await for_each([(one,) for one in self._deliveries_of(slot)], self._cancelled)
+        await for_each([(one, slot.keeps) for one in self.deliveries_of(slot)], self._cancelled)
 
-    async def _cancelled(self, delivery: Delivery) -> None:
+    async def _cancelled(self, delivery: Delivery, keeps: bool) -> None:
         await until_moved(delivery)
-        await self._outcomes.on_cancelled(delivery)
+        await self._outcomes.on_cancelled(delivery, keeps=keeps)
         await self.finish(delivery)
 
     async def finish(self, delivery: Delivery) -> None:
@@ -233,7 +233,8 @@ class Processing:
         if self._queue.leave(item):
             self._on_ready()
 
-    def _deliveries_of(self, slot: Slot) -> list[Delivery]:
+    def deliveries_of(self, slot: Slot) -> list[Delivery]:
+        """What it is processing."""
         current = slot.current
         if current is None or isinstance(current, list):
             return current or []

@@ -384,6 +384,7 @@ class HandlerRunner:
     def _on_admission(self) -> None:
         """The handler stops, or goes on."""
         if self._admission.is_stopped or self._stopping.is_set():
+            self._work.halt()
             self._consumer.pause()
         else:
             self._consumer.resume()
@@ -472,6 +473,9 @@ class HandlerRunner:
                     repr(current),
                     log_fields(self._pipeline.delivery_of(slot.item)) if slot.item is not None else None,
                 )
+                if not slot.is_settling:
+                    for delivery in self._pipeline.processing.deliveries_of(slot):
+                        slot.keeps = self._admission.on_timed_out(delivery)
                 slot.cancel()
             elif slot.batch is None and slot.item is not None and _is_lost(slot.item):
                 slot.cancel()

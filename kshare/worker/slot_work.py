@@ -60,6 +60,7 @@ class SlotWork:
         self._work = self._batches if route.is_batch else self._records
         self._collector: anyio.Event | None = None
         """While a slot collects a batch: sent when there are more records."""
+        self._running: Burst | None = None
 
     async def run(self, slots: Slots, slot: Slot) -> None:
         while True:
@@ -87,6 +88,11 @@ class SlotWork:
             slot.clear()
             self._admission.on_end()
         await self._work(slots, slot)
+
+    def halt(self) -> None:
+        """The handler is stopped. If it has done that itself, in a burst, nothing more is started in it."""
+        if self._running is not None:
+            self._running.is_halted = True
 
     # --- records
 
@@ -130,8 +136,10 @@ class SlotWork:
         """Process records of a batch until the handler suspends or fails, and in that case what has become of it."""
         try:
             try:
+                self._running = burst
                 ended = burst.run(records, until)
             finally:  # before anything is awaited: a handler that has suspended may take long
+                self._running = None
                 self._counts.done += burst.done
                 burst.done = 0
             if ended == EMPTY:

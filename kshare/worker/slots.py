@@ -33,6 +33,7 @@ class Slot:
         "is_collecting",
         "is_settling",
         "item",
+        "keeps",
         "leaves_task",
         "rest",
         "scope",
@@ -50,6 +51,8 @@ class Slot:
         """Whether `batch` is still being collected."""
         self.is_settling = False
         """Whether the handler has ended, so that its time doesn't count."""
+        self.keeps = False
+        """Whether its records are kept when it is cancelled, and tried again here: the breaker isn't closed."""
         self.scope: anyio.CancelScope | None = None
         self.leaves_task = False
         """Whether the task ends, and another one goes on: a handler has left a cancel scope open in this one."""
@@ -98,7 +101,7 @@ class Slot:
 
     def clear(self) -> None:
         self.item = self.delivery = self.batch = None
-        self.is_settling = False
+        self.is_settling = self.keeps = False
 
     def cancel(self) -> None:
         """Cancel the handler that is running."""

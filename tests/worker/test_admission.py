@@ -53,9 +53,50 @@ def test_a_probe_without_a_result_is_followed_by_another(probe: str) -> None:
         assert tried or counts.filtered or counts.dead
         is_down = False
         running.produce("orders", b"4", b"5")
-        for _ in range(4):
+        for _ in range(16):  # one that hangs comes first, until its deliveries are used up
             running.advance(3)
         running.wait_until(lambda: {4, 5} <= {*got})
+
+
+@pytest.mark.parametrize("is_batch", [False, True])
+def test_a_dependency_that_hangs_opens_the_breaker(is_batch: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """Each timeout costs a record one of its deliveries."""
+    worker = Worker(group="g", breaker=BREAKER, time_limit=5, concurrency=4)
+    is_down = True
+    started: list[int] = []
+    got: list[int] = []
+
+    async def ship(numbers: list[int]) -> None:
+        started.extend(numbers)
+        if is_down:
+            await anyio.sleep(1000)
+        got.extend(numbers)
+
+    if is_batch:
+
+        @worker.batch_handler("orders", batch_size=2)
+        async def ship_batch(numbers: list[int]) -> None:
+            await ship(numbers)
+
+    else:
+
+        @worker.handler("orders")
+        async def ship_one(number: int) -> None:
+            await ship([number])
+
+    with run_worker(worker) as running:
+        running.produce("orders", *(b"%d" % number for number in range(60)))
+        running.wait_until(lambda: len(started) >= 4)
+        running.advance(6)
+        running.wait_until(lambda: running.worker.health().handlers[0].breaker == "open")
+        for _ in range(10):
+            running.advance(6)
+        assert len(started) < 40
+        is_down = False
+        for _ in range(6):
+            running.advance(3)
+        running.wait_until(lambda: {*got} == {*range(60)})
+    assert "the circuit breaker opens, because most runs fail (the last one with a timeout)" in caplog.text
 
 
 def test_a_handler_that_was_paused_goes_on_though_another_one_goes_before_it() -> None:

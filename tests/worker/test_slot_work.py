@@ -59,6 +59,26 @@ def test_a_batch_that_becomes_full_is_processed_at_once() -> None:
         running.wait_until(lambda: [len(one) for one in batches] == [20, 20, 20])
 
 
+def test_a_handler_that_pauses_itself_gets_no_more_records_of_its_burst() -> None:
+    worker = Worker(group="g", concurrency=1)
+    got: list[int] = []
+
+    @worker.handler("orders")
+    async def ship(number: int) -> None:
+        got.append(number)
+        if number == 250:
+            worker.pause("orders", 10)
+
+    with run_worker(worker) as running:
+        running.produce("orders", *(b"%d" % number for number in range(500)))
+        running.wait_until(lambda: 250 in got)
+        running.advance(5)
+        assert got == [*range(251)]
+        running.advance(10)
+        running.wait_until(lambda: len(got) == 500)
+        assert got == [*range(500)]
+
+
 @pytest.mark.parametrize("takes", ["payload", "delivery", "batch"])
 def test_a_task_that_is_cancelled_after_its_handler_has_returned_goes_on(takes: str) -> None:
     """A handler may have armed a watchdog for its task, and not have disarmed it."""
