@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 import threading
+import time
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Literal
@@ -46,6 +47,8 @@ class WorkerFailed(Failure):
 
 _HOPELESS = (Failure, ConfigError, AuthenticationFailed, NotAuthorized, Unsupported)
 """A process that is started again would fail with the same."""
+_IDLE_S = 0.5
+"""How long idle threads may take to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +139,15 @@ def _own_address(http: str | None, place: ChildPlace) -> str | None:
 
 
 def _end_with_threads() -> None:
-    """Functions that were cancelled may still run in anyio's threads. Python would wait for them at its end."""
+    """Functions that were cancelled may still run in anyio's threads. Python would wait for them at its end.
+
+    Idle threads end when their event loop has, but not at once.
+    """
     left = [one for one in threading.enumerate() if one.name.startswith("AnyIO worker") and not one.daemon]
+    deadline = time.monotonic() + _IDLE_S
+    for one in left:
+        one.join(max(0.0, deadline - time.monotonic()))
+    left = [one for one in left if one.is_alive()]
     if left:
         what = "1 function is" if len(left) == 1 else f"{len(left)} functions are"
         log.warning("%s still running in threads, and will be ended with this process", what)

@@ -164,6 +164,37 @@ def test_processes_end_when_the_supervisor_is_killed(broker: Broker, tmp_path: P
     assert program.output.count("SIGTERM: stopping") == 2
 
 
+def test_only_functions_that_still_run_in_threads_are_counted(broker: Broker, tmp_path: Path) -> None:
+    app(
+        tmp_path,
+        """
+import threading
+import time
+
+@worker.handler("orders", concurrency=8)
+def ship(value: str):
+    time.sleep(1000 if value == "stuck" else 0.02)
+    say("shipped", value)
+
+@worker.on_shutdown
+def leave_an_idle_thread():
+    threading.Thread(target=time.sleep, args=[0.1], name="AnyIO worker thread").start()
+""",
+    )
+    broker.produce("orders", [b"%d" % number for number in range(40)])
+    with WorkerProgram(tmp_path, "shop", "--drain-timeout", "0.1") as program:
+        for _ in range(40):
+            program.until("shipped ")
+        assert program.end(signal.SIGTERM) == 0, program.output
+    assert "still running" not in program.output
+    broker.produce("orders", [b"stuck", *(b"%d" % number for number in range(40, 60))])
+    with WorkerProgram(tmp_path, "shop", "--drain-timeout", "0.1") as program:
+        for _ in range(20):
+            program.until("shipped ")
+        assert program.end(signal.SIGTERM) == 0, program.output
+    assert "1 function is still running in threads, and will be ended with this process" in program.output
+
+
 def test_handlers_are_cancelled_after_the_drain_timeout(broker: Broker, tmp_path: Path) -> None:
     app(tmp_path, SLOW.replace("0.3", "1000"))
     broker.produce("orders", [b"1"])
