@@ -35,6 +35,7 @@ from kshare.http.endpoint import parse_listen_address
 from kshare.net.addresses import format_address
 from kshare.net.pool import Pool
 from kshare.worker import Worker
+from kshare.worker.signals import on_stop_signals
 
 log = logging.getLogger("kshare.worker")
 
@@ -117,16 +118,19 @@ def _run(worker: Worker, options: RunOptions, link: SupervisorLink | None) -> No
             link.report_files()
             link.report(running=True)
 
-    try:
-        with nullcontext() if link is None else link.serving():
-            worker.run(backend=options.backend, threads=options.threads, on_running=on_running)
-    except KshareError:
-        raise
-    except Exception as problem:
-        if not is_in_users_code(problem):
+    with on_stop_signals(lambda _: None):  # Python's own handler never returns: the exit code would be another one
+        try:
+            with nullcontext() if link is None else link.serving():
+                worker.run(backend=options.backend, threads=options.threads, on_running=on_running)
+        except KshareError:
             raise
-        log.debug("the worker failed", exc_info=problem)
-        raise WorkerFailed(f"the worker failed: {describe_error(problem)}") from problem
+        except Exception as problem:
+            if not is_in_users_code(problem):
+                raise
+            log.debug("the worker failed", exc_info=problem)
+            raise WorkerFailed(f"the worker failed: {describe_error(problem)}") from problem
+        finally:
+            ignore_signals()
     _end_with_threads()
 
 

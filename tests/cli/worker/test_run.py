@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -164,11 +165,27 @@ def test_processes_end_when_the_supervisor_is_killed(broker: Broker, tmp_path: P
     assert program.output.count("SIGTERM: stopping") == 2
 
 
+def test_signals_while_it_ends_do_not_change_the_exit_code(broker: Broker, tmp_path: Path) -> None:
+    app(tmp_path, SLOW)
+    codes = []
+    for _ in range(4):
+        with WorkerProgram(tmp_path, "shop") as program:
+            program.until("running: ship")
+            with suppress(ProcessLookupError):
+                while program.process.poll() is None:
+                    program.process.send_signal(signal.SIGINT)
+                    time.sleep(0.002)
+            codes.append(program.end())
+            assert "Traceback" not in program.output
+    assert codes == [0, 0, 0, 0]
+
+
 def test_only_functions_that_still_run_in_threads_are_counted(broker: Broker, tmp_path: Path) -> None:
     app(
         tmp_path,
         """
 import threading
+import time
 import time
 
 @worker.handler("orders", concurrency=8)
