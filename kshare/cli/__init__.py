@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
 
 _INTERRUPTED = 130
@@ -21,8 +22,11 @@ def main() -> None:
     if sys.stdout is None:
         sys.exit("kshare: standard output is closed: redirect it to a file, or to /dev/null")
     try:
-        code = _run()
-        sys.stdout.flush()
+        try:
+            code = _run()
+            sys.stdout.flush()
+        finally:  # another Ctrl-C would end Python with an exit code of its own
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
     except KeyboardInterrupt:
         code = _INTERRUPTED
     except BrokenPipeError:

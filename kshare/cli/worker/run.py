@@ -118,7 +118,9 @@ def _run(worker: Worker, options: RunOptions, link: SupervisorLink | None) -> No
             link.report_files()
             link.report(running=True)
 
-    with on_stop_signals(lambda _: None):  # Python's own handler never returns: the exit code would be another one
+    with on_stop_signals(
+        lambda _: None
+    ):  # Python's own handler never returns: the exit code would be another one
         try:
             with nullcontext() if link is None else link.serving():
                 worker.run(backend=options.backend, threads=options.threads, on_running=on_running)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import time
 from typing import Any
 
 import pytest
@@ -197,3 +198,15 @@ def test_watch_redraws_the_terminal_until_ctrl_c(broker: Broker) -> None:
         terminal.process.send_signal(signal.SIGINT)
         assert terminal.end() == 130
         assert "Traceback" not in terminal.text
+
+
+@pytest.mark.lengthy
+def test_repeated_ctrl_c_does_not_change_the_exit_code(broker: Broker) -> None:
+    for _ in range(3):
+        with Terminal("lag", "--watch", "-g", "shippers") as terminal:
+            terminal.until("1    6")
+            while terminal.process.poll() is None:
+                terminal.process.send_signal(signal.SIGINT)
+                time.sleep(0.002)
+            assert terminal.end() == 130
+            assert "Traceback" not in terminal.text
