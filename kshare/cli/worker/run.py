@@ -118,9 +118,8 @@ def _run(worker: Worker, options: RunOptions, link: SupervisorLink | None) -> No
             link.report_files()
             link.report(running=True)
 
-    with on_stop_signals(
-        lambda _: None
-    ):  # Python's own handler never returns: the exit code would be another one
+    # Between the worker's end and `ignore_signals`, Python's own handlers would change the exit code.
+    with on_stop_signals(lambda _: None):
         try:
             with nullcontext() if link is None else link.serving():
                 worker.run(backend=options.backend, threads=options.threads, on_running=on_running)
@@ -131,8 +130,7 @@ def _run(worker: Worker, options: RunOptions, link: SupervisorLink | None) -> No
                 raise
             log.debug("the worker failed", exc_info=problem)
             raise WorkerFailed(f"the worker failed: {describe_error(problem)}") from problem
-        finally:
-            ignore_signals()
+        ignore_signals()
     _end_with_threads()
 
 

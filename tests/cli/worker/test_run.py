@@ -186,7 +186,6 @@ def test_only_functions_that_still_run_in_threads_are_counted(broker: Broker, tm
         """
 import threading
 import time
-import time
 
 @worker.handler("orders", concurrency=8)
 def ship(value: str):
