@@ -57,6 +57,7 @@ _NOT_LEFT = (
     "group %s: couldn't leave it: %s; no other member gets the partitions of this one until its coordinator notices, "
     "after share.session.timeout.ms"
 )
+_SILENT = "its coordinator didn't answer"
 _LIMIT_S = 1.0
 """How long closing waits for the delivery count limit, to say rightly which records are archived."""
 
@@ -203,7 +204,7 @@ class GroupMember:
         return self._membership.state is MembershipState.LEFT
 
     async def _leave(self) -> None:
-        membership, problem = self._membership, "its coordinator didn't answer"
+        membership, problem = self._membership, ""
         membership.leave(anyio.current_time())
         try:
             while membership.state is MembershipState.LEAVING:
@@ -213,7 +214,7 @@ class GroupMember:
         except KshareError as error:
             problem = str(error)
         if not self.has_left:
-            log.warning(_NOT_LEFT, self._settings.group, membership.last_error or problem)
+            log.warning(_NOT_LEFT, self._settings.group, problem or membership.last_error or _SILENT)
 
     async def _close_node(self, number: int, node: NodeSession, problems: list[Exception]) -> None:
         node.stop()

@@ -316,8 +316,8 @@ class Membership:
         elif code in _COORDINATOR_MOVED:
             self.coordinator = None
         elif code not in _TRANSIENT:
-            is_leaving, self.state = self.state is MembershipState.LEAVING, MembershipState.FAILED
-            return [] if is_leaving else [Failed(error)]
+            before, self.state = self.state, MembershipState.FAILED
+            return [] if before is MembershipState.LEAVING else [Failed(error)]
         self._is_confirmed = False
         self._retry(now)
         return [GroupFull(error, self._next_at)] if code == ErrorCode.GROUP_MAX_SIZE_REACHED else []

@@ -180,13 +180,15 @@ class Admission:
             return False
         return self._count_failure(delivery, type(error).__qualname__)
 
-    def on_timed_out(self, delivery: Delivery) -> bool:
-        """The handler takes longer than its time limit, and is about to be cancelled. Returns whether it is to be kept.
+    def on_timed_out(self, deliveries: Sequence[Delivery]) -> bool:
+        """The handler takes longer than its time limit, and is about to be cancelled. Returns whether its records are
+        to be kept.
 
-        That is no failure of the record. But if most runs end so, what the handler depends on hangs. Then handing
-        records back would use up their deliveries.
+        That is no failure of a record. But if most runs end so, what the handler depends on hangs. Then handing records
+        back would use up their deliveries.
         """
-        return not (delivery.is_at_end or self._count_failure(delivery, "a timeout"))
+        counted = [self._count_failure(one, "a timeout") for one in deliveries if not one.is_at_end]
+        return bool(counted) and not counted[-1]
 
     def _count_failure(self, delivery: Delivery, cause: str) -> bool:
         breaker = self._breaker

@@ -474,8 +474,7 @@ class HandlerRunner:
                     log_fields(self._pipeline.delivery_of(slot.item)) if slot.item is not None else None,
                 )
                 if not slot.is_settling:
-                    for delivery in self._pipeline.processing.deliveries_of(slot):
-                        slot.keeps = self._admission.on_timed_out(delivery)
+                    slot.keeps = self._admission.on_timed_out(self._pipeline.processing.deliveries_of(slot))
                 slot.cancel()
             elif slot.batch is None and slot.item is not None and _is_lost(slot.item):
                 slot.cancel()

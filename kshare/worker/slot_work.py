@@ -61,6 +61,7 @@ class SlotWork:
         self._collector: anyio.Event | None = None
         """While a slot collects a batch: sent when there are more records."""
         self._running: Burst | None = None
+        """While handlers are called in a burst. Only one can be: they don't suspend."""
 
     async def run(self, slots: Slots, slot: Slot) -> None:
         while True:

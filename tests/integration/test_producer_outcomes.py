@@ -36,6 +36,8 @@ TOPIC = "orders"
 PARTITIONS = 12
 TIMEOUTS_S = (0.7, 1.5, 3.0, 8.0)
 ROUNDS = 8
+LEAST_ROUND_S = 5.0
+"""How long a round lasts at least. With a longer timeout, all outcomes may become known."""
 LOST = 0.05
 SEED = 35
 REPORT = Path("producer-outcomes.md")
@@ -129,7 +131,9 @@ async def test_storm(
     say(capsys, report)
     assert found == []
     assert all(fates.written for fates in all_fates)
-    assert any(fates.open for fates in all_fates), "the storm was too weak: all outcomes are known"
+    assert all(
+        fates.open for timeout, fates in zip(TIMEOUTS_S, all_fates, strict=True) if timeout < LEAST_ROUND_S
+    )
     title = "Producers, three brokers: leaders that stop, followers that lag, lost responses"
     write_report(REPORT, title, report)
 
