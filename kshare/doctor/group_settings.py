@@ -105,14 +105,15 @@ async def _at_the_end(info: ClusterInfo, group: str, settings: dict[str, ConfigE
         group_offsets = []
     if any(one.start_offset is not None for one in group_offsets):
         return []
-    return [
-        warning(
-            check_of(group),
-            f"it has read nothing yet, and {RESET} is latest: it will start at the end and never receive "
-            "existing records",
-            set_command(info.server, group, f"{RESET}=earliest"),
-        )
-    ]
+    # Brokers only store where a group starts when it settles something.
+    text = (
+        f"it has settled nothing yet, and {RESET} is latest: it starts at the end, again whenever all its members have "
+        "left, and never receives records that exist by then. Setting it to earliest has no effect until they have left"
+        if group_offsets
+        else f"it has read nothing yet, and {RESET} is latest: it will start at the end and never receive existing "
+        "records"
+    )
+    return [warning(check_of(group), text, set_command(info.server, group, f"{RESET}=earliest"))]
 
 
 async def _skipped_records(

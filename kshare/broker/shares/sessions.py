@@ -102,5 +102,8 @@ class ShareSessions:
         del self._by_owner[session.owner]
         return True
 
+    def has_group(self, group: str) -> bool:
+        return any(session.group == group for session in self._by_owner.values())
+
     def of_connection(self, connection: int) -> list[ShareSession]:
         return [session for session in self._by_owner.values() if session.connection == connection]

@@ -1,7 +1,9 @@
 """All share-partitions and share sessions of a broker, by node.
 
-Loads a share-partition at its first fetch from the leader. Drops it when the leader moves, the topic is deleted, or its
-state is initialized again. Closes sessions, and releases their records.
+Loads a share-partition at its first fetch from the leader. Drops it when the leader moves, the topic is deleted, its
+state is initialized again, or the last member of the group has disconnected from the node. A group that has settled
+nothing by then has no stored start offset, so `share.auto.offset.reset` decides again where it starts. Closes sessions,
+and releases their records.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ class Shares:
             return sessions.next_epoch(owner, epoch)
         session = sessions.open(owner, connection.number, self._parts.configs.broker_number(_MOST_SESSIONS))
         connection.on_closed("share sessions", lambda: self._end_all(connection))
+        connection.on_closed(owner, lambda: self._drop_unused(owner[0], connection.node))
         return session
 
     def end(self, session: ShareSession, node: Node) -> None:
@@ -58,6 +61,14 @@ class Shares:
             leader = self._leaders.get((group, topic.partitions[index]))
             if leader is not None:
                 leader.release(member)
+
+    def _drop_unused(self, group: str, node: Node) -> None:
+        """A member has disconnected: even if it had closed its session, no other may be left."""
+        if self.sessions(node).has_group(group):
+            return
+        for one in [*self._leaders.values()]:
+            if one.group == group and one.partition.leader == node.id:
+                one.give_up()
 
     # --- share-partitions
 

@@ -70,10 +70,11 @@ def _start(facts: AppFacts, group: str, found: GroupFacts) -> Iterator[CheckResu
         return
     if _is_for_retries(facts, group):
         return  # the worker sets it
+    when = "; earliest has no effect until its present members have left" if found.members else ""
     yield warning(
         f"group {group}",
-        f"it has read nothing of {', '.join(found.unread)} yet, and {_RESET} is latest: it starts at "
-        "the end, and never gets the records that are there",
+        f"it has settled nothing of {', '.join(found.unread)} yet, and {_RESET} is latest: it starts at "
+        f"the end, and never gets the records that are there{when}",
         f"kshare groups config set {shell_word(group)} {_RESET}=earliest --bootstrap-server {_server(facts)}",
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from kshare.cli.worker.checks.app_facts import AppFacts, GroupFacts, TopicFacts, members_of
@@ -142,7 +143,14 @@ def test_a_new_group_starts_at_the_end() -> None:
         check_groups(facts(groups={"g": new})),
         CheckLevel.WARNING,
         "group g",
-        "it has read nothing of orders yet",
+        "it has settled nothing of orders yet",
+    )
+    used = replace(new, members=2)
+    only(
+        check_groups(facts(groups={"g": used})),
+        CheckLevel.WARNING,
+        "group g",
+        "until its present members have left",
     )
     assert (
         todo == "kshare groups config set g share.auto.offset.reset=earliest --bootstrap-server broker:9092"

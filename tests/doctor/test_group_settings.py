@@ -1,0 +1,36 @@
+"""What is said of groups that have settled nothing yet."""
+
+from __future__ import annotations
+
+import anyio
+
+from kshare import ShareConsumer
+from kshare.doctor.check_result import CheckLevel
+from kshare.doctor.group_settings import group_settings
+from kshare.testing import Broker
+from tests.doctor.conftest import RunCheck
+
+
+def test_a_group_that_was_never_used_would_start_at_the_end(kshare_broker: Broker, check: RunCheck) -> None:
+    (found,) = check(group_settings, "new")
+    assert found.level is CheckLevel.WARNING
+    assert "it has read nothing yet" in found.text
+    assert found.todo == (
+        f"kshare groups config set new share.auto.offset.reset=earliest --bootstrap-server {kshare_broker.bootstrap}",
+    )
+
+
+def test_a_group_whose_members_have_settled_nothing_must_lose_them_first(
+    kshare_broker: Broker, check: RunCheck
+) -> None:
+    async def join() -> None:
+        async with ShareConsumer(kshare_broker.bootstrap, group="idle", topics=["orders"]) as consumer:
+            with anyio.move_on_after(0.5):
+                await anext(consumer.batches())
+
+    kshare_broker.create_topic("orders", 1)
+    anyio.run(join)
+    (found,) = check(group_settings, "idle")
+    assert found.level is CheckLevel.WARNING
+    assert "it has settled nothing yet" in found.text
+    assert "no effect until they have left" in found.text
