@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, fields
 
@@ -83,14 +84,19 @@ async def watch_limits(look: Callable[[], Awaitable[None]]) -> None:
 
 
 async def look_for_changes(
-    router: Router, on_change: Callable[[str], None], limits: Mapping[str, ShareLimits]
+    router: Router,
+    on_change: Callable[[str], None],
+    limits: Mapping[str, ShareLimits],
+    *,
+    longest_s: float = math.inf,
 ) -> None:
-    """By group. What can't be read is as before."""
+    """By group. What can't be read, or not within `longest_s` each, is as before."""
     for group, known in limits.items():
         try:
-            found = await current_limits(router, group)
-        except KshareError as error:
-            log.debug("group %s: its limits can't be read: %s", group, error)
+            with anyio.fail_after(longest_s):
+                found = await current_limits(router, group)
+        except (KshareError, TimeoutError) as error:
+            log.debug("group %s: its limits can't be read: %r", group, error)
             continue
         if found != known:
             log.warning("group %s: its limits have changed: %s", group, found)

@@ -60,7 +60,6 @@ _CANCEL_GRACE_S = 5.0
 """How long cancelled handlers may take to end."""
 _SETTLE_S = 60.0
 """How long settling a record may take at most, after its handler has ended."""
-_LIMITS_S = 1.0
 """How long the last look at the group's limits may take."""
 _LAST_WRITES_S = 10.0
 """How long copies may take to be written, after the time for handlers is over."""
@@ -339,8 +338,7 @@ class HandlerRunner:
         for consumer in self._consumers:
             consumer.pause()
         self._wants.send()
-        with anyio.move_on_after(_LIMITS_S):  # what is given back may be archived by a limit that was lowered
-            await self._look_for_limits()
+        await self._look_for_limits()  # what is given back may be archived by a limit that was lowered
         self._admission.end()
         with anyio.move_on_after(self._drain_timeout):
             while not self._is_idle:
@@ -348,6 +346,7 @@ class HandlerRunner:
                 self._wake()
                 with anyio.move_on_after(_TICK_S):
                     await changed.wait()
+        await self._look_for_limits()
         self._admission.hold_up()
         if cancelled := self._slots.cancel_handlers():
             log.warning(
@@ -362,6 +361,7 @@ class HandlerRunner:
         until, until_settled = now + _CANCEL_GRACE_S, now + _LAST_WRITES_S + _CANCEL_GRACE_S
         while self._clock() < (until_settled if self._slots.settling else until) and self._slots.busy:  # noqa: ASYNC110  once, at the end
             await anyio.sleep(0.01)
+        await self._look_for_limits()
         settling = self._pipeline.settling
         settling.is_ending = True
         rest = [(delivery, max(0.0, due_at - self._clock())) for delivery, due_at in self._queue.take_all()]

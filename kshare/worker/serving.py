@@ -40,6 +40,8 @@ log = logging.getLogger("kshare.worker")
 
 _LOOK_FOR_TOPICS_S = 10.0
 """How often topics are compared with the patterns of handlers."""
+_LIMITS_S = 1.0
+"""How long a look at a group's limits may take while its handler stops."""
 _SHUTDOWN_S = 10.0
 """How long shutdown hooks may take in all, at least."""
 
@@ -145,7 +147,9 @@ class Serving:
                         self._connection,
                         outbound,
                         limits[route.group],
-                        look_for_limits=partial(look_for, {route.group: limits[route.group]}),
+                        look_for_limits=partial(
+                            look_for, {route.group: limits[route.group]}, longest_s=_LIMITS_S
+                        ),
                         drain_timeout=self._drain_timeout,
                         wall_clock=self._wall_clock,
                         observers=self._observers,

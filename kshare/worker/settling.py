@@ -307,12 +307,14 @@ class Settling:
     def on_lost(self, delivery: Delivery, problem: Exception) -> None:
         self._counts.lost += 1
         self._watch.settled(RecordOutcome.LOST, delivery, problem)
-        self._summary.event(
-            logging.WARNING,
-            "records lost their locks, and will be delivered again",
-            f"{delivery!r}: {problem}",
-            log_fields(delivery),
-        )
+        detail, fields = f"{delivery!r}: {problem}", log_fields(delivery)
+        if delivery.delivery_count >= self._limits.deliveries:
+            # The broker that has them delivers them again only if it has lost count, because leaders moved.
+            cause = "records lost their locks in their last delivery: the broker archives them"
+            self._summary.event(logging.ERROR, cause, detail, fields)
+        else:
+            cause = "records lost their locks, and will be delivered again"
+            self._summary.event(logging.WARNING, cause, detail, fields)
 
 
 def is_open(delivery: Delivery) -> bool:

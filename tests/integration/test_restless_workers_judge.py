@@ -18,12 +18,15 @@ def judged(
     archived: dict[int, str] | None = None,
     log: str = "",
     left: int = 0,
+    lowered: float = 0.0,
 ) -> dict[str, list[str]]:
-    """Record 5 is at offset 5 of orders[0]."""
+    """Record 5 is at offset 5 of orders[0]. What is archived is so at second 100."""
     place: Place = ("orders", 0, 5)
     told = {("orders", 0, at): text for at, text in (archived or {}).items()}
     entries = [Entry(event, 0.0, number, 1, 1) for event, number in events]
-    judgement = Judgement({place: 5}, entries, letters, told, [log], left)
+    judgement = Judgement(
+        {place: 5}, entries, letters, told, [log], left, dict.fromkeys(told, 100.0), [lowered]
+    )
     return {kind: found for kind, found in judgement.problems.items() if found}
 
 
@@ -47,6 +50,14 @@ def test_an_archived_record_that_nobody_tried_is_found() -> None:
 def test_an_archived_record_that_no_line_names_is_found() -> None:
     for log in ("", NAMES.replace("4 to 6", "6 to 9"), NAMES.replace("orders[0]", "orders[1]")):
         assert [*judged((Event.BEGAN, 5), archived={5: ARCHIVED}, log=log)] == ["archived without a word"]
+
+
+def test_after_the_limit_was_lowered_any_line_may_name_what_is_archived() -> None:
+    tried, line = (Event.BEGAN, 5), "records lost their locks: Delivery(orders[0]@5, attempt 1)"
+    assert judged(tried, archived={5: ARCHIVED}, log=line, lowered=95.0) == {}
+    for other, at in ((line, 60.0), (line, 101.0), (line.replace("@5", "@6"), 95.0)):
+        assert [*judged(tried, archived={5: ARCHIVED}, log=other, lowered=at)] == ["archived without a word"]
+    assert [*judged(archived={5: ARCHIVED}, log=line, lowered=95.0)] == ["archived untried"]
 
 
 def test_a_dead_letter_that_nobody_tried_is_found() -> None:

@@ -131,6 +131,49 @@ async def test_a_limit_that_was_lowered_is_known_when_the_worker_stops(
     assert "orders[0] (offset 0)" in caplog.text
 
 
+@pytest.mark.parametrize("moment", ["while handlers may end", "while they are cancelled"])
+async def test_a_limit_that_is_lowered_while_the_worker_stops_is_known_before_records_are_given_back(
+    kshare_broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, moment: str
+) -> None:
+    """The broker archives what is given back then, and no line of the log named it."""
+    monkeypatch.setattr(group_limits, "LOOK_FOR_LIMITS_S", 3600)
+    from_the_start(kshare_broker)
+    kshare_broker.create_topic("orders")
+    kshare_broker.produce("orders", [b"held", b"slow"])
+    begun = 0
+    worker = Worker(kshare_broker.bootstrap, group="g", drain_timeout=1.0)
+
+    def lower() -> None:
+        kshare_broker.set_group_config("g", {"share.delivery.count.limit": "2"})
+
+    @worker.handler("orders")
+    async def ship(delivery: Delivery) -> None:
+        nonlocal begun
+        if delivery.delivery_count < 2:
+            delivery.release()
+            return
+        begun += 1
+        if delivery.value == b"held":
+            delivery.release(delay=60)
+            return
+        try:
+            await anyio.sleep(0.5)
+            if moment == "while handlers may end":
+                lower()
+            await anyio.sleep_forever()
+        finally:
+            lower()
+
+    async with running(worker):
+        await until(lambda: begun == 2)
+    last = "given back after their last delivery; the broker archives them"
+    assert (
+        f"orders[0] (offset 0): {last}" in caplog.text or f"orders[0] (offsets 0 to 1): {last}" in caplog.text
+    )
+    if moment == "while handlers may end":
+        assert f"orders[0] (offset 1): {last}" in caplog.text or f"(offsets 0 to 1): {last}" in caplog.text
+
+
 async def test_limits_that_cannot_be_read_for_a_while_stay_as_they_are(
     router: Router, monkeypatch: pytest.MonkeyPatch
 ) -> None:

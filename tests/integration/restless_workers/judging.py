@@ -2,7 +2,8 @@
 
 - lost: settled, though it neither succeeded nor became a dead letter
 - archived untried: the brokers archived it at the limit of deliveries, and no function was called for it
-- archived without a word: the same, tried or not, and no line of a log names it
+- archived without a word: the same, tried or not, and no line of a log says so. A worker looks at the limits of its
+  group every ten seconds: shortly after the limit of deliveries was lowered, any line that names the record is enough
 - buried untried: a dead letter of the worker's, and no function was called for it
 - left: not settled at the end
 """
@@ -21,7 +22,9 @@ Place = tuple[str, int, int]
 """Topic, partition, offset."""
 _REJECTED = "Offset rejected by client."
 """What a broker's dead letter says of a record that the worker has rejected, after keeping its own dead letter."""
-_NAMED = re.compile(r"(\S+)\[(\d+)\](?:@(\d+)| \(offsets? (\d+)(?: to (\d+))?\))")
+_LOOK_S = 12.0
+"""How long after a change workers know all limits."""
+_NAMED = re.compile(r"([^\s(]+)\[(\d+)\](?:@(\d+)| \(offsets? (\d+)(?: to (\d+))?\))")
 
 
 @dataclass
@@ -35,6 +38,10 @@ class Judgement:
     """What the brokers' dead letters say."""
     logs: Iterable[str]
     left: int
+    archived_at: Mapping[Place, float] = field(default_factory=dict)
+    """When the brokers wrote these, in seconds since 1970."""
+    lowered: Sequence[float] = ()
+    """When the limit of deliveries was lowered."""
     problems: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     counts: Counter[str] = field(default_factory=Counter)
 
@@ -44,14 +51,19 @@ class Judgement:
             by_event[entry.event].add(entry.number)
             self.counts[f"functions: {entry.event}"] += 1
         began, buried = by_event[Event.BEGAN], by_event[Event.BURIED] | set(self.letters)
-        named = self._named()
+        logs = [*self.logs]
+        named, mentioned = _named(logs, "archive"), _named(logs, "")
         for place, number in self.written.items():
             text = f"{number} ({place[0]}[{place[1]}]@{place[2]})"
             if self.archived.get(place, _REJECTED) != _REJECTED:
                 self.counts["archived by brokers"] += 1
                 if number not in began:
                     self.problems["archived untried"].append(f"{text}: {self.archived[place]}")
-                if not any(first <= place[2] <= last for first, last in named[place[:2]]):
+                if _is_in(place, named):
+                    continue
+                if self._was_lowered_before(place) and _is_in(place, mentioned):
+                    self.counts["archived by a limit that workers didn't know yet"] += 1
+                else:
                     self.problems["archived without a word"].append(f"{text}: {self.archived[place]}")
             elif number not in by_event[Event.SUCCEEDED] | buried:
                 self.problems["lost"].append(text)
@@ -62,13 +74,22 @@ class Judgement:
         self.counts["succeeded"] = len(by_event[Event.SUCCEEDED])
         self.counts["dead letters of the worker"] = len(buried)
 
-    def _named(self) -> dict[tuple[str, int], list[tuple[int, int]]]:
-        """The offsets that lines about archived records name, by topic and partition."""
-        found: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
-        for log in self.logs:
-            for line in log.splitlines():
-                if "archive" in line:
-                    for topic, number, at, first, last in _NAMED.findall(line):
-                        low = int(at or first)
-                        found[topic, int(number)].append((low, int(last or low)))
-        return found
+    def _was_lowered_before(self, place: Place) -> bool:
+        archived_at = self.archived_at.get(place, 0.0)
+        return any(0 <= archived_at - one <= _LOOK_S for one in self.lowered)
+
+
+def _named(logs: Iterable[str], word: str) -> dict[tuple[str, int], list[tuple[int, int]]]:
+    """The offsets that lines with this word name, by topic and partition."""
+    found: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
+    for log in logs:
+        for line in log.splitlines():
+            if word in line:
+                for topic, number, at, first, last in _NAMED.findall(line):
+                    low = int(at or first)
+                    found[topic, int(number)].append((low, int(last or low)))
+    return found
+
+
+def _is_in(place: Place, named: Mapping[tuple[str, int], list[tuple[int, int]]]) -> bool:
+    return any(first <= place[2] <= last for first, last in named.get(place[:2], ()))

@@ -23,6 +23,7 @@ from tests.integration.worker_storm.diary import read_diary
 MODULE = "tests.integration.restless_workers.program"
 PROCESSES = 3
 DELIVERIES, LOCK = "share.delivery.count.limit", "share.record.lock.duration.ms"
+_USUAL_DELIVERIES = 5
 _UP_S, _DOWN_S, _LIMITS_S = (2.0, 4.0), (1.0, 5.0), 4.0
 _PAUSE_S = 0.1
 """Between the portions of records that are written."""
@@ -53,6 +54,7 @@ class Storm:
         """All of it, blocking."""
         self._chance = random.Random(self.seed)
         self._is_over = threading.Event()
+        self._lowered: list[float] = []
         self._crew = Crew(self.folder, MODULE, [self.scene.as_json()])
         self._down = Path(self.scene.down)
         writer = threading.Thread(target=self._write)
@@ -89,7 +91,7 @@ class Storm:
             time.sleep(0.05)
         began = now = time.monotonic()
         next_change = began + chance.uniform(*_UP_S)
-        next_restart, next_limits = began + 1.0, began + _LIMITS_S
+        next_restart, next_limits, known = began + 1.0, began + _LIMITS_S, _USUAL_DELIVERIES
         while now < began + self.lasts_s or (now < began + self.lasts_s + _EXTRA_S and not self._has_had_all):
             time.sleep(0.1)
             now = time.monotonic()
@@ -107,7 +109,11 @@ class Storm:
                 next_restart = now + chance.uniform(0.5, 3.0)
             if now > next_limits:
                 lock_s = chance.choice([1.0, 2.0]) * self.scene.lock_s
-                self.configure({DELIVERIES: str(chance.choice([4, 5, 8])), LOCK: str(round(lock_s * 1000))})
+                most = chance.choice([4, 5, 8])
+                self.configure({DELIVERIES: str(most), LOCK: str(round(lock_s * 1000))})
+                if most < known:
+                    self._lowered.append(time.time())
+                known = most
                 self.done["limits changed"] += 1
                 next_limits = now + _LIMITS_S
         self._down.unlink(missing_ok=True)
@@ -157,7 +163,10 @@ class Storm:
         logs = [path.read_text("utf-8", "replace") for path in sorted(self.folder.glob("log-*"))]
 
         async def judge() -> Judgement:
-            return Judgement(written, entries, letters, await self._archived(), logs, left)
+            archived = await self._archived()
+            reasons = {place: reason for place, (reason, _) in archived.items()}
+            times = {place: at for place, (_, at) in archived.items()}
+            return Judgement(written, entries, letters, reasons, logs, left, times, self._lowered)
 
         judgement = await judge()
         with anyio.move_on_after(_LETTERS_S):  # brokers write them after they have archived
@@ -171,11 +180,12 @@ class Storm:
         judgement.counts["disturbed: dead-letter function hung"] = len([*self.folder.glob("buried-*")])
         return judgement
 
-    async def _archived(self) -> dict[Place, str]:
+    async def _archived(self) -> dict[Place, tuple[str, float]]:
+        """What the brokers' dead letters say, and when they were written."""
         archived = {}
         if self.grave is not None:
             for letter in await records_in(self.scene.bootstrap, self.grave):
                 told = {name: bytes(value or b"").decode() for name, value in letter.headers}
                 place = told[_DLQ + "topic"], int(told[_DLQ + "partition"]), int(told[_DLQ + "offset"])
-                archived[place] = told[_DLQ + "message"]
+                archived[place] = told[_DLQ + "message"], letter.timestamp / 1000
         return archived
