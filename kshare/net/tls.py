@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from pathlib import Path
 
 import anyio
 
@@ -67,6 +68,12 @@ def _load_own_certificate(context: ssl.SSLContext, security: Security) -> None:
     def password() -> str:
         return security.key_password or ""  # otherwise OpenSSL would prompt on the terminal
 
+    for option, path in (("cert_file", security.cert_file), ("key_file", security.key_file)):
+        try:
+            if path is not None:
+                Path(path).read_bytes()  # OpenSSL doesn't say which of them it can't read
+        except OSError as error:
+            raise ConfigError(f"{option} {path} can't be read: {error.strerror}") from None
     try:
         context.load_cert_chain(security.cert_file, security.key_file, password)
     except ssl.SSLError as error:
@@ -75,8 +82,4 @@ def _load_own_certificate(context: ssl.SSLContext, security: Security) -> None:
         raise ConfigError(
             f"cert_file {security.cert_file} with the key in {key} can't be used "
             f"({error.reason or 'wrong format or password'}){hint}"
-        ) from None
-    except OSError as error:
-        raise ConfigError(
-            f"{error.filename or 'cert_file or key_file'} can't be read: {error.strerror}"
         ) from None

@@ -19,7 +19,7 @@ from anyio.abc import TaskStatus
 from kshare.admin.config import admin_settings
 from kshare.admin.routing import Router
 from kshare.admin.topics import list_topics
-from kshare.errors import ConfigError, KshareError
+from kshare.errors import KshareError
 from kshare.net.pool import Pool
 from kshare.producer.writer import RecordWriter
 from kshare.worker.announcement import AnnouncedHandler, AnnounceOptions
@@ -62,8 +62,6 @@ class Serving:
         observers: Sequence[WorkerObserver],
         announce: AnnounceOptions | None = None,
     ) -> None:
-        if not routes:
-            raise ConfigError('the worker has no handlers: decorate functions with @worker.handler("orders")')
         self.runners: list[HandlerRunner] = []
         self.stopping = anyio.Event()
         self.scope = anyio.CancelScope()

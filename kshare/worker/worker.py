@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 import anyio
 from anyio.abc import TaskStatus
 
+from kshare.admin.config import admin_settings
 from kshare.errors import ConfigError, KshareError
 from kshare.http.endpoint import http_endpoint, parse_listen_address
 from kshare.worker.announcement import OWN_URL, AnnounceOptions, check_announce, require_endpoint
@@ -111,6 +112,7 @@ class Worker(Handlers):
         """
         if type(threads) is not int or not 1 <= threads <= 1_000:
             raise ConfigError(f"threads must be a whole number from 1 to 1,000, not {threads!r:.80}")
+        self._runnable_routes()  # what is wrong is said without the frames of an event loop
         loop: list[CallInLoop] = []
         received: list[signal.Signals] = []
 
@@ -166,9 +168,8 @@ class Worker(Handlers):
         """
         if self._serving is not None:
             raise KshareError("the worker is running already")
-        require_endpoint(self.announce, self.http)
         serving = Serving(
-            self.routes(),
+            self._runnable_routes(),
             self.bootstrap_servers,
             self.connection,
             startup_hooks=self.startup_hooks(),
@@ -198,6 +199,14 @@ class Worker(Handlers):
             self._serving = self._loop = None
             for end in reversed(ends):
                 watch.tell(end)
+
+    def _runnable_routes(self) -> list[Route]:
+        """Raises ConfigError if the worker can't run with its options."""
+        require_endpoint(self.announce, self.http)
+        admin_settings(self.bootstrap_servers, self.connection)
+        if routes := self.routes():
+            return routes
+        raise ConfigError('the worker has no handlers: decorate functions with @worker.handler("orders")')
 
     async def test(self, record: Sample, handler: str | None = None) -> Trial:
         """Run a handler for a record, or for a record with this value, without brokers: what becomes of the record?

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from typing import Any
 
 import anyio
 import pytest
@@ -249,3 +250,25 @@ async def test_worker_without_handlers_group_or_servers_says_so(broker: Broker, 
 
         with pytest.raises(ConfigError, match=problem):
             await worker.serve()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({}, "handler ship has no group"),
+        ({"group": "g", "announce": "workers"}, "announce needs the HTTP endpoint"),
+        ({"group": "g", "bootstrap_servers": "localhost"}, "'localhost' has no port"),
+    ],
+)
+def test_a_wrong_configuration_is_refused_before_there_is_an_event_loop(
+    options: dict[str, Any], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The frames of an event loop would hide the line that says it."""
+    monkeypatch.setattr(anyio, "run", None)
+    worker = Worker(**{"bootstrap_servers": "localhost:1", **options})
+
+    @worker.handler("orders")
+    async def ship(value: bytes) -> None: ...
+
+    with pytest.raises(ConfigError, match=says):
+        worker.run()
