@@ -22,6 +22,7 @@ REPORT, TITLE = Path("worker-restless.md"), "Workers that pause, restart and los
 SEEDS = (36, 37, 38)
 LOCK_S = 2.0
 PARTITIONS = 3
+WINDOW = 300
 
 
 @pytest.mark.release("embedded")
@@ -67,7 +68,10 @@ def prepared(fresh_queue: FreshQueue, folder: Path, seed: int, lasts_s: float) -
             "share.heartbeat.interval.ms": "1000",
         },
     )
-    broker, grave = queue.broker, None
+    broker, grave, window = queue.broker, None, 2_000
+    if not queue.is_4_1:  # it has no such setting for groups
+        broker.set_group_config(queue.group, {"share.partition.max.record.locks": str(WINDOW)})
+        window = WINDOW
     urgent, dead = f"{queue.topic}-urgent", f"{queue.topic}-dead"
     broker.create_topic(urgent, PARTITIONS)
     broker.create_topic(dead, 1)
@@ -81,7 +85,7 @@ def prepared(fresh_queue: FreshQueue, folder: Path, seed: int, lasts_s: float) -
 
     down = str(folder / "down")
     scene = Scene(broker.bootstrap, queue.group, queue.topic, urgent, dead, LOCK_S, down)
-    return Storm(seed, scene, PARTITIONS, grave, folder, configure, lasts_s)
+    return Storm(seed, scene, PARTITIONS, grave, folder, configure, lasts_s, window)
 
 
 def table(runs: list[tuple[int, Judgement]]) -> str:

@@ -8,14 +8,16 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
 
-from kshare import AdminClient, sync
+from kshare import AdminClient, BrokerError, sync
 from tests.helpers.committed import records_by_partition, records_in
 from tests.integration.restless_workers.judging import Judgement, Place
+from tests.integration.restless_workers.pinning import Pinning
 from tests.integration.restless_workers.program import Scene
 from tests.integration.worker_storm.crew import Crew, Life
 from tests.integration.worker_storm.diary import read_diary
@@ -29,6 +31,9 @@ _PAUSE_S = 0.1
 """Between the portions of records that are written."""
 _EXTRA_S = 60.0
 """How much longer a storm lasts if it hasn't had everything yet. On a busy machine, programs take long to start."""
+_WATCH_S = 0.5
+MAX_PINNED = 0.5
+"""The default of `max_pinned`."""
 HAD = ("limits changed", "restarts", "restarts while the dependency was down")
 _STARTING_S, _STOP_S, _LETTERS_S = 60.0, 40.0, 20.0
 _DLQ = "__dlq.errors."
@@ -45,6 +50,8 @@ class Storm:
     configure: Callable[[dict[str, str]], None]
     """Changes settings of the group."""
     lasts_s: float
+    window: int = 2_000
+    """The largest in-flight window of a partition."""
     calm_s: float = 120.0
     """How long it takes at most until nothing is left."""
     done: Counter[str] = field(default_factory=Counter)
@@ -57,13 +64,17 @@ class Storm:
         self._lowered: list[float] = []
         self._crew = Crew(self.folder, MODULE, [self.scene.as_json()])
         self._down = Path(self.scene.down)
+        self._pinning = Pinning(round(MAX_PINNED * self.window))
         writer = threading.Thread(target=self._write)
+        watcher = threading.Thread(target=anyio.run, args=[self._watch_windows])
         try:
             self._crew.start(PROCESSES)
             writer.start()
+            watcher.start()
             self._disturb()
             self._is_over.set()
             writer.join()
+            watcher.join()
             left = anyio.run(self._calm)
             codes = self._crew.stop()
             assert not any(codes), f"exit codes {codes}"
@@ -82,6 +93,13 @@ class Storm:
                     producer.enqueue(topic, b"%d" % number, partition=partition)
                     number += 1
                 producer.flush()
+
+    async def _watch_windows(self) -> None:
+        async with AdminClient(self.scene.bootstrap) as admin:
+            while not self._is_over.is_set():
+                with suppress(BrokerError):  # the group has no member yet
+                    self._pinning.look(await admin.share_group_progress(self.scene.group), time.monotonic())
+                await anyio.sleep(_WATCH_S)
 
     def _disturb(self) -> None:
         chance, crew = self._chance, self._crew
@@ -174,6 +192,7 @@ class Storm:
                 await anyio.sleep(0.5)
                 judgement = await judge()
         judgement.counts.update({f"disturbed: {name}": count for name, count in self.done.items()})
+        judgement.counts["seconds that a record pinned more than its share, at most"] = round(self._pinning.longest_s)
         judgement.counts["disturbed: paused"] = len([*self.folder.glob("paused-*")])
         judgement.counts["disturbed: hung"] = len([*self.folder.glob("hung-*")])
         judgement.counts["disturbed: held"] = len([*self.folder.glob("held-*")])
