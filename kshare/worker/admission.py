@@ -22,6 +22,7 @@ from kshare.worker.delivery import Delivery
 from kshare.worker.group_limits import ShareLimits
 from kshare.worker.rate_limit import TokenBucket
 from kshare.worker.routes import Route
+from kshare.worker.slots import Slot
 from kshare.worker.watching import Watch
 from kshare.worker.work_queue import Item, WorkQueue
 
@@ -123,8 +124,10 @@ class Admission:
         self.hands_back |= seconds >= self._limits.lock_s
         self._on_change()
 
-    def end_pause(self, now: float) -> None:
-        """If it is over."""
+    def look(self, now: float) -> None:
+        """Called once a second at least: the pause may be over."""
+        if self._breaker is not None:
+            self._breaker.look(now, self._counts.done)
         if self._paused_until and now >= self._paused_until:
             self._paused_until = 0.0
             self.hands_back = False
@@ -180,22 +183,33 @@ class Admission:
             return False
         return self._count_failure(delivery, type(error).__qualname__)
 
-    def on_timed_out(self, deliveries: Sequence[Delivery]) -> bool:
-        """The handler takes longer than its time limit, and is about to be cancelled. Returns whether its records are
-        to be kept.
+    def on_timed_out(self, slot: Slot, deliveries: list[Delivery]) -> None:
+        """The handler takes longer than its time limit, and is about to be cancelled. Are its records kept, and tried
+        again here? Otherwise they are handed back, which uses up a delivery:
 
-        That is no failure of a record. But if most runs end so, what the handler depends on hangs. Then handing records
-        back would use up their deliveries.
+            several records, processed as a batch | kept: one of them may be the cause, so each is tried alone
+            the breaker isn't closed              | kept: what the handler depends on may hang
+            ... but others were processed since   | handed back: it is the record
+              this record timed out before        |
+            otherwise                             | handed back
         """
-        counted = [self._count_failure(one, "a timeout") for one in deliveries if not one.is_at_end]
-        return bool(counted) and not counted[-1]
+        ours = [one for one in deliveries if not one.is_at_end]
+        is_kept = len(ours) > 1
+        for one in ours:
+            is_attempt = self._count_failure(one, "a timeout")
+            is_to_blame = one.time_outs > 0 and self._counts.done > one.successes_then
+            is_kept |= not (is_attempt or is_to_blame)
+            one.time_outs += 1
+            one.successes_then = self._counts.done
+        slot.timed_out, slot.keeps = deliveries, is_kept
 
     def _count_failure(self, delivery: Delivery, cause: str) -> bool:
         breaker = self._breaker
         if breaker is None:
             return True
         was_closed = breaker.is_closed
-        is_attempt = breaker.on_failure(self._clock(), self._counts.done, is_first=delivery.attempt == 1)
+        is_first = delivery.attempt == 1 and not delivery.time_outs
+        is_attempt = breaker.on_failure(self._clock(), self._counts.done, is_first=is_first)
         delivery.probes = 0 if breaker.is_closed else delivery.probes + 1
         if was_closed and not breaker.is_closed:
             self._watch.breaker(breaker.state)

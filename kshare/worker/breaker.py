@@ -10,7 +10,7 @@
               | the probe fails                           | open again
 
 A run that is cancelled because it takes longer than `time_limit` counts as failed, though not as an attempt of its
-record: what the handler depends on may hang. While it isn't closed, such records are kept rather than handed back.
+record: what the handler depends on may hang. `Admission.on_timed_out` decides what becomes of the record.
 
 Further attempts of a record that has failed before say nothing about the others, so a few bad records don't open it.
 
@@ -58,7 +58,8 @@ class Breaker:
 
 
 class BreakerMachine:
-    """`succeeded` is a running total of the caller's, so that a successful run costs nothing here."""
+    """`succeeded` is a running total of the caller's, so that a successful run costs nothing here. `look` is called
+    once a second, so that a window has the successes before its first failure, too."""
 
     def __init__(self, settings: Breaker) -> None:
         self.settings = settings
@@ -78,6 +79,13 @@ class BreakerMachine:
     def is_closed(self) -> bool:
         return self.state is BreakerState.CLOSED
 
+    def look(self, now: float, succeeded: int) -> None:
+        """Begin another window, if it is time."""
+        if self.state is BreakerState.CLOSED and now - self._since > self.settings.window:
+            is_adjacent = now - self._since < 2 * self.settings.window
+            self._previous = (self._failed, succeeded - self._succeeded_before) if is_adjacent else (0, 0)
+            self._since, self._failed, self._succeeded_before = now, 0, succeeded
+
     def on_failure(self, now: float, succeeded: int, *, is_first: bool = True) -> bool:
         """A run failed. Returns whether that counts as an attempt of its record."""
         if self.state is BreakerState.CLOSED:
@@ -89,10 +97,7 @@ class BreakerMachine:
         return now - self._opened_at > self.settings.patience
 
     def _count(self, now: float, succeeded: int) -> None:
-        if now - self._since > self.settings.window:
-            is_adjacent = now - self._since < 2 * self.settings.window
-            self._previous = (self._failed, succeeded - self._succeeded_before) if is_adjacent else (0, 0)
-            self._since, self._failed, self._succeeded_before = now, 0, succeeded
+        self.look(now, succeeded)
         self._failed += 1
         failed = self._failed + self._previous[0]
         all_runs = failed + succeeded - self._succeeded_before + self._previous[1]

@@ -59,6 +59,8 @@ class Delivery:
         "record",
         "refusals",
         "results",
+        "successes_then",
+        "time_outs",
         "trace",
         "unfinished",
     )
@@ -91,6 +93,10 @@ class Delivery:
         self.reason = ""
         self.probes = 0
         """How often it has failed while the circuit breaker was open."""
+        self.time_outs = 0
+        """How often its handler was cancelled because it took longer than its time limit, and the record was kept."""
+        self.successes_then = 0
+        """How many records the handler had processed when that happened last."""
         self.moved_to: tuple[str, int] | None = None
         """If it was moved out of the way while its handler runs: the id of the run, and the partition of its copies."""
         self.moving: anyio.Event | None = None

@@ -215,7 +215,8 @@ class Processing:
 
     async def cancelled(self, slot: Slot) -> None:
         """The slot was cancelled."""
-        await for_each([(one, slot.keeps) for one in self.deliveries_of(slot)], self._cancelled)
+        going = slot.timed_out or self.deliveries_of(slot)
+        await for_each([(one, slot.keeps) for one in going], self._cancelled)
 
     async def _cancelled(self, delivery: Delivery, keeps: bool) -> None:
         await until_moved(delivery)

@@ -416,7 +416,7 @@ class HandlerRunner:
         while True:
             changed = pipeline.changed.next()
             now = self._clock()
-            self._admission.end_pause(now)
+            self._admission.look(now)
             if self._adaptive is not None:
                 self._adaptive.observe(now, self.counts.done, self.counts.failed, self._slots.busy)
                 self._slots.most = self._adaptive.limit
@@ -474,7 +474,7 @@ class HandlerRunner:
                     log_fields(self._pipeline.delivery_of(slot.item)) if slot.item is not None else None,
                 )
                 if not slot.is_settling:
-                    slot.keeps = self._admission.on_timed_out(self._pipeline.processing.deliveries_of(slot))
+                    self._admission.on_timed_out(slot, self._pipeline.processing.deliveries_of(slot))
                 slot.cancel()
             elif slot.batch is None and slot.item is not None and _is_lost(slot.item):
                 slot.cancel()

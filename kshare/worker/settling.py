@@ -333,4 +333,6 @@ def _next_delivery(delivery: Delivery) -> Delivery:
     again.is_stray = delivery.is_stray
     again.is_oversized = delivery.is_oversized
     again.probes = delivery.probes
+    again.time_outs = delivery.time_outs
+    again.successes_then = delivery.successes_then
     return again

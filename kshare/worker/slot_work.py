@@ -208,7 +208,13 @@ class SlotWork:
                 else:
                     item = await admission.next(deadline)
                 if item is not None:
-                    deliveries.append(self._pipeline.delivery_of(item))
+                    delivery = self._pipeline.delivery_of(item)
+                    if delivery.time_outs and deliveries:
+                        queue.put_first(delivery)
+                        break
+                    deliveries.append(delivery)
+                    if delivery.time_outs:  # alone, because it or its neighbours were too slow together
+                        break
                     deadline = deadline or self._clock() + options.batch_wait
                 elif deadline is None or self._clock() >= deadline:
                     break

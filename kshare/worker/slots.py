@@ -40,6 +40,7 @@ class Slot:
         "seen",
         "seen_at",
         "seen_settling",
+        "timed_out",
     )
 
     def __init__(self) -> None:
@@ -51,8 +52,10 @@ class Slot:
         """Whether `batch` is still being collected."""
         self.is_settling = False
         """Whether the handler has ended, so that its time doesn't count."""
+        self.timed_out: list[Delivery] = []
+        """If it is cancelled because the handler takes too long: what it is processing."""
         self.keeps = False
-        """Whether its records are kept when it is cancelled, and tried again here: the breaker isn't closed."""
+        """Whether these are kept, and tried again here."""
         self.scope: anyio.CancelScope | None = None
         self.leaves_task = False
         """Whether the task ends, and another one goes on: a handler has left a cancel scope open in this one."""
@@ -102,6 +105,7 @@ class Slot:
     def clear(self) -> None:
         self.item = self.delivery = self.batch = None
         self.is_settling = self.keeps = False
+        self.timed_out = []
 
     def cancel(self) -> None:
         """Cancel the handler that is running."""

@@ -217,6 +217,10 @@ class WorkQueue:
         """It may be processed now."""
         self._ready.append(delivery)
 
+    def put_first(self, delivery: Delivery) -> None:
+        """It is the next one."""
+        self._ready.appendleft(delivery)
+
     def hold(self, delivery: Delivery, due_at: float) -> None:
         record = delivery.record
         self._may_hold_unwritten |= delivery.instead is not None

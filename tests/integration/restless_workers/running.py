@@ -34,6 +34,7 @@ _EXTRA_S = 60.0
 _WATCH_S = 0.5
 MAX_PINNED = 0.5
 """The default of `max_pinned`."""
+PINNED = "seconds that a record pinned more than its share, at most"
 HAD = ("limits changed", "restarts", "restarts while the dependency was down")
 _STARTING_S, _STOP_S, _LETTERS_S = 60.0, 40.0, 20.0
 _DLQ = "__dlq.errors."
@@ -192,7 +193,7 @@ class Storm:
                 await anyio.sleep(0.5)
                 judgement = await judge()
         judgement.counts.update({f"disturbed: {name}": count for name, count in self.done.items()})
-        judgement.counts["seconds that a record pinned more than its share, at most"] = round(self._pinning.longest_s)
+        judgement.counts[PINNED] = round(self._pinning.longest_s)
         judgement.counts["disturbed: paused"] = len([*self.folder.glob("paused-*")])
         judgement.counts["disturbed: hung"] = len([*self.folder.glob("hung-*")])
         judgement.counts["disturbed: held"] = len([*self.folder.glob("held-*")])
