@@ -14,8 +14,8 @@ from contextvars import copy_context
 
 import anyio
 
-from kshare.errors import ConsumerClosed
-from kshare.net.running_loop import running_asyncio_loop
+from kshare.errors import ConsumerClosed, KshareError
+from kshare.net.running_loop import running_asyncio_loop, running_loop
 
 log = logging.getLogger("kshare.client")
 
@@ -34,7 +34,8 @@ class Background:
         self.is_started = False
         self._run = run
         self._on_end = on_end
-        self._name = f"kshare {owner}"
+        self._owner = owner
+        self._loop: object | None = None
         self._stopping = anyio.Event()
         self._started_or_ended = anyio.Event()
         """Set when it has started, or ended before that."""
@@ -80,15 +81,28 @@ class Background:
         if error is not None:
             raise error
 
+    def require_own_loop(self) -> None:
+        """Raises KshareError in a task of another event loop, while it runs: what waits there would never be woken, and
+        might wake what waits here at the wrong moment."""
+        loop = running_loop()
+        if loop is not None and loop is not self._loop and not self.is_over:
+            raise KshareError(
+                f"the {self._owner} belongs to the event loop in which it was opened, and this is another one: open "
+                f"another {self._owner} here, or let that loop do it (anyio.from_thread.run, "
+                "asyncio.run_coroutine_threadsafe)"
+            )
+
     def _spawn(self) -> None:
+        self._loop = running_loop()
+        name = f"kshare {self._owner}"
         loop = running_asyncio_loop()
         if loop is not None:
-            self._task = loop.create_task(self._main(), name=self._name)
+            self._task = loop.create_task(self._main(), name=name)
             self._task.add_done_callback(self._on_done)
         else:
             import trio
 
-            trio.lowlevel.spawn_system_task(self._main, name=self._name, context=copy_context())
+            trio.lowlevel.spawn_system_task(self._main, name=name, context=copy_context())
 
     async def _main(self) -> None:
         try:

@@ -109,6 +109,7 @@ class AsyncConsumer(Generic[RecordT_co]):
         background = self._background
         if background is None:
             return
+        background.require_own_loop()
         background.stop()
         if self._preparer is not None:
             self._preparer.stop()
@@ -199,7 +200,7 @@ class AsyncConsumer(Generic[RecordT_co]):
         commit, including records whose lock was lost while you held them. Raises RequestTimedOut if the brokers don't
         respond within `request_timeout`.
         """
-        book = self._held().book
+        book = self._held(is_to_wait=True).book
         is_settled = False
         with book.commits.confirmation(self._member.leases) as confirmation:
             self._member.flush()
@@ -326,7 +327,7 @@ class AsyncConsumer(Generic[RecordT_co]):
 
     async def _in_turn(self, take: Callable[[Holdings], TakenT | None]) -> TakenT:
         """Wait until `take` returns something, and return that. The task that has waited longest is first."""
-        holdings = self._held()
+        holdings = self._held(is_to_wait=True)
         await checkpoint()
         metrics = self._reporter.metrics
         asked_at = metrics.on_poll() if metrics is not None else 0.0
@@ -380,9 +381,11 @@ class AsyncConsumer(Generic[RecordT_co]):
         if self._holdings is not None and self._holdings.waiters and self._thread == get_ident():
             self._holdings.batch_available.send()
 
-    def _held(self) -> Holdings:
+    def _held(self, *, is_to_wait: bool = False) -> Holdings:
         holdings = self._opened()
         self._require_background(is_to_stay=True)
+        if is_to_wait and self._background is not None:
+            self._background.require_own_loop()
         return holdings
 
     def _opened(self) -> Holdings:

@@ -209,7 +209,7 @@ class GroupMember:
         try:
             while membership.state is MembershipState.LEAVING:
                 wake_at = await self._heartbeat()
-                if not self.has_left:
+                if membership.state is MembershipState.LEAVING:
                     await self._pause(wake_at)
         except KshareError as error:
             problem = str(error)
@@ -257,9 +257,11 @@ class GroupMember:
         if lookup:
             try:
                 answer = await self._ask(None, lookup)
-            except _NO_ANSWER as error:
+            except Exception as error:
+                membership.on_no_answer(anyio.current_time())  # so that `_leave` doesn't wait for it
+                if not isinstance(error, _NO_ANSWER):
+                    raise
                 self._on_no_answer("looking for the coordinator failed", error)
-                membership.on_no_answer(anyio.current_time())
                 return membership.wake_at
             self._on_events(membership.on_coordinator(lookup, answer, anyio.current_time()))
             found = membership.coordinator
@@ -270,9 +272,11 @@ class GroupMember:
         if heartbeat and coordinator:
             try:
                 reply = await self._ask(coordinator.node, heartbeat)
-            except _NO_ANSWER as error:
-                self._on_no_answer("a heartbeat failed", error, coordinator.node)
+            except Exception as error:
                 membership.on_no_answer(anyio.current_time())
+                if not isinstance(error, _NO_ANSWER):
+                    raise
+                self._on_no_answer("a heartbeat failed", error, coordinator.node)
                 return membership.wake_at
             self._unreadable.on_useful()
             self._on_events(membership.on_response(heartbeat, reply, anyio.current_time()))

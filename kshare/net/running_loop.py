@@ -6,6 +6,7 @@ Asks asyncio: libraries that detect both, such as sniffio, aren't among kshare's
 from __future__ import annotations
 
 import asyncio
+import sys
 
 
 def running_asyncio_loop() -> asyncio.AbstractEventLoop | None:
@@ -15,3 +16,16 @@ def running_asyncio_loop() -> asyncio.AbstractEventLoop | None:
     except RuntimeError:
         return None
     return loop if asyncio.current_task(loop) is not None else None
+
+
+def running_loop() -> object | None:
+    """Something that is the same for all tasks of an event loop. None outside of tasks."""
+    loop = running_asyncio_loop()
+    if loop is not None or "trio" not in sys.modules:
+        return loop
+    import trio
+
+    try:
+        return trio.lowlevel.current_trio_token()
+    except RuntimeError:
+        return None

@@ -84,6 +84,7 @@ class Producer:
         background = self._background
         if background is None:
             return
+        background.require_own_loop()
         if not background.is_stopping:
             self._closer = (self.find_caller or task_function())()
         background.stop()
@@ -128,6 +129,7 @@ class Producer:
         If this is cancelled when the record is in the buffer, the record is written all the same. Before that, while
         the topic's partitions are looked up or the buffer is full, it isn't. `enqueue` tells you which it is.
         """
+        self._require_own_loop()
         pending = await self.enqueue(topic, value, key, headers, partition, timestamp)
         if self._writer is not None:
             self._writer.send_alone(pending)
@@ -160,7 +162,9 @@ class Producer:
         Raises the error of a record that wasn't written, unless its result was awaited. A note says how many there are,
         and for which partitions. Each task is told of its own records, and once of others that nobody was told of.
         """
-        await self._open().flush()
+        writer = self._open()
+        self._require_own_loop()
+        await writer.flush()
 
     @property
     def _unconfirmed(self) -> int:
@@ -173,7 +177,13 @@ class Producer:
         It is aborted if the block raises or is cancelled, or if a record wasn't written. A commit that was sent isn't
         cancelled: the block waits for its outcome. Raises CommitUnknown if that isn't known.
         """
-        return self._open().transaction()
+        writer = self._open()
+        self._require_own_loop()
+        return writer.transaction()
+
+    def _require_own_loop(self) -> None:
+        if self._background is not None:
+            self._background.require_own_loop()
 
     def _open(self) -> RecordWriter:
         if self._writer is None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import anyio
 import pytest
 
-from kshare import KshareError
+from kshare import KshareError, Producer, ShareConsumer
 from kshare.client.record import ShareBatch, ShareRecord
+from kshare.testing import Broker
 from tests.fakes.tiny_cluster import ACCEPTED, TinyCluster
 from tests.helpers.consuming import DEADLINE_S, consumer, next_of
 
@@ -34,3 +37,34 @@ async def test_acknowledging_in_another_thread_is_refused_before_anything_happen
                 batch.accept()
                 assert await source.commit() == {("t", 0): None}
         assert cluster.topics["t"].states == [ACCEPTED] * 2
+
+
+async def test_another_event_loop_is_refused(
+    kshare_broker: Broker, anyio_backend_name: Literal["asyncio", "trio"]
+) -> None:
+    """There, it waited for ever, and the next request in the right one raised RuntimeError."""
+    kshare_broker.set_group_config("g", {"share.auto.offset.reset": "earliest"})
+    kshare_broker.create_topic("orders")
+
+    async def ask(consumer: ShareConsumer, producer: Producer) -> None:
+        with anyio.fail_after(DEADLINE_S):
+            for call in (consumer.next_batch, consumer.commit, consumer.close, aiter(consumer).__anext__):
+                with pytest.raises(
+                    KshareError, match="the consumer belongs to the event loop in which it was opened"
+                ):
+                    await call()
+            for other in (producer.flush, producer.close, lambda: producer.send("orders", b"1")):
+                with pytest.raises(KshareError, match="the producer belongs to the event loop"):
+                    await other()
+
+    def elsewhere(consumer: ShareConsumer, producer: Producer) -> None:
+        anyio.run(ask, consumer, producer, backend=anyio_backend_name)
+
+    with anyio.fail_after(DEADLINE_S):
+        async with (
+            Producer(kshare_broker.bootstrap) as producer,
+            ShareConsumer(kshare_broker.bootstrap, group="g", topics=["orders"]) as consumer,
+        ):
+            await anyio.to_thread.run_sync(elsewhere, consumer, producer)
+            await producer.send("orders", b"0")
+            assert [one.value for one in await consumer.next_batch()] == [b"0"]

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import anyio
 import pytest
 
+from kshare.errors import AuthenticationFailed
+from kshare.net.pool import Pool
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.message import Message
-from kshare.protocol.messages import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+from kshare.protocol.messages import (
+    FindCoordinatorRequest,
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
 from tests.fakes.peer import HungUpError
 from tests.fakes.tiny_cluster import TinyCluster
 from tests.helpers.consuming import DEADLINE_S, consumer, next_of, until
@@ -55,6 +62,30 @@ async def test_leaving_is_tried_again_when_the_connection_ends(caplog: pytest.Lo
                 await source.close()
         assert leaves(cluster) == 2
     assert "couldn't leave" not in caplog.text
+
+
+async def test_an_error_of_the_background_heartbeats_does_not_delay_leaving(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They go on while the group is left. One had the only request under way, and its error wasn't said."""
+    ask, refuses = Pool.ask, False
+
+    async def refuse(pool: Pool, node: int | None, request: Any, **options: Any) -> Any:
+        if refuses and isinstance(request, FindCoordinatorRequest):
+            await anyio.sleep(0.01)
+            raise AuthenticationFailed("the credentials were revoked")
+        return await ask(pool, node, request, **options)
+
+    monkeypatch.setattr(Pool, "ask", refuse)
+    async with TinyCluster("a").running() as cluster, consumer(cluster, "a") as source:
+        cluster.topics["a"].append(b"a0")
+        await next_of(source)
+        cluster.error_always[ShareGroupHeartbeatRequest] = ErrorCode.NOT_COORDINATOR
+        refuses = True
+        began = anyio.current_time()
+        await source.close()
+        assert anyio.current_time() - began < source.config.close_timeout / 2
+    assert "couldn't leave it: the credentials were revoked" in caplog.text
 
 
 async def test_member_that_could_not_leave_says_so(caplog: pytest.LogCaptureFixture) -> None:

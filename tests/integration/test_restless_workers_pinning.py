@@ -20,7 +20,12 @@ def test_the_longest_time_of_one_offset_counts() -> None:
 
 def test_what_pins_no_more_than_it_may_does_not_count() -> None:
     pinning = Pinning(100)
-    for now, rows in ((0.0, [row(0, 100)]), (9.0, [row(0, 101)]), (18.0, [row(0, 100)]), (27.0, [row(0, 101)])):
+    for now, rows in (
+        (0.0, [row(0, 100)]),
+        (9.0, [row(0, 101)]),
+        (18.0, [row(0, 100)]),
+        (27.0, [row(0, 101)]),
+    ):
         pinning.look(rows, now)
     pinning.look([row(None, None)], 36.0)
     assert pinning.longest_s == 0.0

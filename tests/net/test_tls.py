@@ -118,8 +118,14 @@ async def test_unusable_certificate_files(authority: Authority, tmp_path: Path) 
     for options, says in (
         ({"ca_file": tmp_path / "nowhere"}, "nowhere can't be read: No such file"),
         ({"ca_file": junk}, "no certificates in PEM format"),
-        ({"cert_file": tmp_path / "nowhere"}, f"cert_file {tmp_path / 'nowhere'} can't be read: No such file"),
-        (files | {"key_file": tmp_path / "nokey"}, f"key_file {tmp_path / 'nokey'} can't be read: No such file"),
+        (
+            {"cert_file": tmp_path / "nowhere"},
+            f"cert_file {tmp_path / 'nowhere'} can't be read: No such file",
+        ),
+        (
+            files | {"key_file": tmp_path / "nokey"},
+            f"key_file {tmp_path / 'nokey'} can't be read: No such file",
+        ),
         (files, "if the key is encrypted, add key_password"),
         (files | {"key_password": "quiet"}, "can't be used"),
         ({"cert_file": junk}, "can't be used"),

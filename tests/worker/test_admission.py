@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Literal
 
 import anyio
@@ -97,6 +98,40 @@ def test_a_dependency_that_hangs_opens_the_breaker(is_batch: bool, caplog: pytes
             running.advance(3)
         running.wait_until(lambda: {*got} == {*range(60)})
     assert "the circuit breaker opens, because most runs fail (the last one with a timeout)" in caplog.text
+
+
+@pytest.mark.parametrize("is_batch", [False, True])
+def test_a_record_that_always_hangs_is_handed_back_while_others_are_processed(is_batch: bool) -> None:
+    """It was kept again and again, and the others waited behind it: in a batch, for ever."""
+    worker = Worker(group="g", breaker=BREAKER, time_limit=5, concurrency=4, dead_letters="bad")
+    tries: Counter[int] = Counter()
+    got: list[int] = []
+
+    async def ship(numbers: list[int]) -> None:
+        tries.update(numbers)
+        if 3 in numbers:
+            await anyio.sleep(1000)
+        got.extend(numbers)
+
+    if is_batch:
+
+        @worker.batch_handler("orders", batch_size=10)
+        async def ship_batch(numbers: list[int]) -> None:
+            await ship(numbers)
+
+    else:
+
+        @worker.handler("orders")
+        async def ship_one(number: int) -> None:
+            await ship([number])
+
+    with run_worker(worker) as running:
+        running.produce("orders", *(b"%d" % number for number in range(40)))
+        for _ in range(20):
+            running.advance(6)
+        running.wait_until(lambda: [one.value for one in running.records("bad")] == [b"3"])
+        assert {*got} == {*range(40)} - {3}
+    assert max(tries[number] for number in got) <= (4 if is_batch else 1)
 
 
 def test_a_handler_that_was_paused_goes_on_though_another_one_goes_before_it() -> None:

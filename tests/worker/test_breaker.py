@@ -37,6 +37,18 @@ def test_failures_among_many_successes_do_not_open_it() -> None:
     assert machine.is_closed
 
 
+def test_successes_before_the_first_failure_count() -> None:
+    machine = BreakerMachine(SETTINGS)
+    machine.look(100, 0)
+    for _ in range(3):
+        machine.on_failure(101, 90)
+    assert machine.is_closed
+    machine.look(111.5, 90)
+    for _ in range(3):
+        machine.on_failure(112, 90)  # those of the window before
+    assert machine.is_closed
+
+
 def test_failures_long_ago_do_not_count() -> None:
     machine = BreakerMachine(SETTINGS)
     for at in (100, 121, 142, 163):

@@ -81,8 +81,9 @@ class Orders:
         worker = self._new_worker()
         async with anyio.create_task_group() as tasks:
             await tasks.start(worker.serve)
-            [shared] = [one.shared for one in self.broker.state.shares.loaded()]
-            await until(lambda: shared.start_offset == RECORDS)
+            await until(
+                lambda: [one.shared.start_offset for one in self.broker.state.shares.loaded()] == [RECORDS]
+            )
             worker.stop()
 
 
