@@ -5,8 +5,7 @@ Validates the options and reports errors. `kshare broker` parses the command lin
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,10 +54,10 @@ def topic(text: str) -> tuple[str, int]:
     return name, int(count or 1)
 
 
-def serve(choice: BrokerArguments, say: Callable[[str], None]) -> None:
-    """Run a broker until SIGINT or SIGTERM. Calls `say` with its address. Raises StartupError."""
+def serve(choice: BrokerArguments, say: Callable[[str], None], until: Callable[[], Awaitable[None]]) -> None:
+    """Run a broker until `until` returns. Calls `say` with its address. Raises StartupError."""
     try:
-        anyio.run(_serve, choice, say)
+        anyio.run(_serve, choice, say, until)
     except* StartupError as problems:  # sockets are in a task group, which wraps exceptions in a group
         raise _first(problems) from None
     except* RequestError as refusals:
@@ -75,7 +74,9 @@ def _first(group: BaseExceptionGroup[ErrorT]) -> ErrorT:
     return _first(found) if isinstance(found, BaseExceptionGroup) else found
 
 
-async def _serve(choice: BrokerArguments, say: Callable[[str], None]) -> None:
+async def _serve(
+    choice: BrokerArguments, say: Callable[[str], None], until: Callable[[], Awaitable[None]]
+) -> None:
     with ExitStack() as stack:
         broker = Broker(nodes=choice.nodes, settings=choice.settings, release=choice.release)
         if choice.data_dir is not None:
@@ -94,12 +95,10 @@ async def _serve(choice: BrokerArguments, say: Callable[[str], None]) -> None:
             metrics = None
             if choice.metrics_port is not None:
                 metrics = await _start_metrics(running, choice.host, choice.metrics_port)
-            with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-                say(f"listening on {running.bootstrap}")
-                if metrics is not None:
-                    say(f"metrics at {metrics}")
-                async for _ in signals:
-                    return
+            say(f"listening on {running.bootstrap}")
+            if metrics is not None:
+                say(f"metrics at {metrics}")
+            await until()
 
 
 async def _start_metrics(running: ClusterServer, host: str, port: int) -> str:

@@ -11,6 +11,8 @@ import os
 import signal
 import sys
 
+from kshare.cli.terminal.stop_signals import ends_with_command
+
 _INTERRUPTED = 130
 _PIPE_CLOSED = 141
 
@@ -21,6 +23,7 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # don't fail on characters that can't be encoded
     if sys.stdout is None:
         sys.exit("kshare: standard output is closed: redirect it to a file, or to /dev/null")
+    ends_with_command()
     try:
         try:
             code = _run()

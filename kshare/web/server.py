@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 import socket
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -25,7 +23,10 @@ _MOST_HEADER_BYTES = 64 << 10
 
 
 def serve(config: WebConfig, on_ready: Callable[[str, Callable[[], None]], None]) -> None:
-    """Returns after Ctrl-C or SIGTERM. `on_ready` is called with the console's URL, and a function that stops it."""
+    """Returns when it was stopped. `on_ready` is called with the console's URL, and a function that stops it.
+
+    A signal handler may call that function.
+    """
     with _listen(config) as listening, Watcher(config.net, config.interval_s, config.workers) as watcher:
         console = Console(config, watcher)
         server = _Server(
@@ -60,16 +61,8 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals end the server. Uvicorn would raise them again afterwards, as if they hadn't been handled."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {one: signal.signal(one, self.handle_exit) for one in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for one, handler in before.items():
-                signal.signal(one, handler)
+        """Signals are the caller's business. With uvicorn's handlers, a second one would print tracebacks."""
+        yield
 
     def stop(self) -> None:
         self.should_exit = True

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
+from kshare.cli.terminal.stop_signals import stop_signals
 from kshare.log_text import escaped
 
 _PORTS = range(1 << 16)
@@ -50,7 +51,8 @@ def run(arguments: list[str]) -> int:
         chosen.metrics_port,
     )
     try:
-        program.serve(choice, _say)
+        with stop_signals() as signals:
+            program.serve(choice, _say, signals.wait)
     except program.StartupError as problem:
         return _fail(problem, 1)
     return 0

@@ -6,7 +6,6 @@ by Ctrl-C. Records that were acquired but not printed are released, and redelive
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from kshare.cli.consume.output import RecordOutput
 from kshare.cli.consume.prompt import prompt
 from kshare.cli.consume.record_text import RecordFormat, Unreadable
 from kshare.cli.terminal.failure import ClosedPipe, Failure, Misuse
+from kshare.cli.terminal.stop_signals import StopSignals, stop_signals
 from kshare.client.consumer import ShareConsumer
 from kshare.client.record import ShareBatch, ShareRecord
 from kshare.errors import ConfigError
@@ -82,11 +82,12 @@ def consume(
                 showing.end()
             await consumer.commit()
 
-    try:
-        anyio.run(_until_signalled, work)
-    finally:
-        if report.is_open:
-            _say(report.text())
+    with stop_signals() as signals:
+        try:
+            anyio.run(_until_signalled, work, signals)
+        finally:
+            if report.is_open:
+                _say(report.text())
     problem = report.problem()
     if problem:
         raise Failure(problem)
@@ -221,21 +222,12 @@ def _say(text: str) -> None:
     sys.stderr.flush()
 
 
-async def _until_signalled(work: Callable[[], Awaitable[None]]) -> None:
+async def _until_signalled(work: Callable[[], Awaitable[None]], signals: StopSignals) -> None:
     """Run until done, or stopped by Ctrl-C or SIGTERM. Printed records are settled first, even after more signals."""
     failure: Exception | None = None
-    signal_number: int | None = None
-
-    async def wait() -> None:
-        nonlocal signal_number
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-            async for one in signals:
-                signal_number = signal_number or one
-                working.cancel()
-
     async with anyio.create_task_group() as tasks:
         with anyio.CancelScope() as working:
-            tasks.start_soon(wait)
+            tasks.start_soon(signals.call, working.cancel)
             try:
                 await work()
             except Exception as error:
@@ -243,5 +235,5 @@ async def _until_signalled(work: Callable[[], Awaitable[None]]) -> None:
         tasks.cancel_scope.cancel()
     if failure is not None:
         raise failure
-    if signal_number is not None:
-        raise typer.Exit(_SIGNALLED + signal_number)
+    if signals.first is not None:
+        raise typer.Exit(_SIGNALLED + signals.first)

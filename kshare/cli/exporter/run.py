@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import logging
-import signal
 from collections.abc import Sequence
 
 import anyio
-from anyio.abc import TaskStatus
 
 from kshare.cli.cluster.connection import Cluster
 from kshare.cli.terminal.failure import Misuse
 from kshare.cli.terminal.log_lines import log_handler
 from kshare.cli.terminal.screen import Screen
+from kshare.cli.terminal.stop_signals import StopSignals, stop_signals
 from kshare.errors import ConfigError, KshareError
 from kshare.exporter.exporter import ExporterOptions, run_exporter
 from kshare.http.endpoint import parse_listen_address
@@ -31,12 +30,13 @@ def run_exporter_command(
         level=logging.WARNING, handlers=[log_handler("%(asctime)s %(levelname)s %(name)s: %(message)s")]
     )
     options = ExporterOptions(address, groups, interval, has_partitions)
-    failure = anyio.run(_run, cluster.settings, options)
+    with stop_signals() as signals:
+        failure = anyio.run(_run, cluster.settings, options, signals)
     if failure is not None:
         raise failure
 
 
-async def _run(settings: NetSettings, options: ExporterOptions) -> KshareError | None:
+async def _run(settings: NetSettings, options: ExporterOptions, signals: StopSignals) -> KshareError | None:
     """What ended it; None for a signal."""
 
     def say_where(port: int) -> None:
@@ -46,18 +46,10 @@ async def _run(settings: NetSettings, options: ExporterOptions) -> KshareError |
 
     failure: KshareError | None = None
     async with anyio.create_task_group() as tasks:
-        await tasks.start(_end_at_signal, tasks.cancel_scope)
+        tasks.start_soon(signals.call, tasks.cancel_scope.cancel)
         try:
             await run_exporter(settings, options, say_where)
         except KshareError as error:  # returned, because the task group would wrap it
             failure = error
         tasks.cancel_scope.cancel()
     return failure
-
-
-async def _end_at_signal(scope: anyio.CancelScope, *, task_status: TaskStatus[None]) -> None:
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        task_status.started()
-        async for _ in signals:
-            scope.cancel()
-            return

@@ -6,7 +6,6 @@ Ctrl-C ends it with a summary, a closed pipe without one.
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -16,11 +15,12 @@ from time import time
 from typing import BinaryIO
 
 import anyio
-from anyio.abc import TaskGroup, TaskStatus
+from anyio.abc import TaskGroup
 
 from kshare.cli.cluster.connection import Cluster
 from kshare.cli.terminal.failure import Failure, Misuse
 from kshare.cli.terminal.screen import Screen
+from kshare.cli.terminal.stop_signals import StopSignals, stop_signals
 from kshare.cli.terminal.traffic.view import TrafficOptions, TrafficView
 from kshare.cli.trace.capture_writer import TrafficCapture
 from kshare.errors import ConfigError, ConnectionLost, KshareError, RequestTimedOut
@@ -37,7 +37,8 @@ def run_trace(cluster: Cluster, listen: str, write: Path | None, show: TrafficOp
     where = _parse_listen(listen)
     with ExitStack() as files:
         capture = TrafficCapture(files.enter_context(_new_file(write))) if write else None
-        anyio.run(_trace, TrafficView(Screen(), show), capture, settings, where)
+        signals = files.enter_context(stop_signals())
+        anyio.run(_trace, TrafficView(Screen(), show), capture, settings, where, signals)
 
 
 def _new_file(path: Path) -> BinaryIO:
@@ -64,10 +65,14 @@ def _parse_listen(text: str) -> Address:
 
 
 async def _trace(
-    view: TrafficView, capture: TrafficCapture | None, settings: NetSettings, listen: Address
+    view: TrafficView,
+    capture: TrafficCapture | None,
+    settings: NetSettings,
+    listen: Address,
+    signals: StopSignals,
 ) -> None:
     tracer = Tracer(view, capture)
-    await tracer.run(settings, listen)
+    await tracer.run(settings, listen, signals)
     if tracer.failure:
         raise tracer.failure
 
@@ -83,10 +88,10 @@ class Tracer:
         self._connections = 0
         self._scope = anyio.CancelScope()
 
-    async def run(self, settings: NetSettings, listen: Address) -> None:
+    async def run(self, settings: NetSettings, listen: Address, signals: StopSignals) -> None:
         async with anyio.create_task_group() as tasks:
             with self._scope:
-                await tasks.start(self._end_at_signal)
+                tasks.start_soon(signals.call, self._scope.cancel)
                 tasks.start_soon(self._check_access, settings)
                 await self._start(tasks, Proxy(settings, listen, self), settings)
                 await anyio.sleep_forever()
@@ -147,13 +152,6 @@ class Tracer:
         self._view.findings(self._watch.finish(time()))
         self._view.summary(self._watch.summary)
         self._view.unnamed()
-
-    async def _end_at_signal(self, *, task_status: TaskStatus[None]) -> None:
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-            task_status.started()
-            async for _ in signals:
-                self._scope.cancel()
-                return
 
 
 class TracedConnection:

@@ -13,6 +13,7 @@ from typing import Any
 from kshare.cli.cluster.connection import Cluster
 from kshare.cli.terminal.failure import Failure, Misuse
 from kshare.cli.terminal.log_lines import log_handler
+from kshare.cli.terminal.stop_signals import stop_signals
 from kshare.errors import ConfigError
 from kshare.http.endpoint import parse_listen_address
 
@@ -45,8 +46,13 @@ def run_web(
             _ = config.net  # which checks the options
         except ConfigError as error:
             raise Misuse(str(error)) from error
-        with rare_collections():
-            serve(config, _show_address)
+        with rare_collections(), stop_signals() as signals:
+
+            def on_ready(url: str, stop: Callable[[], None]) -> None:
+                _show_address(url)
+                signals.then(stop)
+
+            serve(config, on_ready)
 
 
 def show_user_line(name: str) -> None:
@@ -93,6 +99,6 @@ def _address(listen: str) -> tuple[str, int]:
         raise Misuse(f"--listen {listen}: write HOST:PORT, such as 127.0.0.1:8932") from None
 
 
-def _show_address(url: str, stop: Callable[[], None]) -> None:
+def _show_address(url: str) -> None:
     sys.stdout.write(f"kshare web: {url}\n")
     sys.stdout.flush()
