@@ -19,6 +19,7 @@ from kshare.errors import ConfigError
 from kshare.net.addresses import joined
 from kshare.net.settings import CLIENT_OPTIONS, NetSettings
 from kshare.protocol.compression import DECOMPRESSED_LIMIT
+from kshare.protocol.topic_names import require_topic_name
 
 Acknowledgement = Literal["implicit", "explicit"]
 Acquire = Literal["auto", "batches", "records"]
@@ -190,10 +191,12 @@ OPTIONS = (*_OWN, *CONNECTION_OPTIONS)
 def topic_names(value: object) -> tuple[str, ...]:
     """The topics of a subscription, given as one name or several, without duplicates."""
     if isinstance(value, str):
-        return (value,)
+        value = [value]
     names: list[Any] = list(value) if isinstance(value, Iterable) else [None]
     if not all(isinstance(name, str) and name for name in names):
         raise ConfigError(f"topics must be a list of topic names, not {value!r}")
+    for name in names:
+        require_topic_name("topics:", name)  # a group may subscribe to any name, and would wait for ever
     return tuple(dict.fromkeys(names))
 
 

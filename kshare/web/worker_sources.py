@@ -10,7 +10,7 @@ from kshare.errors import ConfigError
 from kshare.fleet.allowed_hosts import FOR_OTHERS, AllowedHosts
 from kshare.fleet.announcement_log import AnnouncementLog
 from kshare.fleet.fleet import Fleet
-from kshare.worker.option_checks import require_topic_name
+from kshare.protocol.topic_names import require_topic_name
 from kshare.worker.status_url import parse_status_url
 
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 
 from kshare.errors import ConfigError
 from kshare.net.addresses import Address
-from kshare.worker.option_checks import require_topic_name
+from kshare.protocol.topic_names import require_topic_name
 from kshare.worker.process_identity import ProcessIdentity
 from kshare.worker.status_url import StatusUrl, parse_status_url
 

@@ -19,9 +19,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from kshare.errors import ConfigError
+from kshare.protocol.topic_names import require_topic_name
 from kshare.worker.calling import BatchMiddleware, Middleware
 from kshare.worker.handlers import inspect_handler
-from kshare.worker.option_checks import require_topic_name
 from kshare.worker.options import HandlerOptions, check_names
 from kshare.worker.routes import OnError, Route
 from kshare.worker.user_functions import is_async, require_plain

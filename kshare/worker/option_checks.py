@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TypeGuard
 
 from kshare.errors import ConfigError
-from kshare.protocol.topic_names import is_topic_name
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
@@ -26,10 +25,3 @@ def require_seconds(name: str, value: object, most: float = 86_400.0) -> float:
             f"{name} must be a positive number of seconds, at most {most:,.0f}, not {value!r:.80}"
         )
     return float(value)
-
-
-def require_topic_name(option: str, value: object) -> None:
-    if not isinstance(value, str) or not is_topic_name(value):
-        raise ConfigError(
-            f"{option} {value!r:.300} isn't the name of a topic: use letters, digits, '.', '_' and '-'"
-        )

@@ -12,11 +12,12 @@ from kshare.client.config import OPTIONS as CONSUMER_OPTIONS
 from kshare.client.kafka_names import KAFKA_NAMES, dotted
 from kshare.client.record import ShareRecord
 from kshare.errors import ConfigError
+from kshare.protocol.topic_names import require_topic_name
 from kshare.worker.adaptive import Adaptive
 from kshare.worker.breaker import Breaker
 from kshare.worker.delivery import Delivery
 from kshare.worker.handlers import RunsIn
-from kshare.worker.option_checks import require_number, require_seconds, require_topic_name
+from kshare.worker.option_checks import require_number, require_seconds
 from kshare.worker.retry import Retry
 from kshare.worker.retry_topics import RetryTopics
 from kshare.worker.user_functions import is_async, require_plain

@@ -49,6 +49,11 @@ def test_kafkas_dotted_names_are_accepted() -> None:
         ({"group": "g" * 32768}, "group has 32,768 bytes, and Kafka's protocol allows 32,767 in a string"),
         ({"topics": []}, r'topics is missing: write topics=\["orders"\]'),
         ({"topics": [7]}, "topics must be a list of topic names"),
+        (
+            {"topics": ["payments", "orders:7"]},
+            "topics: 'orders:7' isn't the name of a topic: use letters, digits, .* partitions can't be chosen here",
+        ),
+        ({"topics": ".."}, r"topics: '\.\.' isn't the name of a topic: use letters, .* at most 249$"),
         ({"group.id": "h"}, "group and group.id both set group: give only one"),
         ({"acknowledgement": "auto"}, "acknowledgement must be 'implicit' or 'explicit', not 'auto'"),
         ({"acquire": "all"}, "acquire must be 'auto' or 'batches' or 'records', not 'all'"),

@@ -50,6 +50,7 @@ def test_security_options_of_kafka() -> None:
     ("more", "says"),
     [
         ({"subscribe": ""}, "names no topic"),
+        ({"subscribe": "orders,refunds:1"}, "subscribe: 'refunds:1' isn't the name of a topic"),
         ({"gruop": "x"}, "did you mean group"),
         ({"includeHeader": "true"}, "did you mean includeHeaders"),
         ({"includeHeaders": "yes"}, "includeHeaders must be true or false, not 'yes'"),

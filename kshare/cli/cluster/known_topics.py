@@ -13,6 +13,7 @@ from kshare.errors import BrokerError
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.topic_names import what_to_use
 from kshare.wording import did_you_mean, shell_word
 
 _LOOKS, _PAUSE_S = 3, 0.3
@@ -47,11 +48,7 @@ async def topic_exists(router: Router, name: str) -> bool:
             if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 continue
             if error.code == ErrorCode.INVALID_TOPIC_EXCEPTION:
-                partitions = "; partitions can't be chosen here" if ":" in name else ""
-                raise Failure(
-                    f"{name!r} is not a valid topic name: use letters, digits, '.', '_' and '-', at most 249"
-                    f"{partitions}"
-                ) from error
+                raise Failure(f"{name!r} is not a valid topic name: {what_to_use(name)}") from error
         return True
     return False
 

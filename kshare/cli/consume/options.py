@@ -142,7 +142,9 @@ def consume(
     """Consume records as a member of a share group and print them. Only printed records are accepted."""
     from kshare.cli.cluster.connection import Cluster
     from kshare.cli.consume import format_choice, run
+    from kshare.cli.terminal.arguments import require_whole_topics
 
+    require_whole_topics("--topic", topics)
     if group == "":
         raise typer.BadParameter("--group: the group name must not be empty")
     word = run.word(reject, release)

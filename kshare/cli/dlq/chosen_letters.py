@@ -1,4 +1,4 @@
-"""Selects dead letters by the options of the command line."""
+"""Selects dead letters by the options of the command line, and checks the topics that are named there."""
 
 from __future__ import annotations
 
@@ -7,10 +7,18 @@ from collections.abc import Sequence
 
 import typer
 
+from kshare.cli.terminal.arguments import require_whole_topics
 from kshare.cli.terminal.times import written_time
 from kshare.dead_letters.selection import Selection
 
 _NUMBER = re.compile(r"[0-9]{1,18}")
+
+
+def require_topic_arguments(topic: str, sources: Sequence[str] | None, target: str | None = None) -> None:
+    """Refuse names that no topic can have, such as orders:0: dead letters are chosen by --letter."""
+    require_whole_topics("TOPIC", [topic])
+    require_whole_topics("--source", sources or ())
+    require_whole_topics("--to", [] if target is None else [target])
 
 
 def selection(

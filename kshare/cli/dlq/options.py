@@ -110,10 +110,11 @@ def show(
 ) -> None:
     """Show dead letters without settling them; redriven ones are marked."""
     from kshare.cli.cluster.connection import Cluster
-    from kshare.cli.dlq.chosen_letters import selection
+    from kshare.cli.dlq.chosen_letters import require_topic_arguments, selection
     from kshare.cli.dlq.letters_view import show_letters
     from kshare.dead_letters.letter_states import default_group
 
+    require_topic_arguments(topic, source)
     chosen = selection(source, from_group, reason, since, until, letter)
     named = group or default_group(topic)
     show_letters(Cluster(server, properties), topic, named, chosen, most, explain, is_json)
@@ -156,10 +157,11 @@ def redrive(
     may be written twice.
     """
     from kshare.cli.cluster.connection import Cluster
-    from kshare.cli.dlq.chosen_letters import selection
+    from kshare.cli.dlq.chosen_letters import require_topic_arguments, selection
     from kshare.cli.dlq.redrive_view import run_redrive
     from kshare.dead_letters.redrive_records import RedriveRequest
 
+    require_topic_arguments(topic, source, to)
     chosen = selection(source, from_group, reason, since, until, letter)
     request = RedriveRequest(chosen, to, rate, most, settle_others)
     run_redrive(Cluster(server, properties), topic, group, request, dry_run, is_json)
@@ -187,11 +189,12 @@ def drop(
     They stay in the topic as long as its retention allows. Another --group can still redrive them.
     """
     from kshare.cli.cluster.connection import Cluster
-    from kshare.cli.dlq.chosen_letters import selection
+    from kshare.cli.dlq.chosen_letters import require_topic_arguments, selection
     from kshare.cli.dlq.drop_view import run_drop
     from kshare.dead_letters.drop import DropRequest
     from kshare.dead_letters.selection import Selection
 
+    require_topic_arguments(topic, source)
     chosen = selection(source, from_group, reason, since, until, letter)
     if all_ == (chosen != Selection()):
         raise typer.BadParameter("select dead letters, for example with --letter or --reason, or give --all")

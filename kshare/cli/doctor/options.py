@@ -33,5 +33,7 @@ def doctor(
     """
     from kshare.cli.cluster.connection import Cluster
     from kshare.cli.doctor.run import run_doctor
+    from kshare.cli.terminal.arguments import require_whole_topics
 
+    require_whole_topics("--topic", topic or ())
     run_doctor(Cluster(server, properties), group or [], topic or [], is_json)

@@ -133,7 +133,9 @@ def delete_offsets(
     """Delete the offsets of topics from a group without members."""
     from kshare.cli.cluster.connection import Cluster
     from kshare.cli.groups import change
+    from kshare.cli.terminal.arguments import require_whole_topics
 
+    require_whole_topics("--topic", topic)
     change.delete_offsets(Cluster(server, properties), group, topic, is_json)
 
 

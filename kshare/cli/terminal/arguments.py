@@ -1,10 +1,12 @@
-"""Arguments that several commands take: topics with partitions, settings."""
+"""Arguments that several commands take: topics with and without partitions, settings."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import typer
+
+from kshare.protocol.topic_names import is_topic_name, what_to_use
 
 Topics = dict[str, list[int] | None]
 """Topic names, with the chosen partitions; None means all partitions."""
@@ -22,6 +24,13 @@ def chosen_topics(written: Sequence[str]) -> Topics | None:
         except ValueError:
             raise typer.BadParameter(f"--topic {one}: partitions are numbers, as in orders:0,1") from None
     return chosen or None
+
+
+def require_whole_topics(option: str, written: Iterable[str]) -> None:
+    """Refuse what no topic can be called, such as `orders:0`, where no partitions can be chosen."""
+    for name in written:
+        if not is_topic_name(name):
+            raise typer.BadParameter(f"{option} {name}: not the name of a topic; {what_to_use(name)}")
 
 
 def settings(written: Sequence[str]) -> dict[str, str | None]:

@@ -65,8 +65,12 @@ def traffic_options(
     only_findings: bool,
 ) -> TrafficOptions:
     """Rejects names that can't occur, which would silently match nothing."""
+    from kshare.cli.terminal.arguments import require_whole_topics
     from kshare.cli.terminal.traffic.view import TrafficOptions
     from kshare.traffic import Filter
+
+    # An id is spelled like a name, and may be shortened as in what is shown.
+    require_whole_topics("--topic", [one.removesuffix("…") for one in topics or ()])
 
     for name in errors or ():
         if not error_names(name) and not name.lstrip("-").isdigit():
