@@ -1,20 +1,27 @@
-"""Checks that topics exist before a command waits for their records: a group may subscribe to any name."""
+"""Topics that don't exist: the error message, and checks before a command waits for their records.
+
+Without the checks it would wait for ever: a group may subscribe to any name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from typing import TypeVar
 
 import anyio
 
+from kshare.admin.client import AdminClient
 from kshare.admin.routing import Router
 from kshare.admin.topics import list_topics
 from kshare.cli.terminal.failure import Failure
-from kshare.errors import BrokerError
+from kshare.errors import BrokerError, KshareError
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.topic_names import what_to_use
 from kshare.wording import did_you_mean, shell_word
+
+T = TypeVar("T")
 
 _LOOKS, _PAUSE_S = 3, 0.3
 """A topic that was created a moment ago isn't known to every broker yet."""
@@ -51,6 +58,34 @@ async def topic_exists(router: Router, name: str) -> bool:
                 raise Failure(f"{name!r} is not a valid topic name: {what_to_use(name)}") from error
         return True
     return False
+
+
+async def topics_explained(
+    error: KshareError, names: Iterable[str], list_all: Callable[[], Awaitable[Collection[str]]]
+) -> Failure | KshareError:
+    """The error to raise in place of this one, which concerns some of these topics. `list_all` lists all topics."""
+    if not isinstance(error, BrokerError) or error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return error
+    try:
+        known = sorted(await list_all())
+    except KshareError:
+        return error
+    missing = [name for name in dict.fromkeys(names) if name not in known]
+    if not missing:
+        return error  # it has no such partition, or the group has no offsets in it
+    return Failure("; ".join(_complaint(name, known, suggest_creation=False) for name in missing))
+
+
+async def explaining(router: Router, names: Iterable[str], work: Awaitable[T]) -> T:
+    """Wait for work on these topics, and raise the errors that explain its own."""
+    try:
+        return await work
+    except BrokerError as error:
+        raise await topics_explained(error, names, lambda: visible_topics(router)) from error
+
+
+async def listed_by(admin: AdminClient) -> list[str]:
+    return [one.topic for one in await admin.list_topics(with_internal=True)]
 
 
 def _complaint(name: str, known: list[str], suggest_creation: bool) -> str:

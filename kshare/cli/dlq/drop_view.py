@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
+from kshare.cli.cluster.known_topics import explaining
 from kshare.cli.dlq.letters_view import HEADS, letter_form, letter_row
 from kshare.cli.dlq.run_view import (
     complain,
@@ -38,7 +39,9 @@ def run_drop(
     outcome = watched(
         _progress_text,
         lambda show: cluster.run_routed(
-            lambda router: drop(router, cluster.options, topic, named, request, show)
+            lambda router: explaining(
+                router, [topic], drop(router, cluster.options, topic, named, request, show)
+            )
         ),
     )
     progress = outcome.progress
@@ -67,7 +70,10 @@ def run_drop(
 async def _planned(
     router: Router, topic: str, group: str, request: DropRequest, unreadable: Unreadable
 ) -> list[PlannedDrop]:
-    return [one async for one in plan_drop(router, topic, group, request, unreadable)]
+    async def plan() -> list[PlannedDrop]:
+        return [one async for one in plan_drop(router, topic, group, request, unreadable)]
+
+    return await explaining(router, [topic], plan())
 
 
 def _show_plan(screen: Screen, planned: list[PlannedDrop], given_up: str, is_json: bool) -> None:

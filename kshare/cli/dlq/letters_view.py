@@ -9,6 +9,7 @@ from typing import Any
 from kshare.admin.reading_budget import LONGEST_VALUE
 from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
+from kshare.cli.cluster.known_topics import explaining
 from kshare.cli.dlq.run_view import complain_of_unreadable
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.screen import Screen
@@ -67,7 +68,7 @@ def show_letters(
 
     async def work(router: Router) -> tuple[list[DeadLetter], LetterStates | None, str]:
         found: list[DeadLetter] = []
-        firsts, ends = await bounds(router, topic)
+        firsts, ends = await explaining(router, [topic], bounds(router, topic))
         states = await readable_states(router, topic, group, firsts, ends)
         room = _MOST_SHOWN
         async for letter in letters(router, topic, firsts, ends, unreadable):

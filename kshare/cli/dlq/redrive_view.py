@@ -8,6 +8,7 @@ from typing import Any
 
 from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
+from kshare.cli.cluster.known_topics import explaining
 from kshare.cli.dlq.letters_view import if_none_is_letter, letter_form
 from kshare.cli.dlq.run_view import (
     complain,
@@ -53,7 +54,11 @@ def run_redrive(
     outcome = watched(
         _progress_text,
         lambda show: cluster.run_routed(
-            lambda router: redrive(router, cluster.options, topic, named, request, show)
+            lambda router: explaining(
+                router,
+                _topics(topic, request),
+                redrive(router, cluster.options, topic, named, request, show),
+            )
         ),
     )
     if not is_json and not outcome.problem and not outcome.progress.redriven:
@@ -66,9 +71,17 @@ def run_redrive(
 async def _planned(
     router: Router, topic: str, group: str, request: RedriveRequest, unreadable: Unreadable
 ) -> tuple[list[PlannedRedrive], OtherReaders]:
-    planned = [one async for one in plan_redrive(router, topic, group, request, unreadable)]
+    async def plan() -> list[PlannedRedrive]:
+        return [one async for one in plan_redrive(router, topic, group, request, unreadable)]
+
+    planned = await explaining(router, _topics(topic, request), plan())
     written = [(one.written_to, one.letter.group) for one in planned if one.written_to is not None]
     return planned, other_readers(await subscriptions(router) if written else {}, written)
+
+
+def _topics(topic: str, request: RedriveRequest) -> list[str]:
+    """Those that the user has named."""
+    return [topic] if request.target is None else [topic, request.target]
 
 
 def _require_a_letter(cluster: Cluster, topic: str, found: Sequence[DeadLetter]) -> None:

@@ -8,6 +8,8 @@ import typer
 
 from kshare.admin.client import AdminClient
 from kshare.admin.offsets import ResetPoint
+from kshare.admin.results import OffsetReset
+from kshare.cli.cluster import known_topics
 from kshare.cli.cluster.connection import Cluster
 from kshare.cli.cluster.known_groups import explained
 from kshare.cli.groups.dead_letter_topic import SETTING, require_dead_letter_name
@@ -41,9 +43,15 @@ def point(to_earliest: bool, to_latest: bool, to_datetime: str | None, to_offset
 def reset_offsets(
     cluster: Cluster, group: str, to: ResetPoint, topics: Topics | None, is_dry_run: bool, is_json: bool
 ) -> None:
-    changes = cluster.run(
-        lambda admin: admin.reset_share_group_offsets(group, to, topics, dry_run=is_dry_run)
-    )
+    async def work(admin: AdminClient) -> list[OffsetReset]:
+        try:
+            return await admin.reset_share_group_offsets(group, to, topics, dry_run=is_dry_run)
+        except KshareError as error:
+            raise await known_topics.topics_explained(
+                error, topics or (), lambda: known_topics.listed_by(admin)
+            ) from error
+
+    changes = cluster.run(work)
     screen = Screen()
     if is_json:
         show_json(screen, {"group": group, "executed": not is_dry_run, "offsets": changes})
@@ -57,7 +65,15 @@ def reset_offsets(
 
 
 def delete_offsets(cluster: Cluster, group: str, topics: Sequence[str], is_json: bool) -> None:
-    cluster.run(lambda admin: admin.delete_share_group_offsets(group, topics))
+    async def work(admin: AdminClient) -> None:
+        try:
+            await admin.delete_share_group_offsets(group, topics)
+        except KshareError as error:
+            raise await known_topics.topics_explained(
+                error, topics, lambda: known_topics.listed_by(admin)
+            ) from error
+
+    cluster.run(work)
     _show_done(
         {"group": group, "topics": list(topics)}, f"{group}: deleted offsets of {', '.join(topics)}", is_json
     )

@@ -8,6 +8,7 @@ import typer
 
 from kshare.admin.client import AdminClient
 from kshare.cli.cluster.connection import Cluster
+from kshare.cli.cluster.known_topics import listed_by, topics_explained
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.table import show, show_json
@@ -97,7 +98,7 @@ def _each(
             try:
                 await step(admin, name)
             except KshareError as error:
-                problems.append(str(error))
+                problems.append(str(await topics_explained(error, [name], lambda: listed_by(admin))))
             else:
                 done.append(name)
 

@@ -203,7 +203,14 @@ def test_redrive_to_another_topic(broker: Broker, run: Kshare) -> None:
     assert "is the dead-letter topic itself" in done.err
     for words in ([], ["--dry-run"]):
         done = run("dlq", "redrive", GRAVE, "--to", "nowhere", *words)
-        assert_refused(done, 1, "topic nowhere: UNKNOWN_TOPIC_OR_PARTITION")
+        assert_refused(done, 1, "there is no topic nowhere\n")
+
+
+@pytest.mark.parametrize("words", [["show"], ["drop", "--all"], ["redrive"], ["redrive", "--dry-run"]])
+def test_topic_that_was_misspelt_is_suggested(broker: Broker, run: Kshare, words: list[str]) -> None:
+    command, *options = words
+    done = run("dlq", command, GRAVE[:-1], *options)
+    assert_refused(done, 1, f"there is no topic {GRAVE[:-1]}; did you mean '{GRAVE}'?")
 
 
 @pytest.mark.lengthy

@@ -135,6 +135,14 @@ def test_reset_needs_execute(group: str, run: Kshare) -> None:
         assert found["offsets"][0]["start_offset"] == after
 
 
+def test_topic_that_was_misspelt_is_suggested(group: str, run: Kshare) -> None:
+    for words in (
+        ["reset-offsets", group, "--to-earliest", "--topic", "ordrs"],
+        ["delete-offsets", group, "--topic", "orders", "--topic", "ordrs"],
+    ):
+        assert_refused(run("groups", *words), 1, "there is no topic ordrs; did you mean 'orders'?")
+
+
 def test_offsets_and_groups_are_deleted(group: str, run: Kshare) -> None:
     assert (
         run("groups", "delete-offsets", group, "--topic", "orders").out

@@ -68,7 +68,12 @@ def test_failure_for_one_topic_does_not_stop_the_others(broker: Broker, run: Ksh
     assert "creating topic orders: TOPIC_ALREADY_EXISTS" in done.err
     done = run("topics", "delete", "nope", "orders", "--json")
     assert (done.code, json.loads(done.out)) == (1, {"deleted": ["orders"]})
-    assert "deleting topic nope: UNKNOWN_TOPIC_OR_PARTITION" in done.err
+    assert done.err == "kshare: there is no topic nope\n"
+
+
+def test_topic_that_was_misspelt_is_not_deleted(broker: Broker, run: Kshare) -> None:
+    broker.create_topic("orders")
+    assert_refused(run("topics", "delete", "ordrs"), 1, "there is no topic ordrs; did you mean 'orders'?")
 
 
 @pytest.mark.parametrize(
