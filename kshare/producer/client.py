@@ -24,7 +24,7 @@ from kshare.net.pool import Pool
 from kshare.producer.callers import task_function
 from kshare.producer.config import producer_settings
 from kshare.producer.records import Headers, NewRecord, PendingSend, Produced
-from kshare.producer.writer import RecordWriter
+from kshare.producer.writer import CLOSED, RecordWriter
 from kshare.surroundings import surroundings
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class Producer:
         self._wall_time = surroundings.get().wall_time
         self._writer: RecordWriter | None = None
         """While it is open."""
+        self._was_open = False
         self._background: Background | None = None
         self._closer: object = None
         self.find_caller: Callable[[], object] | None = None
@@ -99,7 +100,7 @@ class Producer:
             await pool.bootstrap()
             router = Router(pool, self._net.request_timeout)
             async with RecordWriter(router, self._settings, caller=self.find_caller) as writer:
-                self._writer = writer
+                self._writer, self._was_open = writer, True
                 on_started()
                 try:
                     await stopping.wait()
@@ -187,5 +188,11 @@ class Producer:
 
     def _open(self) -> RecordWriter:
         if self._writer is None:
-            raise KshareError("the producer isn't open: use it with `async with`")
+            raise self._not_open("async with")
         return self._writer
+
+    def _not_open(self, statement: str) -> KshareError:
+        """The error to raise. `statement` opens it."""
+        return KshareError(
+            CLOSED if self._was_open else f"the producer isn't open: use it with `{statement}`"
+        )

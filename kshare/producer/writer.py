@@ -37,6 +37,8 @@ from kshare.wording import counted
 
 log = logging.getLogger("kshare.producer")
 
+CLOSED = "the producer was closed: open another one to go on"
+
 
 class RecordWriter:
     """Use it with `async with`. At the end, it writes what is left, within `close_timeout`."""
@@ -275,7 +277,7 @@ class RecordWriter:
         if self._sender.fatal is not None:
             raise self._sender.copy_of_fatal()
         if self._tasks is None:
-            raise KshareError("the producer isn't open: use it with `async with`")
+            raise KshareError(CLOSED)
         return self._tasks
 
     def _require_open(self) -> Transaction | None:

@@ -192,7 +192,7 @@ class Producer:
     def _run(self, function: Callable[[], Coroutine[Any, Any, ReturnT]]) -> ReturnT:
         loop = self._loop
         if loop is None:
-            raise KshareError("the producer isn't open: use it with `with`")
+            raise self._producer._not_open("with")
         try:
             return loop.run(_called_by(current_thread(), function))
         except LoopClosed:

@@ -57,8 +57,13 @@ async def test_end_of_the_block_writes_what_is_left(broker: Broker) -> None:
     async with Producer(broker.bootstrap, linger=60) as producer:
         await producer.enqueue("orders", b"one")
     assert values(broker) == [b"one"]
-    with pytest.raises(KshareError, match="isn't open"):
+    with pytest.raises(KshareError, match="the producer was closed: open another one to go on"):
         await producer.send("orders", b"two")
+
+
+async def test_producer_must_be_open(broker: Broker) -> None:
+    with pytest.raises(KshareError, match="the producer isn't open: use it with `async with`"):
+        await Producer(broker.bootstrap).send("orders", b"one")
 
 
 async def test_all_who_close_it_return_when_the_records_are_written(broker: Broker) -> None:

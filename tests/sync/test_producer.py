@@ -34,8 +34,13 @@ def test_send_enqueue_and_flush(broker: Broker) -> None:
         assert all(send.is_done for send in sends)
         producer.enqueue("orders", b"last")
     assert written(broker)[-1] == b"last"
-    with pytest.raises(KshareError, match="isn't open: use it with `with`"):
+    with pytest.raises(KshareError, match="the producer was closed: open another one to go on"):
         producer.send("orders", b"two")
+
+
+def test_producer_must_be_open(broker: Broker) -> None:
+    with pytest.raises(KshareError, match="the producer isn't open: use it with `with`"):
+        kshare.sync.Producer(broker.bootstrap).send("orders", b"one")
 
 
 def test_several_threads_use_a_producer(broker: Broker) -> None:
