@@ -24,7 +24,7 @@ from kshare.worker.calling import BatchMiddleware, Middleware
 from kshare.worker.handlers import inspect_handler
 from kshare.worker.options import HandlerOptions, check_names
 from kshare.worker.routes import OnError, Route
-from kshare.worker.user_functions import is_async, require_plain
+from kshare.worker.user_functions import is_async, is_generator, is_plain_function, require_plain
 
 if TYPE_CHECKING:
     from kshare.worker.option_types import HandlerSettings
@@ -132,7 +132,10 @@ class Handlers:
                     'a handler needs topics: write @worker.handler("orders"), with the parentheses'
                 )
             if not isinstance(topic, str | re.Pattern) or not topic:
-                raise ConfigError(f"a topic must be a name or a compiled pattern, not {topic!r}")
+                raise ConfigError(
+                    f"a topic must be a name or a compiled pattern, not {topic!r:.300}"
+                    f"{_one_by_one(topic, is_batch=is_batch)}"
+                )
             if isinstance(topic, str):
                 require_topic_name("topic", topic)
             elif isinstance(topic.pattern, bytes):
@@ -209,8 +212,25 @@ def _require_function(what: str, function: object) -> None:
         raise ConfigError(f"{what} needs a function, not {function!r:.80}")
 
 
+def _one_by_one(topics: object, *, is_batch: bool) -> str:
+    """What to write instead of a list of topics; empty for anything else."""
+    if not isinstance(topics, list | tuple | set | frozenset) or not topics:
+        return ""
+    if not all(isinstance(one, str) for one in topics):
+        return ": give topics one by one"
+    names = sorted(topics) if isinstance(topics, set | frozenset) else topics
+    written = ", ".join(f'"{one}"' for one in names)
+    return f": write {'batch_handler' if is_batch else 'handler'}({written})"
+
+
 def _require_middleware(what: str, function: Callable[..., Any]) -> None:
     _require_function(what, function)
+    name = getattr(function, "__qualname__", repr(function))
+    if is_plain_function(function):
+        kind = "a generator" if is_generator(function) else "a plain one"
+        raise ConfigError(
+            f"{what} {name} must be an async function, not {kind}: it awaits its second argument"
+        )
     try:
         signature = inspect.signature(function)
     except ValueError:  # of a function that isn't written in Python
@@ -218,7 +238,6 @@ def _require_middleware(what: str, function: Callable[..., Any]) -> None:
     try:
         signature.bind(None, None)
     except TypeError:
-        name = getattr(function, "__qualname__", repr(function))
         first = "the deliveries of the batch" if what == "batch_middleware" else "the delivery"
         raise ConfigError(
             f"{what} {name} must take two arguments: {first}, and the function to await to go on"

@@ -65,6 +65,18 @@ def is_async(function: Callable[..., Any]) -> bool:
     )
 
 
+def is_plain_function(function: Callable[..., Any]) -> bool:
+    """Whether it is a function with `def`, or a method, and not async.
+
+    Other callables may return what can be awaited: objects, lambdas, and functions that wrap async ones.
+    """
+    while isinstance(function, partial):
+        function = function.func
+    target = inspect.unwrap(function)
+    is_function = inspect.isfunction(target) or inspect.ismethod(target)
+    return is_function and target.__name__ != "<lambda>" and not (is_async(function) or is_async(target))
+
+
 def call_plain(function: Callable[..., Any], *arguments: Any) -> None:
     """Call a plain handler, in another thread or process. Whatever it raises is its failure: Ctrl-C, cancellations and
     the end of the program aren't announced there.

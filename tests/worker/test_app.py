@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -94,6 +95,59 @@ def test_middleware_takes_two_arguments(name: str) -> None:
         getattr(Worker(group="g"), name)(passes)
 
 
+class Around:
+    def passes(self, subject: object, go_on: Any) -> None: ...
+
+    async def __call__(self, subject: object, go_on: Any) -> None:
+        await go_on()
+
+
+def passes(subject: object, go_on: Any) -> None: ...
+
+
+async def yields(subject: object, go_on: Any) -> Any:
+    yield await go_on()
+
+
+@functools.wraps(Around.__call__)
+def wraps(*arguments: Any) -> Any:
+    return Around.__call__(*arguments)
+
+
+@pytest.mark.parametrize("name", ["middleware", "batch_middleware"])
+@pytest.mark.parametrize(
+    ("function", "kind"),
+    [
+        (passes, "a plain one"),
+        (Around().passes, "a plain one"),
+        (functools.partial(passes), "a plain one"),
+        (yields, "a generator"),
+    ],
+)
+def test_middleware_must_be_async(name: str, function: Any, kind: str) -> None:
+    worker = Worker(group="g")
+    with pytest.raises(ConfigError, match=f"^{name} .* must be an async function, not {kind}: it awaits"):
+        getattr(worker, name)(function)
+    worker.handler("a")(ship)
+    assert worker.routes()[0].middleware == ()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        Around(),
+        functools.partial(Around()),
+        functools.partial(wraps, Around()),
+        lambda subject, go_on: go_on(),
+    ],
+)
+def test_middleware_may_be_whatever_can_be_awaited(function: Any) -> None:
+    worker = Worker(group="g")
+    worker.middleware(function)
+    worker.handler("a")(ship)
+    assert worker.routes()[0].middleware == (function,)
+
+
 def test_parts_may_contain_parts() -> None:
     inner, outer, worker = Handlers(concurrency=2), Handlers(time_limit=3), Worker(group="g")
     inner.handler("a")(ship)
@@ -171,6 +225,9 @@ def takes_nothing() -> None: ...
         (lambda app: app.handler(ship), r'a handler needs topics: write @worker.handler\("orders"\), with'),
         (lambda app: app.handler(""), "a topic must be a name or a compiled pattern, not ''"),
         (lambda app: app.handler(b"a"), "a topic must be a name or a compiled pattern, not b'a'"),
+        (lambda app: app.handler(["a", "b"]), r"not \['a', 'b'\]: write handler\(\"a\", \"b\"\)$"),
+        (lambda app: app.batch_handler({"b", "a"}), r': write batch_handler\("a", "b"\)$'),
+        (lambda app: app.handler([re.compile("a")]), "not .*: give topics one by one$"),
         (lambda app: app.handler("or ders"), "topic 'or ders' isn't the name of a topic: use letters"),
         (lambda app: app.handler("a", ".."), r"topic '\.\.' isn't the name of a topic"),
         (lambda app: app.handler(re.compile(b"a.*")), "a pattern of topics must be of text, not of bytes"),
