@@ -1,4 +1,4 @@
-"""Runs all checks, one after the other. A result is yielded as soon as it is known."""
+"""Runs all checks, one after the other. A result is reported as soon as it is known."""
 
 from __future__ import annotations
 
@@ -43,18 +43,25 @@ _NOTHING_CHECKED = "check that they are right, and that the brokers run; nothing
 
 
 async def examine(
-    settings: NetSettings, groups: tuple[str, ...] = (), topics: tuple[str, ...] = ()
-) -> AsyncIterator[CheckResult]:
-    """Check the cluster and these groups; all visible ones if none is given."""
+    settings: NetSettings,
+    report: Callable[[CheckResult], None],
+    groups: tuple[str, ...] = (),
+    topics: tuple[str, ...] = (),
+) -> None:
+    """Check the cluster and these groups; all visible ones if none is given.
+
+    If `report` raises, nothing else is checked. No generator: connections are open meanwhile, and one that a caller
+    leaves early can't close them.
+    """
     levels: set[CheckLevel] = set()
     async for finding in bootstrap(settings):
         levels.add(finding.level)
-        yield finding
+        report(finding)
     for finding in installation():
-        yield finding
+        report(finding)
     if CheckLevel.OK not in levels:
         if CheckLevel.PROBLEM not in levels:  # of several addresses, each is only worth a warning
-            yield problem("bootstrap", f"none of these addresses can be reached: {_NOTHING_CHECKED}")
+            report(problem("bootstrap", f"none of these addresses can be reached: {_NOTHING_CHECKED}"))
         return
     async with Pool(settings) as pool:
         router = ExaminingRouter(pool)
@@ -63,7 +70,7 @@ async def examine(
         try:
             await info.discover()
         except KshareError as error:
-            yield _not_checked("cluster", error)
+            report(_not_checked("cluster", error))
             return
         router.note_brokers(info.connections, info.unreachable)
         for name, check in _CHECKS.items():
@@ -71,16 +78,16 @@ async def examine(
                 return  # no broker is left to ask
             try:
                 async for finding in check(info):
-                    yield finding
+                    report(finding)
             except KshareError as error:
                 first = said_by.setdefault(_reason(error), name)
                 if first == name:
-                    yield _not_checked(name, error)
+                    report(_not_checked(name, error))
                 else:  # several checks may need the same permission, or the same broker
-                    yield unknown(name, f"not checked, for the same reason as {first}")
+                    report(unknown(name, f"not checked, for the same reason as {first}"))
         for unanswered in router.unanswered:
             if unanswered not in said_by:  # another broker answered, so that all was checked
-                yield problem("responses", unanswered)
+                report(problem("responses", unanswered))
 
 
 def _not_checked(name: str, error: KshareError) -> CheckResult:

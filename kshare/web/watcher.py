@@ -140,7 +140,8 @@ class Watcher:
             self._is_hurried = anyio.Event()
 
     async def _check(self) -> None:
-        found = [result async for result in examine(self._settings)]
+        found: list[CheckResult] = []
+        await examine(self._settings, found.append)
         self._change(findings=tuple(found), checked_at=time.time())
 
     async def _ask_workers(self) -> None:

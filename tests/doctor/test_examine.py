@@ -10,7 +10,7 @@ import pytest
 
 from kshare.admin.groups import describe_share_group
 from kshare.admin.routing import Router
-from kshare.doctor.check_result import CheckLevel
+from kshare.doctor.check_result import CheckLevel, CheckResult
 from kshare.doctor.clocks import clocks
 from kshare.doctor.cluster_info import ClusterInfo
 from kshare.doctor.dead_letter_topics import dead_letter_topics
@@ -45,6 +45,12 @@ def broker(kshare_broker: Broker) -> Broker:
     return kshare_broker
 
 
+async def all_of(settings: NetSettings, groups: tuple[str, ...] = ()) -> list[CheckResult]:
+    found: list[CheckResult] = []
+    await examine(settings, found.append, groups)
+    return found
+
+
 def empty(broker: Broker, api: type[Request[Any]], *path: str) -> None:
     """The list at the end of the path is empty; those before it have their first row."""
 
@@ -77,7 +83,7 @@ async def test_what_is_missing_is_a_problem(
     broker: Broker, api: type[Request[Any]], rows: str, check: str, missing: str
 ) -> None:
     empty(broker, api, rows)
-    found = [one async for one in examine(NetSettings.parse(broker.bootstrap), (GROUP,))]
+    found = await all_of(NetSettings.parse(broker.bootstrap), (GROUP,))
     problems = [one for one in found if one.level is CheckLevel.PROBLEM]
     assert any(one.check == check and missing in one.text for one in problems), found
 
@@ -182,7 +188,7 @@ async def test_what_gets_no_response_is_a_problem_and_not_asked_again(
     broker: Broker, api: type[Request[Any]], first: str
 ) -> None:
     asked = silent(broker, api)
-    found = [one async for one in examine(NetSettings.parse(broker.bootstrap), (GROUP, "packers"))]
+    found = await all_of(NetSettings.parse(broker.bootstrap), (GROUP, "packers"))
     (said,) = [one for one in found if one.level is CheckLevel.PROBLEM]
     assert (said.check, len(asked)) == (first, 1)
     assert said.text == f"not checked: {broker.bootstrap} didn't answer {api.NAME} within 0.5 s"
@@ -214,7 +220,7 @@ async def test_a_broker_that_does_not_respond_is_a_problem_also_if_another_does(
         asked = silent(broker, DescribeQuorumRequest, 1)
         silent_broker, other = broker.bootstrap.split(",")
         for bootstrap in (silent_broker, other):  # which one is asked first depends on it
-            found = [one async for one in examine(NetSettings.parse(bootstrap))]
+            found = await all_of(NetSettings.parse(bootstrap))
             assert [one.level for one in found if one.check == "clock"] == [CheckLevel.OK]
             said = [one.text for one in found if one.level is CheckLevel.PROBLEM]
             assert len(said) == len(asked)
@@ -248,5 +254,5 @@ async def test_limits_get_shorter_with_each_operation_in_vain(
 async def test_no_bootstrap_address_can_be_reached(free_tcp_port_factory: Callable[[], int]) -> None:
     """Each alone is a warning."""
     servers = ",".join(f"127.0.0.1:{free_tcp_port_factory()}" for _ in range(2))
-    found = [one async for one in examine(NetSettings.parse(servers)) if one.check == "bootstrap"]
+    found = [one for one in await all_of(NetSettings.parse(servers)) if one.check == "bootstrap"]
     assert [one.level for one in found] == [CheckLevel.WARNING, CheckLevel.WARNING, CheckLevel.PROBLEM]

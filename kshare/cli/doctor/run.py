@@ -12,11 +12,5 @@ from kshare.doctor.examine import examine
 def run_doctor(cluster: Cluster, groups: list[str], topics: list[str], is_json: bool) -> None:
     """Run all checks. Raises Failure if there is a problem, so that scripts can check the exit code."""
     report = CheckReport(is_json)
-    settings = cluster.settings
-
-    async def check() -> None:
-        async for result in examine(settings, tuple(groups), tuple(topics)):
-            report.add(result)
-
-    anyio.run(check)
+    anyio.run(examine, cluster.settings, report.add, tuple(groups), tuple(topics))
     report.end()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import subprocess
 import time
 from collections.abc import Callable
 from typing import Any
@@ -33,7 +35,7 @@ from kshare.protocol.messages import (
 from kshare.protocol.messages.create_partitions_request import CreatePartitionsTopic
 from kshare.protocol.messages.describe_configs_response import DescribeConfigsResourceResult
 from kshare.testing import Broker
-from tests.cli.running import Done, Kshare, without_colours
+from tests.cli.running import DEADLINE, KSHARE, ROOT, Done, Kshare, without_colours
 from tests.cli.terminals import on_terminal
 from tests.helpers.plain_client import plain_client
 
@@ -563,6 +565,28 @@ def test_valid_dead_letter_topic(broker: Broker, run: Kshare) -> None:
     broker.set_group_config(GROUP, {f"{_DEAD}topic.name": "dlq.orders"})
     assert examine(run, "--group", GROUP) == []
     assert f"group {GROUP}: no configuration problems" in run("doctor", "--group", GROUP).out
+
+
+# --- leaving
+
+
+def test_reader_that_leaves_after_a_few_lines_ends_it_quietly(broker: Broker) -> None:
+    """As `| head` does, in the middle of the checks that hold connections."""
+    reading, writing = os.pipe()
+
+    def leave(answer: Any) -> None:
+        assert os.read(reading, 1 << 16).startswith(b"ok ")
+        os.close(reading)
+
+    broker.faults.add(DescribeQuorumRequest, change=leave)
+    try:
+        process = subprocess.Popen(
+            [*KSHARE, "doctor", "-b", broker.bootstrap], stdout=writing, stderr=subprocess.PIPE, cwd=ROOT
+        )
+    finally:
+        os.close(writing)
+    _, err = process.communicate(timeout=DEADLINE)
+    assert (process.returncode, err) == (141, b"")
 
 
 # --- layout
