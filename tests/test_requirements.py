@@ -41,6 +41,7 @@ EXTRAS = {
 
 OF_USERS = {
     ("kshare.client.background", "trio"),
+    ("kshare.net.running_loop", "trio"),
     ("kshare.testing.running_worker", "trio"),
     ("kshare.worker.threads", "trio"),
     ("kshare.testing.plugin", "pytest"),
