@@ -124,10 +124,8 @@ class Admission:
         self.hands_back |= seconds >= self._limits.lock_s
         self._on_change()
 
-    def look(self, now: float) -> None:
-        """Called once a second at least: the pause may be over."""
-        if self._breaker is not None:
-            self._breaker.look(now, self._counts.done)
+    def end_pause(self, now: float) -> None:
+        """If it is over."""
         if self._paused_until and now >= self._paused_until:
             self._paused_until = 0.0
             self.hands_back = False
@@ -196,20 +194,22 @@ class Admission:
         ours = [one for one in deliveries if not one.is_at_end]
         is_kept = len(ours) > 1
         for one in ours:
-            is_attempt = self._count_failure(one, "a timeout")
+            is_attempt = self._count_failure(one, "a timeout", slot.successes_then)
             is_to_blame = one.time_outs > 0 and self._counts.done > one.successes_then
             is_kept |= not (is_attempt or is_to_blame)
             one.time_outs += 1
             one.successes_then = self._counts.done
         slot.timed_out, slot.keeps = deliveries, is_kept
 
-    def _count_failure(self, delivery: Delivery, cause: str) -> bool:
+    def _count_failure(self, delivery: Delivery, cause: str, before: int | None = None) -> bool:
+        """`before`: how many records had been processed when the run began; None if that doesn't matter."""
         breaker = self._breaker
         if breaker is None:
             return True
         was_closed = breaker.is_closed
         is_first = delivery.attempt == 1 and not delivery.time_outs
-        is_attempt = breaker.on_failure(self._clock(), self._counts.done, is_first=is_first)
+        done = self._counts.done
+        is_attempt = breaker.on_failure(self._clock(), done, is_first=is_first, before=before)
         delivery.probes = 0 if breaker.is_closed else delivery.probes + 1
         if was_closed and not breaker.is_closed:
             self._watch.breaker(breaker.state)

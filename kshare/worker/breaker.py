@@ -58,8 +58,11 @@ class Breaker:
 
 
 class BreakerMachine:
-    """`succeeded` is a running total of the caller's, so that a successful run costs nothing here. `look` is called
-    once a second, so that a window has the successes before its first failure, too."""
+    """`succeeded` is a running total of the caller's, so that a successful run costs nothing here.
+
+    A window begins with a failure: successes before an outage say nothing. `before` is the total when a run began that
+    failed by taking too long: what succeeded meanwhile shows that not everything hangs.
+    """
 
     def __init__(self, settings: Breaker) -> None:
         self.settings = settings
@@ -79,25 +82,24 @@ class BreakerMachine:
     def is_closed(self) -> bool:
         return self.state is BreakerState.CLOSED
 
-    def look(self, now: float, succeeded: int) -> None:
-        """Begin another window, if it is time."""
-        if self.state is BreakerState.CLOSED and now - self._since > self.settings.window:
-            is_adjacent = now - self._since < 2 * self.settings.window
-            self._previous = (self._failed, succeeded - self._succeeded_before) if is_adjacent else (0, 0)
-            self._since, self._failed, self._succeeded_before = now, 0, succeeded
-
-    def on_failure(self, now: float, succeeded: int, *, is_first: bool = True) -> bool:
+    def on_failure(
+        self, now: float, succeeded: int, *, is_first: bool = True, before: int | None = None
+    ) -> bool:
         """A run failed. Returns whether that counts as an attempt of its record."""
         if self.state is BreakerState.CLOSED:
             if is_first:
-                self._count(now, succeeded)
+                self._count(now, succeeded, succeeded if before is None else before)
             return self.state is BreakerState.CLOSED
         if self.state is BreakerState.HALF_OPEN:
             self._wait(now)
         return now - self._opened_at > self.settings.patience
 
-    def _count(self, now: float, succeeded: int) -> None:
-        self.look(now, succeeded)
+    def _count(self, now: float, succeeded: int, before: int) -> None:
+        if now - self._since > self.settings.window:
+            is_adjacent = now - self._since < 2 * self.settings.window
+            self._previous = (self._failed, before - self._succeeded_before) if is_adjacent else (0, 0)
+            self._since, self._failed, self._succeeded_before = now, 0, before
+        self._succeeded_before = min(self._succeeded_before, before)
         self._failed += 1
         failed = self._failed + self._previous[0]
         all_runs = failed + succeeded - self._succeeded_before + self._previous[1]

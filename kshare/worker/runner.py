@@ -416,7 +416,7 @@ class HandlerRunner:
         while True:
             changed = pipeline.changed.next()
             now = self._clock()
-            self._admission.look(now)
+            self._admission.end_pause(now)
             if self._adaptive is not None:
                 self._adaptive.observe(now, self.counts.done, self.counts.failed, self._slots.busy)
                 self._slots.most = self._adaptive.limit
@@ -461,7 +461,7 @@ class HandlerRunner:
         for slot in self._slots.all:
             current = slot.current
             if slot.is_waiting or not slot.is_as_seen:
-                slot.note_as_seen(now)
+                slot.note_as_seen(now, self.counts.done)
             elif current is None or slot.is_cancelled:
                 continue
             elif now - slot.seen_at > (limit := self._limit_of(slot)):

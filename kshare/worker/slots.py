@@ -40,6 +40,7 @@ class Slot:
         "seen",
         "seen_at",
         "seen_settling",
+        "successes_then",
         "timed_out",
     )
 
@@ -68,6 +69,8 @@ class Slot:
         too much."""
         self.seen_settling = False
         self.seen_at = 0.0
+        self.successes_then = 0
+        """How many records the handler had processed by then."""
 
     @property
     def current(self) -> Item | list[Delivery] | None:
@@ -99,8 +102,9 @@ class Slot:
         """Whether it is still doing what `note_as_seen` saw."""
         return self.seen is self.current and self.seen_settling is self.is_settling
 
-    def note_as_seen(self, now: float) -> None:
+    def note_as_seen(self, now: float, successes: int) -> None:
         self.seen, self.seen_settling, self.seen_at = self.current, self.is_settling, now
+        self.successes_then = successes
 
     def clear(self) -> None:
         self.item = self.delivery = self.batch = None

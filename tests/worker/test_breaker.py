@@ -37,16 +37,24 @@ def test_failures_among_many_successes_do_not_open_it() -> None:
     assert machine.is_closed
 
 
-def test_successes_before_the_first_failure_count() -> None:
+def test_successes_before_the_first_failure_do_not_count() -> None:
     machine = BreakerMachine(SETTINGS)
-    machine.look(100, 0)
     for _ in range(3):
         machine.on_failure(101, 90)
-    assert machine.is_closed
-    machine.look(111.5, 90)
+    assert machine.state is BreakerState.OPEN
+
+
+def test_successes_while_a_run_took_too_long_count() -> None:
+    machine = BreakerMachine(SETTINGS)
     for _ in range(3):
-        machine.on_failure(112, 90)  # those of the window before
+        machine.on_failure(101, 90, before=0)
     assert machine.is_closed
+    for _ in range(3):
+        machine.on_failure(112, 91, before=90)  # and those of the window before
+    assert machine.is_closed
+    for _ in range(3):
+        machine.on_failure(140, 91, before=91)
+    assert machine.state is BreakerState.OPEN
 
 
 def test_failures_long_ago_do_not_count() -> None:

@@ -69,8 +69,14 @@ def test_worker_survives_other_functions_that_fail(name: str) -> None:
         raise LookupError
 
     worker = Worker(group="g", retry=Retry(attempts=1), **({"only": explode} if name == "only" else {}))  # type: ignore[arg-type]
-    if name != "only":
-        getattr(worker, name)(explode)
+
+    async def explode_around(*arguments: object) -> None:
+        explode()
+
+    if name == "middleware":
+        worker.middleware(explode_around)
+    elif name == "on_error":
+        worker.on_error(explode)
 
     @worker.handler("orders")
     async def ship(value: str) -> None:

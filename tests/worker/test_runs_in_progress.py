@@ -20,7 +20,7 @@ def delivery_of(item: Item) -> Delivery:
 def busy(since: float = 0.0) -> Slot:
     slot = Slot()
     slot.item = slot.delivery = delivery_of(made_record("orders", b"1"))
-    slot.note_as_seen(since)
+    slot.note_as_seen(since, 0)
     return slot
 
 
