@@ -121,7 +121,9 @@ class ResponseStream:
         if not self._move_all(answer):
             return held
         new = encode_in_length(answer, request.version, frame, len(old))
-        return (new and rewritten_tail(held, old, new)) or held
+        before = max(0, len(held) - len(frame))  # it may begin within the frame's size
+        moved = new and rewritten_tail(held[before:], old, new)
+        return held[:before] + moved if moved else held
 
     def _move_all(self, answer: object) -> bool:
         found = list(address_structs(answer))

@@ -95,6 +95,15 @@ def test_addresses_become_those_of_the_proxy(answer: Message, version: int) -> N
     assert moved != answer
 
 
+@pytest.mark.parametrize("size", range(3985, 4015))
+def test_addresses_at_the_end_of_what_is_held_back_are_replaced(size: int) -> None:
+    """Three lengths of a response kept the broker's addresses: what was held back began within its size."""
+    frame = framed(records(size, [fetched.NodeEndpoint(0, "h", 9092, None)]), 2, 7)
+    out = passed_on(frame, [RequestHead(78, 2, 7)], [50], ("p", 5))
+    _, moved = decode_response(ShareFetchResponse, 2, memoryview(out)[4:])
+    assert [(one.host, one.port) for one in moved.node_endpoints] == [("p", 5)]
+
+
 @pytest.mark.lengthy
 @given(
     st.integers(100, 9000),
