@@ -60,7 +60,6 @@ _CANCEL_GRACE_S = 5.0
 """How long cancelled handlers may take to end."""
 _SETTLE_S = 60.0
 """How long settling a record may take at most, after its handler has ended."""
-"""How long the last look at the group's limits may take."""
 _LAST_WRITES_S = 10.0
 """How long copies may take to be written, after the time for handlers is over."""
 

@@ -6,7 +6,7 @@ wakes the next before it begins, if there is more. Tasks are created when they a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 import anyio
@@ -53,7 +53,7 @@ class Slot:
         """Whether `batch` is still being collected."""
         self.is_settling = False
         """Whether the handler has ended, so that its time doesn't count."""
-        self.timed_out: list[Delivery] = []
+        self.timed_out: Sequence[Delivery] = ()
         """If it is cancelled because the handler takes too long: what it is processing."""
         self.keeps = False
         """Whether these are kept, and tried again here."""
@@ -109,7 +109,7 @@ class Slot:
     def clear(self) -> None:
         self.item = self.delivery = self.batch = None
         self.is_settling = self.keeps = False
-        self.timed_out = []
+        self.timed_out = ()
 
     def cancel(self) -> None:
         """Cancel the handler that is running."""

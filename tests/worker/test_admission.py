@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from typing import Literal
 
 import anyio
@@ -59,6 +60,21 @@ def test_a_probe_without_a_result_is_followed_by_another(probe: str) -> None:
         running.wait_until(lambda: {4, 5} <= {*got})
 
 
+def handle(worker: Worker, ship: Callable[[list[int]], Awaitable[None]], *, batch_size: int | None) -> None:
+    """Let it process orders: one by one, or in batches."""
+    if batch_size is not None:
+
+        @worker.batch_handler("orders", batch_size=batch_size)
+        async def ship_batch(numbers: list[int]) -> None:
+            await ship(numbers)
+
+    else:
+
+        @worker.handler("orders")
+        async def ship_one(number: int) -> None:
+            await ship([number])
+
+
 @pytest.mark.parametrize("is_batch", [False, True])
 def test_a_dependency_that_hangs_opens_the_breaker(is_batch: bool, caplog: pytest.LogCaptureFixture) -> None:
     """Each timeout costs a record one of its deliveries."""
@@ -73,17 +89,7 @@ def test_a_dependency_that_hangs_opens_the_breaker(is_batch: bool, caplog: pytes
             await anyio.sleep(1000)
         got.extend(numbers)
 
-    if is_batch:
-
-        @worker.batch_handler("orders", batch_size=2)
-        async def ship_batch(numbers: list[int]) -> None:
-            await ship(numbers)
-
-    else:
-
-        @worker.handler("orders")
-        async def ship_one(number: int) -> None:
-            await ship([number])
+    handle(worker, ship, batch_size=2 if is_batch else None)
 
     with run_worker(worker) as running:
         running.produce("orders", *(b"%d" % number for number in range(60)))
@@ -113,17 +119,7 @@ def test_a_record_that_always_hangs_is_handed_back_while_others_are_processed(is
             await anyio.sleep(1000)
         got.extend(numbers)
 
-    if is_batch:
-
-        @worker.batch_handler("orders", batch_size=10)
-        async def ship_batch(numbers: list[int]) -> None:
-            await ship(numbers)
-
-    else:
-
-        @worker.handler("orders")
-        async def ship_one(number: int) -> None:
-            await ship([number])
+    handle(worker, ship, batch_size=10 if is_batch else None)
 
     with run_worker(worker) as running:
         running.produce("orders", *(b"%d" % number for number in range(40)))
