@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import os
 import platform
+import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -12,10 +14,15 @@ import tarfile
 import tomllib
 import venv
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import ziglang
+
+from tools import redis_server
+from tools.spark import java_home
 
 ROOT = Path(__file__).parents[1]
 
@@ -44,49 +51,34 @@ message = response.ShareFetchResponse(responses=[response.ShareFetchableTopicRes
 assert response.ShareFetchResponse.decode(message.encode(1), 1) == message
 """
 
-SHOP = """
-import os
-import signal
-
-from kshare.worker import Worker
-
-worker = Worker(os.environ["KSHARE_BOOTSTRAP_SERVER"], group="shippers")
+PROGRAMS = ROOT / "tests" / "clean_rooms"
 
 
-@worker.handler("orders")
-async def ship(order: str) -> None:
-    print("shipped", order, flush=True)
-    os.kill(os.getpid(), signal.SIGTERM)
+class Room(NamedTuple):
+    """What a page says has to be installed, and the programs that then run."""
+
+    extras: str
+    programs: tuple[str, ...]
+    also: tuple[str, ...] = ()
+    """Packages that kshare doesn't install, and the page names."""
 
 
-if __name__ == "__main__":
-    worker.run()
-"""
-WORKERS = """
-import os
-import subprocess
-import sys
-from importlib.util import find_spec
-from pathlib import Path
-
-from kshare.installation import is_compiled
-from kshare.testing import Broker
-
-assert is_compiled()
-assert not [name for name in ("pytest", "sniffio", "trio") if find_spec(name)], "other packages than required"
-with Broker(topics={"orders": 1}) as broker:
-    broker.set_group_config("shippers", {"share.auto.offset.reset": "earliest"})
-    os.environ["KSHARE_BOOTSTRAP_SERVER"] = broker.bootstrap
-    for number, command in enumerate(
-        (
-            [Path(sys.executable).with_name("kshare"), "worker", "shop:worker"],
-            [sys.executable, "shop.py"],
-        )
-    ):
-        broker.produce("orders", [b"tea %d" % number])
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        assert (done.returncode, done.stdout) == (0, f"shipped tea {number}\\n"), (done.stdout, done.stderr)
-"""
+ROOMS = (
+    Room("", ("library",)),
+    Room("", ("trio_loop",), ("trio",)),
+    Room("", ("pytest_plugin",), ("pytest",)),
+    Room("cli", ("commands",)),
+    Room("sasl", ("login",)),
+    Room("cli,sasl", ("login_of_commands",)),
+    Room("web", ("console",)),
+    Room("schema-registry", ("registry",)),
+    Room("spark", ("spark_stream",)),
+    Room("prometheus", ("prometheus",)),
+    Room("opentelemetry", ("telemetry",)),
+    Room("redis", ("redis_store",)),
+)
+NOT_FOR_USERS = {"bench", "dev"}
+INSTALL_LINE = re.compile(r"pip install '(?:kshare|\.)\[([\w,-]+)\]'")
 
 
 KEEPING_SOURCES = """#!/bin/sh
@@ -192,16 +184,43 @@ def test_a_current_clang_accepts_all_modules(built: Path) -> None:
     run([*clang, "-fsyntax-only", *included, *sources])
 
 
+@pytest.fixture(scope="module")
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Environment variables that lead to what isn't installed with pip."""
+    redis, url = redis_server.start(tmp_path_factory.mktemp("redis"))
+    try:
+        yield {"REDIS_URL": url, "JAVA_HOME": str(java_home()), "SPARK_LOCAL_IP": "127.0.0.1"}
+    finally:
+        redis.kill()
+
+
 @pytest.mark.lengthy
-def test_workers_run_where_only_the_wheel_and_its_requirements_are_installed(
-    built: Path, tmp_path: Path
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: "-".join((room.extras or "kshare", *room.also)))
+def test_programs_run_where_only_what_a_page_says_is_installed(
+    built: Path, tmp_path: Path, services: dict[str, str], room: Room
 ) -> None:
     (wheel,) = built.glob("*.whl")
-    venv.create(tmp_path / "env", with_pip=True)
+    venv.create(tmp_path / "env", with_pip=False)
     python = tmp_path / "env" / "bin" / "python"
-    run([python, "-m", "pip", "install", "--quiet", f"{wheel}[cli]"])
-    (tmp_path / "shop.py").write_text(SHOP)
-    run([python, "-c", WORKERS], cwd=tmp_path)
+    wanted = [f"{wheel}[{room.extras}]" if room.extras else wheel, *room.also]
+    run([sys.executable, "-m", "pip", "--python", python, "install", "--quiet", *wanted])
+    programs = tmp_path / "programs"
+    shutil.copytree(PROGRAMS, programs, ignore=shutil.ignore_patterns("__*__*"))
+    for program in room.programs:
+        run([python, programs / f"{program}.py"], cwd=tmp_path, code=0, **services)
+
+
+def test_every_documented_install_line_has_a_room() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "kshare").rglob("*.py")]
+    lines = {line for page in pages for line in INSTALL_LINE.findall(page.read_text(encoding="utf-8"))}
+    extras = {room.extras for room in ROOMS}
+    assert lines <= extras
+    assert {*project["optional-dependencies"]} - NOT_FOR_USERS <= {
+        one for room in extras for one in room.split(",")
+    }
+    programs = {path.stem for path in PROGRAMS.glob("*.py")} - {"__init__", "shop"}
+    assert {program for room in ROOMS for program in room.programs} == programs
 
 
 @pytest.mark.lengthy

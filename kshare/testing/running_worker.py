@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from kshare.testing.options import BrokerOptions
+    from kshare.worker.runner import HandlerRunner
 
 T = TypeVar("T")
 Backend = Literal["asyncio", "trio"]
@@ -67,10 +68,15 @@ class RunningWorker:
         self._time = time_of_worker
         self._portal = portal
         self._serving: Future[None] = Future()
+        self._runners: list[HandlerRunner] = []
+        self._has_ended = False
 
     def start(self) -> None:
         serve = partial(self.worker.serve, wall_clock=self._time.wall_clock)
         self._serving, _ = self._portal.start_task(serve)
+        self._runners = self._portal.call(
+            lambda: self.worker.runners
+        )  # the worker forgets them when it stops
 
     def produce(
         self,
@@ -89,8 +95,8 @@ class RunningWorker:
 
     @property
     def counts(self) -> dict[str, Counts]:
-        """What each handler has done so far, by its name."""
-        return self._call(lambda: {one.route.name: replace(one.counts) for one in self.worker.runners})
+        """What each handler has done so far, by its name. Can still be read after the end of the `with` block."""
+        return self._counts() if self._has_ended else self._call(self._counts)
 
     def advance(self, seconds: float) -> None:
         """Set the clock forward, after the worker has done what it can do now. Ten minutes take seconds.
@@ -127,17 +133,29 @@ class RunningWorker:
 
     def stop(self) -> None:
         """Stop the worker. Running handlers may finish."""
-        self._portal.call(self.worker.stop)
+        self._call(self.worker.stop)
         self._serving.result(_STOP_LIMIT_S)
 
     def cancel(self) -> None:
         """Stop the worker, and cancel running handlers: their records are released. Raises what has stopped it."""
         for _ in range(2):
-            self._portal.call(self.worker.stop)
+            self._call(self.worker.stop)
         self._serving.result(_STOP_LIMIT_S)
+
+    def end(self) -> None:
+        """What happens at the end of the `with` block: `cancel`, and then there is no thread to call."""
+        try:
+            self.cancel()
+        finally:
+            self._has_ended = True
+
+    def _counts(self) -> dict[str, Counts]:
+        return {one.route.name: replace(one.counts) for one in self._runners}
 
     def _call(self, function: Callable[[], T]) -> T:
         """Call a function in the worker's thread."""
+        if self._has_ended:
+            raise KshareError("the worker has ended: call this within the `with` block of run_worker")
         return self._portal.call(function)
 
     def _require_running(self) -> None:
@@ -289,6 +307,6 @@ def run_worker(
                 try:
                     yield running
                 finally:
-                    running.cancel()
+                    running.end()
         finally:
             worker.bootstrap_servers, worker.connection = connected_to, connection

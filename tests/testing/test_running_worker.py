@@ -208,3 +208,20 @@ def test_other_clocks_are_refused() -> None:
         run_worker(Shop().worker, clock=ManualClock()),
     ):
         raise AssertionError
+
+
+def test_after_the_block_counts_can_be_read_and_the_rest_says_that_it_has_ended(backend: Any) -> None:
+    shop = Shop()
+    with run_worker(shop.worker, backend=backend) as running:
+        running.produce("orders", b"good")
+        running.wait_until_settled()
+        running.stop()
+        assert running.counts["ship"].done == 1
+    assert running.counts["ship"].done == 1
+    for ask in (running.stop, running.cancel, running.wait_until_settled, lambda: running.advance(1)):
+        with pytest.raises(KshareError, match=r"ended|was stopped"):
+            ask()
+    with pytest.raises(KshareError):
+        running.records("orders")
+    with pytest.raises(KshareError):
+        running.produce("orders", b"late")
