@@ -125,7 +125,7 @@ class Handlers:
     def _declare(
         self, topics: tuple[Topic, ...], options: HandlerSettings, *, is_batch: bool
     ) -> Callable[[FunctionT], FunctionT]:
-        check_names(dict(options))
+        check_names(dict(options), is_batch=is_batch)
         for topic in topics:
             if callable(topic):
                 raise ConfigError(

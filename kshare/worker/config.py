@@ -124,13 +124,13 @@ def _change_defaults(worker: Worker, layer: _Layer) -> None:
 
 
 def _change_handlers(worker: Worker, layer: _Layer) -> None:
-    present = {name: one.options for name, one in named(with_options(worker.resolved(), worker.overrides))}
+    present = dict(named(with_options(worker.resolved(), worker.overrides)))
     for handler, options in layer.handlers.items():
         with _in(f"{layer.name}, [worker.{_HANDLERS}.{handler}]"):
             if handler not in present:
                 raise ConfigError(f"there is no handler {handler}{_hint(handler, present)}")
-            check_names(options)
-            own = present[handler]
+            check_names(options, is_batch=present[handler].is_batch)
+            own = present[handler].options
             changes = {name: to_option(name, value, own.get(name)) for name, value in options.items()}
             HandlerOptions(**(own | changes))
             worker.overrides[handler] = worker.overrides.get(handler, {}) | changes

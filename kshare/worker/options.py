@@ -111,9 +111,7 @@ class HandlerOptions:
             ("retry_topics", RetryTopics | bool),
         ):
             if not isinstance(getattr(self, name), kind):
-                raise ConfigError(
-                    f"{name} must be {getattr(kind, '__name__', kind)}, not {getattr(self, name)!r}"
-                )
+                raise ConfigError(f"{name} must be {_KINDS[name]}, not {getattr(self, name)!r}")
         if self.rate_limit is not None:
             require_number("rate_limit", self.rate_limit, 0.001, 1_000_000)
         if type(self.priority) is not int:
@@ -160,14 +158,23 @@ _NOT_FOR_SHARE_GROUPS = {
 }
 
 
+_KINDS = {
+    "group": "a text",
+    "retry": "a Retry, such as Retry(attempts=5)",
+    "breaker": "a Breaker, such as Breaker(), or None",
+    "retry_topics": "True, False or a RetryTopics, such as RetryTopics(tiers=(60, 600))",
+}
+_OF_BATCHES = ("batch_size", "batch_wait")
 WORKER_OPTIONS = ("drain_timeout", "http", "announce", "announce_url")
 """Options of workers that are neither those of handlers nor those of connections."""
 
 
-def check_names(options: Iterable[str]) -> None:
-    """Raises ConfigError for names that aren't options of handlers."""
+def check_names(options: Iterable[str], *, is_batch: bool = True) -> None:
+    """Raises ConfigError for names that aren't options of handlers, or only of the other kind of handler."""
     names = [one.name for one in fields(HandlerOptions)]
     for name in options:
+        if name in _OF_BATCHES and not is_batch:
+            raise ConfigError(f"{name} is for batch handlers: write batch_handler, or leave it out")
         if name not in names:
             check_name(name)
             close = get_close_matches(name, names, 1)

@@ -270,3 +270,11 @@ def test_secrets_are_not_in_errors(variable: str) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"can't read .*nothing\.toml: No such file"):
         make().configure(tmp_path / "nothing.toml", {})
+
+
+def test_options_of_batches_are_refused_for_handlers_of_single_records(file: Path) -> None:
+    said = refused(file, "[worker.handlers.ship]\nbatch_size = 5")
+    assert said == (
+        "shop.toml, [worker.handlers.ship]: batch_size is for batch handlers: write batch_handler, or leave it out"
+    )
+    assert configured(file, "[worker.defaults]\nbatch_size = 5").defaults["batch_size"] == 5

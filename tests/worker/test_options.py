@@ -30,12 +30,12 @@ from kshare.worker.options import check_name, check_names
         ),
         ({"order": "keys"}, """order must be "none", "key" or a function of the record, not 'keys'"""),
         ({"order": None}, """order must be "none", "key" or a function of the record, not None"""),
-        ({"retry": 3}, "retry must be Retry, not 3"),
-        ({"retry": None}, "retry must be Retry, not None"),
-        ({"breaker": True}, "breaker must be .*Breaker | None, not True"),
+        ({"retry": 3}, r"retry must be a Retry, such as Retry\(attempts=5\), not 3"),
+        ({"retry": None}, "retry must be a Retry, .*, not None"),
+        ({"breaker": True}, "breaker must be a Breaker, .*, not True"),
         ({"dead_letters": True}, "dead_letters must be a topic or an async function, not True"),
-        ({"retry_topics": "yes"}, "retry_topics must be .*RetryTopics | bool, not 'yes'"),
-        ({"group": 3}, "group must be str, not 3"),
+        ({"retry_topics": "yes"}, "retry_topics must be True, False or a RetryTopics, .*, not 'yes'"),
+        ({"group": 3}, "group must be a text, not 3"),
         ({"rate_limit": 0}, "rate_limit must be a number from 0.001 to 1e.06, not 0"),
         ({"rate_limit": "1"}, "rate_limit must be a number from 0.001 to 1e.06, not '1'"),
         ({"only": "x"}, "only must be a function, not 'x'"),
@@ -91,3 +91,11 @@ def test_what_has_no_meaning_says_why(name: str, reason: str) -> None:
         check_names([name])
     with pytest.raises(ConfigError, match="has no meaning here"):
         Worker(**{name: "x"})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["batch_size", "batch_wait"])
+def test_options_of_batches_are_refused_for_handlers_of_single_records(name: str) -> None:
+    worker = Worker("code:1", group="orders", **{name: 5})  # for its batch handlers
+    with pytest.raises(ConfigError, match=f"{name} is for batch handlers: write batch_handler"):
+        worker.handler("orders", **{name: 5})
+    worker.batch_handler("orders", **{name: 5})
