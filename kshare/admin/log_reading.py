@@ -31,7 +31,7 @@ from kshare.state.aborted import AbortedTransactions
 log = logging.getLogger("kshare.admin")
 
 _USUAL_BYTES = 1 << 20
-_MAX_WAIT_MS = 500
+_WAIT_S = 0.5
 _DISOWNED = {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
@@ -64,21 +64,29 @@ class FetchedBatches(NamedTuple):
 class LogReader:
     """Reads logs and remembers leaders. The router's limit is for one `fetch` with its retries, `try_s` for one try.
 
-    With a rack, followers in it are read, if brokers are configured to name them.
+    With a rack, followers in it are read, if brokers are configured to name them. `wait_s`: for how long a broker that
+    has nothing waits for records.
     """
 
     def __init__(
-        self, router: Router, *, is_committed_only: bool = False, try_s: float = 30.0, rack: str | None = None
+        self,
+        router: Router,
+        *,
+        is_committed_only: bool = False,
+        try_s: float = 30.0,
+        rack: str | None = None,
+        wait_s: float = _WAIT_S,
     ) -> None:
         self._router = router
         self._is_committed_only = is_committed_only
         self._attempt_timeout_s = try_s
+        self._wait_ms = round(1000 * wait_s)
         self._leaders: dict[LogPartition, int] = {}
         self._replicas = ReadReplicas(rack, anyio.current_time)
         self._names: dict[bytes, str] = {}
 
     async def fetch(self, where: LogPartition, offset: int, max_bytes: int = _USUAL_BYTES) -> FetchedBatches:
-        """Fetch batches from this offset on; empty if there are none within half a second.
+        """Fetch batches from this offset on; empty if there are none within `wait_s`.
 
         Raises BrokerError: OFFSET_OUT_OF_RANGE if the log ends before the offset or starts after it, UNKNOWN_TOPIC_ID
         if the topic was deleted, UNKNOWN_TOPIC_OR_PARTITION if it doesn't have this partition.
@@ -164,7 +172,7 @@ class LogReader:
     def _request(self, where: LogPartition, offset: int, max_bytes: int, rack: str) -> FetchRequest:
         wanted = FetchPartition(where[1], fetch_offset=offset, partition_max_bytes=max_bytes)
         return FetchRequest(
-            max_wait_ms=_MAX_WAIT_MS,
+            max_wait_ms=self._wait_ms,
             min_bytes=1,
             max_bytes=max_bytes,
             isolation_level=int(self._is_committed_only),

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import anyio
 
@@ -31,7 +30,7 @@ from kshare.admin.results import GroupDescription, GroupListing, PartitionOffset
 from kshare.admin.routing import Router
 from kshare.errors import BrokerError
 from kshare.monitor.dead_letter_topics import count_records
-from kshare.monitor.oldest import OldestRecords
+from kshare.monitor.oldest import UNREAD, OldestRecords, Waiting
 from kshare.monitor.probable_starts import ProbableStarts
 from kshare.monitor.settings import GroupSettings, SettingsReader
 from kshare.monitor.side_by_side import side_by_side
@@ -77,9 +76,11 @@ class Collector:
         settings = await self._settings.of_groups(members)
         stored, problems = await self._read_progress(settings)
         progress = await self._starts.fill_in(stored, members)
-        rows = [one for some in progress.values() for one in some]
-        oldest = await self._oldest.read(rows, self._progress.topic_ids)
-        retention = await self._settings.retention_s({one.topic for one in rows})
+        rows = {(group, one.topic, one.partition): one for group, some in progress.items() for one in some}
+        waiting = await self._oldest.read(
+            rows, self._progress.topic_ids, lambda where: settings[where[0]].is_committed_only
+        )
+        retention = await self._settings.retention_s({one.topic for one in rows.values()})
         graves = {one.dead_letter_topic for one in settings.values() if one.dead_letter_topic}
         dead_letters = await count_records(self._router, graves)
         flaws = await self._settings.dead_letter_flaws(graves)
@@ -91,7 +92,7 @@ class Collector:
             rows = progress.get(one.group, ())
             partitions = [
                 made
-                for made in (self._partition(one.group, row, oldest, retention) for row in rows)
+                for made in (self._partition(one.group, row, waiting, retention) for row in rows)
                 if made is not None
             ]
             return GroupReading(
@@ -133,14 +134,15 @@ class Collector:
         self,
         group: str,
         one: PartitionProgress,
-        oldest: Mapping[tuple[str, int, int], float],
+        waiting: Mapping[tuple[str, str, int], Waiting],
         retention: Mapping[str, float | None],
     ) -> PartitionReading | None:
         """None if the partition has no leader at the moment."""
         if one.end_offset is None:
             return None
         topic_id = self._progress.topic_ids.get(one.topic, b"")
-        made = PartitionReading(
+        known = waiting.get((group, one.topic, one.partition), UNREAD)
+        return PartitionReading(
             group,
             one.topic,
             one.partition,
@@ -149,12 +151,10 @@ class Collector:
             one.lag,
             one.redelivered,
             one.most_deliveries,
-            None,
+            known.since,
             one,
             retention.get(one.topic),
             topic_id,
             self._progress.states.get(SharePartitionKey(group, topic_id, one.partition)),
+            not known.is_nothing,
         )
-        if made.first is None:
-            return made
-        return replace(made, oldest=oldest.get((one.topic, one.partition, made.first)))

@@ -1,14 +1,19 @@
-"""When the first unsettled record of each share-partition was written, found by plain Fetch.
+"""What waits at the start offset of each share-partition, and since when, found by plain Fetch.
+
+Brokers don't store that a group has skipped transaction markers and, with `share.isolation.level=read_committed`,
+aborted transactions. So a group that has read everything may keep a start offset before them, and a lag.
 
 Start offsets that haven't moved aren't read again. A reading of many partitions is spread over several calls, so that
-no call takes long; until then, the time is unknown.
+no call takes long; until then, it is unknown what waits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
 
-from kshare.admin.log_reading import FetchedBatches, LogReader
+from kshare.admin.log_reading import LogReader
 from kshare.admin.reading_budget import reading_budget
 from kshare.admin.results import PartitionProgress
 from kshare.admin.routing import Router
@@ -16,61 +21,103 @@ from kshare.errors import BrokerError, CorruptBatchError, DecodeError
 from kshare.monitor.side_by_side import side_by_side
 from kshare.protocol.decompression_budget import DecompressionBudget
 
+K = TypeVar("K")
+
 _PEEK_BYTES = 16 * 1024
 _MOST_FETCHES = 500
+_MOST_PEEKS = 4
+"""So many fetches may find nothing but markers and aborted transactions before what follows is left unknown."""
 
-_Place = tuple[bytes, int, int]
-"""Topic id, partition, offset."""
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What waits for a group from its start offset on, as far as it is known."""
+
+    since: float | None = None
+    """When the first record was written, in seconds since 1970; None if it isn't known, or there is none."""
+    is_nothing: bool = False
+    """No record is there that the group may have: only markers, aborted transactions, or what isn't committed yet."""
+
+
+UNREAD = Waiting()
+
+
+class _Place(NamedTuple):
+    topic_id: bytes
+    partition: int
+    offset: int
+    is_committed_only: bool
 
 
 class OldestRecords:
     def __init__(self, router: Router) -> None:
-        self._reader = LogReader(router)
-        self._written: dict[_Place, float | None] = {}
+        self._readers = {
+            is_committed_only: LogReader(router, is_committed_only=is_committed_only, wait_s=0)
+            for is_committed_only in (False, True)
+        }
+        self._known: dict[_Place, Waiting] = {}
+        self._ends: dict[_Place, int] = {}
+        """The ends of the logs when it was found that nothing waits."""
 
     async def read(
-        self, progress: Iterable[PartitionProgress], topic_ids: Mapping[str, bytes]
-    ) -> dict[tuple[str, int, int], float]:
-        """Times in seconds since 1970, by topic, partition and first unsettled offset. Unknown ones are missing."""
-        wanted = {
-            (topic_ids[one.topic], one.partition, first): one
-            for one in progress
-            if (first := _first_of(one)) is not None and one.end_offset is not None
-            if first < one.end_offset and one.lag != 0 and one.topic in topic_ids
+        self,
+        progress: Mapping[K, PartitionProgress],
+        topic_ids: Mapping[str, bytes],
+        is_committed_only: Callable[[K], bool],
+    ) -> dict[K, Waiting]:
+        """By the keys of `progress`; `is_committed_only` says whether their groups skip aborted transactions."""
+        places: dict[K, _Place] = {}
+        ends: dict[_Place, int] = {}
+        for key, one in progress.items():
+            first = _first_of(one)
+            if first is None or one.end_offset is None or one.topic not in topic_ids:
+                continue
+            if first < one.end_offset and one.lag != 0:
+                place = _Place(topic_ids[one.topic], one.partition, first, is_committed_only(key))
+                places[key] = place
+                ends[place] = one.end_offset
+        # Where nothing waited, something does when the log has grown.
+        self._known = {
+            place: waiting
+            for place, waiting in self._known.items()
+            if place in ends and self._ends.get(place, ends[place]) == ends[place]
         }
-        self._written = {place: time for place, time in self._written.items() if place in wanted}
-        new = [place for place in wanted if place not in self._written]
+        self._ends = {place: end for place, end in self._ends.items() if place in self._known}
+        new = [place for place in ends if place not in self._known]
         budget = reading_budget()
 
         async def look(place: _Place) -> None:
             if budget.left > 0:  # the others are looked at in the next reading
-                await self._look(place, budget)
+                await self._look(place, ends[place], budget)
 
         await side_by_side(look, new[:_MOST_FETCHES])
-        return {
-            (one.topic, one.partition, place[2]): time
-            for place, one in wanted.items()
-            if (time := self._written.get(place)) is not None
-        }
+        return {key: self._known.get(place, UNREAD) for key, place in places.items()}
 
-    async def _look(self, place: _Place, budget: DecompressionBudget) -> None:
-        """What can't be read leaves this time unknown, and nothing else. A batch that is broken isn't read again."""
-        topic_id, partition, offset = place
+    async def _look(self, place: _Place, end: int, budget: DecompressionBudget) -> None:
+        """What can't be read leaves this place unknown, and nothing else. A batch that is broken isn't read again."""
         try:
-            fetch = await self._reader.fetch((topic_id, partition), offset, _PEEK_BYTES)
-            self._written[place] = _first_time(fetch, offset, budget)
+            found = await self._find(place, budget)
         except CorruptBatchError:
-            self._written[place] = None
+            self._known[place] = UNREAD
         except (BrokerError, DecodeError):
             return
+        else:
+            self._known[place] = found
+            if found.since is None:
+                self._ends[place] = end
 
-
-def _first_time(fetch: FetchedBatches, offset: int, budget: DecompressionBudget) -> float | None:
-    for batch, is_for_users in fetch.batches(budget):
-        if is_for_users:
-            for record in batch.records([(offset, batch.last_offset)]):
-                return record.timestamp / 1000
-    return None
+    async def _find(self, place: _Place, budget: DecompressionBudget) -> Waiting:
+        offset = place.offset
+        for _ in range(_MOST_PEEKS):
+            fetch = await self._readers[place.is_committed_only].fetch(place[:2], offset, _PEEK_BYTES)
+            for batch, is_for_users in fetch.batches(budget):
+                if is_for_users:
+                    for record in batch.records([(place.offset, batch.last_offset)]):
+                        return Waiting(record.timestamp / 1000)
+                offset = batch.last_offset + 1
+            if offset >= fetch.end:
+                return Waiting(is_nothing=True)
+        return UNREAD
 
 
 def _first_of(one: PartitionProgress) -> int | None:

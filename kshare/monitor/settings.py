@@ -29,6 +29,7 @@ DELIVERY_LIMIT = "share.delivery.count.limit"
 USUAL_DELIVERY_LIMIT = 5
 MOST_MEMBERS = "group.share.max.size"
 USUAL_MOST_MEMBERS = 200
+_ISOLATION = "share.isolation.level"
 _RETENTION = ["cleanup.policy", "retention.ms"]
 _FOR_S = 60.0
 
@@ -45,6 +46,8 @@ class GroupSettings:
     most_members: int = USUAL_MOST_MEMBERS
     reset: str | None = None
     """Where a group starts that has no offsets: `share.auto.offset.reset`. None if we may not read it."""
+    is_committed_only: bool = False
+    """Whether it skips aborted transactions: `share.isolation.level=read_committed`."""
 
 
 class SettingsReader:
@@ -63,7 +66,7 @@ class SettingsReader:
                 self._router,
                 ConfigResource.GROUP,
                 missing,
-                [OF_GROUP, DELIVERY_LIMIT, DEAD_LETTER_TOPIC, RESET],
+                [OF_GROUP, DELIVERY_LIMIT, DEAD_LETTER_TOPIC, RESET, _ISOLATION],
             )
             self._groups.keep({name: _group_settings(found.get(name, {}), usual) for name in missing})
         return self._groups.of(wanted)
@@ -147,6 +150,7 @@ def _group_settings(found: Mapping[str, str | None], usual: GroupSettings) -> Gr
         found.get(DEAD_LETTER_TOPIC) or None,
         usual.most_members,
         found.get(RESET),
+        found.get(_ISOLATION) == "read_committed",
     )
 
 

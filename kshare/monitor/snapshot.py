@@ -38,6 +38,8 @@ class PartitionReading:
     topic_id: bytes = b""
     state: SharePartitionState | None = None
     """The stored state; None if it can't be read."""
+    has_records: bool = True
+    """False if the group may have nothing of what isn't settled: markers, and aborted or open transactions."""
 
     @property
     def first(self) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kshare.admin.results import Member, PartitionProgress
+from kshare.monitor.oldest import UNREAD, Waiting
 from kshare.monitor.snapshot import PartitionReading
 from kshare.monitor.stalls import is_pinned, stalled_for
 from kshare.monitor.troubles import stalled
@@ -19,21 +20,28 @@ class StallWatch:
         self,
         found: Mapping[SharePartitionKey, PartitionProgress],
         members: Mapping[str, tuple[Member, ...]],
-        oldest: Mapping[tuple[str, int, int], float],
+        waiting: Mapping[SharePartitionKey, Waiting],
         now: float,
     ) -> dict[SharePartitionKey, str]:
         """What is said of those that are stalled; none at the first look. Full windows are another matter.
 
-        `oldest`: when the record at an offset of a topic partition was written. `now`: seconds since 1970.
+        `now`: seconds since 1970.
         """
         said: dict[SharePartitionKey, str] = {}
         readings: dict[SharePartitionKey, PartitionReading] = {}
         for where, one in found.items():
-            start = one.expected_start if one.start_offset is None else one.start_offset
-            place, lag, end = (one.topic, one.partition), one.lag, one.end_offset or 0
-            written = None if start is None else oldest.get((*place, start))
+            place, end, known = (one.topic, one.partition), one.end_offset or 0, waiting.get(where, UNREAD)
             reading = PartitionReading(
-                where.group, *place, one.start_offset, end, lag, None, None, written, one
+                where.group,
+                *place,
+                one.start_offset,
+                end,
+                one.lag,
+                None,
+                None,
+                known.since,
+                one,
+                has_records=not known.is_nothing,
             )
             before = self._before.get(where)
             holders = [each for each in members.get(where.group, ()) if place in each.assignment]

@@ -35,11 +35,13 @@ def is_pinned(before: PartitionReading | None, one: PartitionReading) -> bool:
 def stalled_for(before: PartitionReading | None, one: PartitionReading, now: float) -> float | None:
     """For how many seconds nothing was settled or released although records wait; None if it isn't long enough.
 
-    None as well if it isn't known which records wait. If nothing was ever settled, they wait since the group was
-    assigned the partition, at most.
+    None as well if it isn't known which records wait, or the group may have none of them. If nothing was ever settled,
+    they wait since the group was assigned the partition, at most.
     """
     progress = one.progress
     if progress is None or progress.changed_at is None or one.first is None or not one.waiting:
+        return None
+    if not one.has_records:
         return None
     if before is None or before.progress is None:
         return None

@@ -128,14 +128,11 @@ class StoredTopic:
         described = await describe_share_groups(self._router, groups)
         settings = await self._settings.of_groups(groups)
         retention = await self._settings.retention_s(ids)
-        oldest = await self._oldest.read(found.values(), ids)
+        waiting = await self._oldest.read(found, ids, lambda where: settings[where.group].is_committed_only)
         shares: dict[str, float] = {}
         for where, one in found.items():
-            start = one.expected_start if one.start_offset is None else one.start_offset
-            written, kept_s = (
-                oldest.get((one.topic, one.partition, -1 if start is None else start)),
-                retention.get(one.topic),
-            )
+            known = waiting.get(where)
+            written, kept_s = None if known is None else known.since, retention.get(one.topic)
             if written is not None and kept_s:
                 shares[where.group] = max(shares.get(where.group, 0.0), (time.time() - written) / kept_s)
 
@@ -147,7 +144,7 @@ class StoredTopic:
         members = {name: one.members for name, one in described.items() if isinstance(one, GroupDescription)}
         return Notes(
             near_limits_line((group, reasons(group)) for group in groups),
-            self._stalls.look(found, members, oldest, time.time()),
+            self._stalls.look(found, members, waiting, time.time()),
         )
 
     async def _share_partitions(self, group: str) -> list[SharePartitionKey]:

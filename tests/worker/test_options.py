@@ -95,7 +95,8 @@ def test_what_has_no_meaning_says_why(name: str, reason: str) -> None:
 
 @pytest.mark.parametrize("name", ["batch_size", "batch_wait"])
 def test_options_of_batches_are_refused_for_handlers_of_single_records(name: str) -> None:
-    worker = Worker("code:1", group="orders", **{name: 5})  # for its batch handlers
+    option: dict[str, Any] = {name: 5}
+    worker = Worker("code:1", group="orders", **option)  # for its batch handlers
     with pytest.raises(ConfigError, match=f"{name} is for batch handlers: write batch_handler"):
-        worker.handler("orders", **{name: 5})
-    worker.batch_handler("orders", **{name: 5})
+        worker.handler("orders", **option)
+    worker.batch_handler("orders", **option)
