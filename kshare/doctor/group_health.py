@@ -217,7 +217,8 @@ def _rejected(group: GroupReading, settings: _Settings) -> Iterator[CheckResult]
         were, copies = ("was", "copy of it") if count == 1 else ("were", "copies of them")
         yield ok(
             check_of(group.group),
-            f"{counted(count, 'record')} {were} rejected, and brokers kept no {copies}: no dead-letter topic is set",
+            f"{counted(count, 'record')} {were} rejected, and brokers kept no {copies}: no dead-letter topic is set "
+            "(transaction markers count as rejected)",
         )
 
 
