@@ -10,15 +10,18 @@ from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.standard_input import piped_input, standard_input
 from kshare.wire.pasted_text import FORMS, Buffer, coding_of, from_file, from_text
 
+NO_INPUT = "no input: give bytes as text or a file name, or pipe bytes in"
+
 _SHOWN = 80
 
 
 def read_input(source: str | None, coding: str | None) -> Buffer:
     """`source` is a file's name, `-` for standard input, or the bytes themselves as text."""
     if source is None or source == "-":
-        hint = "no input: give bytes as text or a file name, or pipe bytes in"
-        piped = piped_input(hint) if source is None else standard_input()
+        piped = piped_input(NO_INPUT) if source is None else standard_input()
         data: Buffer = piped.buffer.read()
+    elif not source.strip():
+        raise Failure(NO_INPUT)
     elif _exists(source):
         data = _map(Path(source))
     elif coding is None and coding_of(source.strip()) is None:
@@ -27,6 +30,13 @@ def read_input(source: str | None, coding: str | None) -> Buffer:
         return _whole(from_text(source, coding), source)
     _whole(data, source)
     return _whole(from_file(data, coding), source)
+
+
+def taken_for_text(source: str | None) -> str:
+    """What to say of bytes that make no sense, if they may be the name of a file that doesn't exist; else empty."""
+    if source is None or source == "-" or _exists(source) or coding_of(source.strip()) != "base64":
+        return ""
+    return f"{shorten(source, _SHOWN)!r}: no such file; as base64, "
 
 
 def _exists(source: str) -> bool:

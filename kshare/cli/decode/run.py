@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kshare.capture import is_capture
 from kshare.cli.decode.hex_view import draw_hex
-from kshare.cli.decode.read_input import read_input
+from kshare.cli.decode.read_input import read_input, taken_for_text
 from kshare.cli.decode.segment_view import show_batch_lines
 from kshare.cli.terminal.colours import FAINT, NAME
 from kshare.cli.terminal.dissection.tree_view import draw_tree
@@ -52,17 +52,17 @@ def run_decode(source: str | None, options: DecodeOptions) -> None:
         _show_capture(data, source, options)
         return
     with misuse():  # no message may fit the hints
-        _show_decoded(data, hints, options)
+        _show_decoded(data, hints, options, taken_for_text(source) if options.coding is None else "")
 
 
-def _show_decoded(data: memoryview, hints: Hints, options: DecodeOptions) -> None:
+def _show_decoded(data: memoryview, hints: Hints, options: DecodeOptions, about_source: str) -> None:
     screen = Screen()
     if options.only_guesses:
         _show_guesses(screen, rank(data, hints), options)
     elif _is_in_short(data, hints, options):
         _show_segment(screen, data, options)
     else:
-        _show_pieces(screen, data, hints, options)
+        _show_pieces(screen, data, hints, options, about_source)
     screen.done()
 
 
@@ -101,12 +101,14 @@ def _show_segment(screen: Screen, data: memoryview, options: DecodeOptions) -> N
         raise Failure(f"{totals.first_problem}{_and_more(totals.problems - 1)}")
 
 
-def _show_pieces(screen: Screen, data: memoryview, hints: Hints, options: DecodeOptions) -> None:
+def _show_pieces(
+    screen: Screen, data: memoryview, hints: Hints, options: DecodeOptions, about_source: str
+) -> None:
     problems: list[DissectionProblem] = []
     is_found = options.field is None
     for input_part in input_parts(data, hints, options.field):
         if doubt := input_part.doubt(hints):
-            raise Failure(f"{doubt}; set the kind with --as")
+            raise Failure(f"{about_source}{doubt}; set the kind with --as")
         problems += input_part.reading.problems
         is_found |= _show(screen, input_part, options)
     screen.done()

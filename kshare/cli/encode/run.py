@@ -10,6 +10,7 @@ import base64
 import json
 import sys
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from kshare.cli.terminal.failure import ClosedPipe, Failure
@@ -18,6 +19,8 @@ from kshare.errors import KshareError
 from kshare.protocol import by_name
 from kshare.protocol.frames import begin_frame, end_frame, request_header_version, response_header_version
 from kshare.protocol.message import Message
+
+_SHOWN = 80
 
 
 def run_encode(source: str | None, coding: str) -> None:
@@ -32,7 +35,12 @@ def _document(source: str | None) -> dict[str, Any]:
     elif source.lstrip().startswith("{"):
         text = source
     else:
-        text = Path(source).read_text(encoding="utf-8")
+        try:
+            text = Path(source).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            raise Failure(f"{shorten(source, _SHOWN)!r}: no such file, and it isn't JSON") from None
+        except UnicodeDecodeError:
+            raise Failure(f"{source}: this is not JSON, but bytes: did you mean kshare decode?") from None
     try:
         form = json.loads(text)
     except json.JSONDecodeError as problem:

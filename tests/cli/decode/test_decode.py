@@ -138,6 +138,22 @@ def test_random_bytes_are_refused(run: Kshare) -> None:
     assert done.err.startswith("kshare: this doesn't look like Kafka data; best guess: ")
 
 
+def test_a_file_that_does_not_exist_may_look_like_base64(run: Kshare) -> None:
+    done = run("decode", "nofile")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("kshare: 'nofile': no such file; as base64, this doesn't look like Kafka data")
+    assert run("decode", "--guesses", "nofile").code == 0
+
+
+@pytest.mark.parametrize("nothing", ["", " "])
+def test_empty_text_is_no_folder(run: Kshare, nothing: str) -> None:
+    done = run("decode", nothing)
+    assert (done.code, done.err) == (
+        1,
+        "kshare: no input: give bytes as text or a file name, or pipe bytes in\n",
+    )
+
+
 def test_guesses_are_listed_best_first(run: Kshare) -> None:
     done = run("decode", "--guesses", frames.fetch_response().hex())
     assert done.out.split()[1:3] == ["ShareFetchResponse", "v2"]

@@ -40,13 +40,19 @@ def test_missing_body_fields_get_defaults(run: Kshare) -> None:
         ('{"message": "ShareFetchRequest", "version": 2, "body": {"group": 1}}', "no such field"),
         ('{"message": "ShareFetchRequest", "version": 2, "body": {"maxWaitMs": "x"}}', "maxWaitMs"),
         ('{"message": "ShareFetchRequest", "version": 2, "header": 3}', "header"),
-        ("nowhere.json", "No such file"),
+        ("nowhere.json", "'nowhere.json': no such file, and it isn't JSON"),
     ],
 )
 def test_errors_are_reported_on_one_line(run: Kshare, form: str, reason: str) -> None:
     done = run("encode", form)
     assert_refused(done, 1, reason)
     assert "bug" not in done.err
+
+
+def test_bytes_are_not_taken_for_json(run: Kshare, tmp_path: Path) -> None:
+    path = tmp_path / "frame"
+    path.write_bytes(b"\xff\xfe")
+    assert_refused(run("encode", str(path)), 1, "this is not JSON, but bytes")
 
 
 def test_encoded_message_can_be_decoded(run: Kshare) -> None:
