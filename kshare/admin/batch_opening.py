@@ -1,4 +1,7 @@
-"""Decompresses batches in threads, two at a time: meanwhile the event loop goes on, and memory is bounded."""
+"""Decompresses batches in a thread, one at a time: meanwhile the event loop goes on, and memory is bounded.
+
+Decompressing may take twice the memory of what it yields.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from anyio.lowlevel import RunVar
 
 from kshare.protocol.records import Batch
 
-_AT_ONCE = 2
+_AT_ONCE = 1
 _limiter: RunVar[CapacityLimiter] = RunVar("kshare.admin.batch_opening")
 """Of this event loop."""
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from kshare.protocol.decompression_budget import DecompressionBudget
 from kshare.protocol.record import Headers, Record
 
-_EACH = 32 << 20
+_EACH = 16 << 20
 """For one batch. A producer's batches are usually far below a megabyte, before they are compressed."""
-_TOTAL = 64 << 20
+_TOTAL = 32 << 20
 LONGEST_VALUE = 1 << 20
 """More of a key, a value or a header isn't kept to be shown: Kafka's default limit for a whole record."""
 _MOST_HEADERS = 10_000

@@ -133,13 +133,13 @@ class _Search:
         while at < end:
             fetch = await self._reader.fetch((self._topic_id, number), at)
             for batch, is_for_users in fetch.batches(self._budget):
+                # Here, and not at the end: until now, the iterator had the previous batch with its decompressed bytes.
+                await anyio.lowlevel.checkpoint()
                 at = await self._read_batch(number, batch, at, end) if is_for_users else batch.last_offset + 1
                 state.at = LogPosition(number, at)
                 state.bytes += batch.size
-                del batch  # its decompressed bytes, while others run
                 if at >= end or state.is_over(self._limits):
                     return
-                await anyio.lowlevel.checkpoint()
 
     async def _read_batch(self, number: int, batch: Batch, first: int, end: int) -> int:
         """Returns the offset at which to continue."""
