@@ -1,8 +1,12 @@
-"""Prints results of checks as they arrive, with suggested commands, or as JSON at the end."""
+"""Prints results of checks as they arrive, with suggested commands, or as JSON at the end.
+
+Of results in a row that say the same, such as those of groups without problems, the first few are printed, and the
+others counted. JSON has them all.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from kshare.cli.terminal.colours import PROBLEM
 from kshare.cli.terminal.failure import Failure
@@ -17,6 +21,7 @@ _STYLES = {
     CheckLevel.UNKNOWN: "dim",
 }
 _MARGIN = 9
+_MOST_ALIKE = 3
 
 
 class CheckReport:
@@ -24,11 +29,28 @@ class CheckReport:
         self._is_json = is_json
         self._screen = Screen()
         self._found: list[CheckResult] = []
+        self._alike: list[CheckResult] = []
+        """The last ones in a row that say the same."""
 
     def add(self, result: CheckResult) -> None:
         self._found.append(result)
         if self._is_json:
             return
+        if not self._alike or not _are_alike(self._alike[0], result):
+            self._count_others()
+            self._alike = []
+        self._alike.append(result)
+        if len(self._alike) <= _MOST_ALIKE:
+            self._show(result)
+
+    def _count_others(self) -> None:
+        others = self._alike[_MOST_ALIKE:]
+        if len(others) == 1:
+            self._show(others[0])
+        elif others:
+            self._show(replace(others[0], check=f"{len(others)} more"))
+
+    def _show(self, result: CheckResult) -> None:
         style = _STYLES[result.level]
         first = result.level.ljust(_MARGIN), style
         self._screen.paragraph(first, f"{result.check}: {result.text}", _MARGIN)
@@ -37,9 +59,15 @@ class CheckReport:
 
     def end(self) -> None:
         """Raises Failure if there is a problem, so that scripts can check the exit code."""
+        self._count_others()
         if self._is_json:
             show_json(self._screen, [asdict(one) for one in self._found])
         self._screen.done()
         problems = sum(one.level is CheckLevel.PROBLEM for one in self._found)
         if problems:
             raise Failure("1 problem was found" if problems == 1 else f"{problems} problems were found")
+
+
+def _are_alike(one: CheckResult, other: CheckResult) -> bool:
+    """Whether nobody needs to read both: neither is anything to do about."""
+    return one.level is CheckLevel.OK and not one.todo and replace(one, check=other.check) == other
