@@ -14,7 +14,7 @@ import anyio
 import anyio.lowlevel
 
 from kshare.admin.batch_opening import open_batch
-from kshare.admin.log_reading import LogReader
+from kshare.admin.log_reading import FetchedBatches, LogReader
 from kshare.admin.reading_budget import KeptRecord, kept, reading_budget
 from kshare.admin.routing import Router
 from kshare.errors import BrokerError, CorruptBatchError
@@ -129,17 +129,24 @@ class _Search:
 
         Raises CorruptBatchError if the next batch can't be found, BudgetSpentError if it would take too much.
         """
+        at = first
+        while at < end and not self.state.is_over(self._limits):
+            at = await self._read_batches(
+                await self._reader.fetch((self._topic_id, number), at), number, at, end
+            )
+
+    async def _read_batches(self, fetch: FetchedBatches, number: int, first: int, end: int) -> int:
+        """Returns the offset at which to continue. Decompressed bytes are gone then."""
         state, at = self.state, first
-        while at < end:
-            fetch = await self._reader.fetch((self._topic_id, number), at)
-            for batch, is_for_users in fetch.batches(self._budget):
-                # Here, and not at the end: until now, the iterator had the previous batch with its decompressed bytes.
-                await anyio.lowlevel.checkpoint()
-                at = await self._read_batch(number, batch, at, end) if is_for_users else batch.last_offset + 1
-                state.at = LogPosition(number, at)
-                state.bytes += batch.size
-                if at >= end or state.is_over(self._limits):
-                    return
+        for batch, is_for_users in fetch.batches(self._budget):
+            # Here, and not at the end: until now, the iterator had the previous batch with its decompressed bytes.
+            await anyio.lowlevel.checkpoint()
+            at = await self._read_batch(number, batch, at, end) if is_for_users else batch.last_offset + 1
+            state.at = LogPosition(number, at)
+            state.bytes += batch.size
+            if at >= end or state.is_over(self._limits):
+                break
+        return at
 
     async def _read_batch(self, number: int, batch: Batch, first: int, end: int) -> int:
         """Returns the offset at which to continue."""

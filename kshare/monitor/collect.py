@@ -10,7 +10,8 @@ What a reading costs, in requests, for clusters whose `__share_group_state` we m
     ShareGroupDescribe  | 1 for 100 groups of a coordinator
     ListOffsets         | 2 for each broker that leads partitions, and 2 for `__share_group_state`
     Fetch               | 1 for each partition of `__share_group_state` that has something new, and 1 for each
-                        | share-partition whose start offset has moved, at most 500
+                        | share-partition whose start offset has moved, at most 500; up to 4 for each that begins with
+                        | aborted transactions, and again when its log has grown
     DescribeConfigs     | 1 for 200 groups, 1 for 200 topics and 1 for 200 dead-letter topics, once a minute
 
 For groups that have settled nothing yet, `probable_starts` may need a few more. Without the right to read the topic,
@@ -156,5 +157,5 @@ class Collector:
             retention.get(one.topic),
             topic_id,
             self._progress.states.get(SharePartitionKey(group, topic_id, one.partition)),
-            not known.is_nothing,
+            known.has_records,
         )

@@ -3,8 +3,8 @@
 Brokers don't store that a group has skipped transaction markers and, with `share.isolation.level=read_committed`,
 aborted transactions. So a group that has read everything may keep a start offset before them, and a lag.
 
-Start offsets that haven't moved aren't read again. A reading of many partitions is spread over several calls, so that
-no call takes long; until then, it is unknown what waits.
+Start offsets that haven't moved aren't read again, unless nothing was found there and the log has grown. A reading of
+many partitions is spread over several calls, so that no call takes long; until then, no record is known to wait.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from kshare.admin.results import PartitionProgress
 from kshare.admin.routing import Router
 from kshare.errors import BrokerError, CorruptBatchError, DecodeError
 from kshare.monitor.side_by_side import side_by_side
-from kshare.protocol.decompression_budget import DecompressionBudget
+from kshare.protocol.decompression_budget import BudgetSpentError, DecompressionBudget
 
 K = TypeVar("K")
 
 _PEEK_BYTES = 16 * 1024
 _MOST_FETCHES = 500
 _MOST_PEEKS = 4
-"""So many fetches may find nothing but markers and aborted transactions before what follows is left unknown."""
+"""So many fetches may find nothing but markers and aborted transactions before the next reading continues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,12 @@ class Waiting:
 
     since: float | None = None
     """When the first record was written, in seconds since 1970; None if it isn't known, or there is none."""
-    is_nothing: bool = False
-    """No record is there that the group may have: only markers, aborted transactions, or what isn't committed yet."""
+    has_records: bool = True
+    """False if none is known that the group may have: only markers, aborted transactions, or what isn't committed yet;
+    or it wasn't looked at yet. True also if what is there can't be read."""
 
 
-UNREAD = Waiting()
+UNREAD = Waiting(has_records=False)
 
 
 class _Place(NamedTuple):
@@ -58,6 +59,10 @@ class OldestRecords:
         self._known: dict[_Place, Waiting] = {}
         self._ends: dict[_Place, int] = {}
         """The ends of the logs when it was found that nothing waits."""
+        self._looked_until: dict[_Place, int] = {}
+        """Offsets before which nothing waits."""
+        self._unreadable: set[_Place] = set()
+        """What couldn't be read just now; the right to read a topic may be missing."""
 
     async def read(
         self,
@@ -83,6 +88,8 @@ class OldestRecords:
             if place in ends and self._ends.get(place, ends[place]) == ends[place]
         }
         self._ends = {place: end for place, end in self._ends.items() if place in self._known}
+        self._looked_until = {place: one for place, one in self._looked_until.items() if place in ends}
+        self._unreadable.clear()
         new = [place for place in ends if place not in self._known]
         budget = reading_budget()
 
@@ -91,23 +98,29 @@ class OldestRecords:
                 await self._look(place, ends[place], budget)
 
         await side_by_side(look, new[:_MOST_FETCHES])
-        return {key: self._known.get(place, UNREAD) for key, place in places.items()}
+        known = self._known | dict.fromkeys(self._unreadable, Waiting())
+        return {key: known.get(place, UNREAD) for key, place in places.items()}
 
     async def _look(self, place: _Place, end: int, budget: DecompressionBudget) -> None:
         """What can't be read leaves this place unknown, and nothing else. A batch that is broken isn't read again."""
         try:
             found = await self._find(place, budget)
         except CorruptBatchError:
-            self._known[place] = UNREAD
-        except (BrokerError, DecodeError):
+            self._known[place] = Waiting()
+        except BudgetSpentError:
             return
+        except (BrokerError, DecodeError):
+            self._unreadable.add(place)
         else:
+            if found is None:
+                return
             self._known[place] = found
-            if found.since is None:
+            if not found.has_records:
                 self._ends[place] = end
 
-    async def _find(self, place: _Place, budget: DecompressionBudget) -> Waiting:
-        offset = place.offset
+    async def _find(self, place: _Place, budget: DecompressionBudget) -> Waiting | None:
+        """None if the next reading has to continue."""
+        offset = self._looked_until.get(place, place.offset)
         for _ in range(_MOST_PEEKS):
             fetch = await self._readers[place.is_committed_only].fetch(place[:2], offset, _PEEK_BYTES)
             for batch, is_for_users in fetch.batches(budget):
@@ -115,9 +128,10 @@ class OldestRecords:
                     for record in batch.records([(place.offset, batch.last_offset)]):
                         return Waiting(record.timestamp / 1000)
                 offset = batch.last_offset + 1
+            self._looked_until[place] = offset
             if offset >= fetch.end:
-                return Waiting(is_nothing=True)
-        return UNREAD
+                return UNREAD
+        return None
 
 
 def _first_of(one: PartitionProgress) -> int | None:

@@ -41,7 +41,7 @@ class StallWatch:
                 None,
                 known.since,
                 one,
-                has_records=not known.is_nothing,
+                has_records=known.has_records,
             )
             before = self._before.get(where)
             holders = [each for each in members.get(where.group, ()) if place in each.assignment]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import ssl
-from pathlib import Path
 
 import anyio
 
@@ -68,12 +68,6 @@ def _load_own_certificate(context: ssl.SSLContext, security: Security) -> None:
     def password() -> str:
         return security.key_password or ""  # otherwise OpenSSL would prompt on the terminal
 
-    for option, path in (("cert_file", security.cert_file), ("key_file", security.key_file)):
-        try:
-            if path is not None:
-                Path(path).read_bytes()  # OpenSSL doesn't say which of them it can't read
-        except OSError as error:
-            raise ConfigError(f"{option} {path} can't be read: {error.strerror}") from None
     try:
         context.load_cert_chain(security.cert_file, security.key_file, password)
     except ssl.SSLError as error:
@@ -83,3 +77,13 @@ def _load_own_certificate(context: ssl.SSLContext, security: Security) -> None:
             f"cert_file {security.cert_file} with the key in {key} can't be used "
             f"({error.reason or 'wrong format or password'}){hint}"
         ) from None
+    except OSError as error:
+        raise ConfigError(f"{_unreadable(security)} can't be read: {error.strerror}") from None
+
+
+def _unreadable(security: Security) -> str:
+    """OpenSSL doesn't say which file it is. They may be pipes, and so they aren't opened a second time."""
+    for option, path in (("cert_file", security.cert_file), ("key_file", security.key_file)):
+        if path is not None and not os.access(path, os.R_OK):
+            return f"{option} {path}"
+    return f"cert_file {security.cert_file} or key_file {security.key_file}"

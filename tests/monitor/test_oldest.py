@@ -10,6 +10,8 @@ from kshare.monitor.collect import Collector
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 from kshare.protocol.compression import Compression
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import FetchRequest
 from kshare.testing import Broker
 from tests.fakes.bombs import MIB, append, bomb, damaged
 
@@ -26,6 +28,19 @@ async def known(broker: Broker) -> dict[str, list[bool]]:
     async with Pool(NetSettings.parse(broker.bootstrap)) as pool:
         found = await Collector(Router(pool, 10)).read()
     return {one.group: [row.oldest is not None for row in one.partitions] for one in found.groups}
+
+
+async def test_topics_that_may_not_be_read_have_records(kshare_broker: Broker, anyio_backend: str) -> None:
+    """Otherwise a group could stand still unnoticed, only because the monitor's user lacks a right."""
+    for name in GROUPS:
+        kshare_broker.create_topic(name, 2)
+        kshare_broker.produce(name, [b"x"])
+    kshare_broker.faults.add(FetchRequest, times=99, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    async with AdminClient(kshare_broker.bootstrap) as admin:
+        await admin.alter_share_group_offsets("healthy", {("healthy", 0): 0})
+    async with Pool(NetSettings.parse(kshare_broker.bootstrap)) as pool:
+        ((row,),) = [one.partitions for one in (await Collector(Router(pool, 10)).read()).groups]
+    assert (row.oldest, row.has_records) == (None, True)
 
 
 @pytest.mark.parametrize(

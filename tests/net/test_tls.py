@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import ssl
+import threading
 from pathlib import Path
 
 import anyio
@@ -10,6 +12,7 @@ import pytest
 import trustme
 
 from kshare.errors import AuthenticationFailed, ConfigError, ConnectionLost
+from kshare.net.tls import make_context
 from kshare.protocol.messages import MetadataRequest, MetadataResponse
 from tests.fakes.peer import Conversation, connected, peer, refusal, settings
 from tests.net.cancelling import cancelled_at_each_await
@@ -107,6 +110,25 @@ async def test_client_certificate(authority: Authority, encrypted: bool) -> None
         async with connected(settings(address, **options)) as connection:
             assert (await connection.ask(MetadataRequest([]))).cluster_id == "safe"
         assert "cert_file" in str(await refusal(settings(address, tls=True, ca_file=authority.ca_file)))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes in the file system are for POSIX")
+def test_certificates_may_come_from_pipes(authority: Authority, tmp_path: Path) -> None:
+    """As from a shell's `<(...)`: they can be read once."""
+    pipes = []
+    for name, source in zip(("cert", "key"), authority.own(encrypted=False), strict=True):
+        pipe = tmp_path / name
+        os.mkfifo(pipe)
+        threading.Thread(target=pipe.write_bytes, args=[Path(source).read_bytes()], daemon=True).start()
+        pipes.append(pipe)
+    options = {"tls": True, "ca_file": authority.ca_file, "cert_file": pipes[0], "key_file": pipes[1]}
+    made: list[object] = []
+    reader = threading.Thread(
+        target=lambda: made.append(make_context(settings(("127.0.0.1", 9), **options).security)), daemon=True
+    )
+    reader.start()
+    reader.join(10)
+    assert made, "it waits for a pipe that it has read already"
 
 
 @pytest.mark.lengthy

@@ -34,9 +34,9 @@ def read_input(source: str | None, coding: str | None) -> Buffer:
 
 def taken_for_text(source: str | None) -> str:
     """What to say of bytes that make no sense, if they may be the name of a file that doesn't exist; else empty."""
-    if source is None or source == "-" or _exists(source) or coding_of(source.strip()) != "base64":
+    if source is None or source == "-" or len(source) > _SHOWN or _exists(source):
         return ""
-    return f"{shorten(source, _SHOWN)!r}: no such file; as base64, "
+    return f"{source!r}: no such file; as base64, " if coding_of(source.strip()) == "base64" else ""
 
 
 def _exists(source: str) -> bool:

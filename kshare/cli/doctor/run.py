@@ -12,5 +12,8 @@ from kshare.doctor.examine import examine
 def run_doctor(cluster: Cluster, groups: list[str], topics: list[str], is_json: bool) -> None:
     """Run all checks. Raises Failure if there is a problem, so that scripts can check the exit code."""
     report = CheckReport(is_json)
-    anyio.run(examine, cluster.settings, report.add, tuple(groups), tuple(topics))
+    try:
+        anyio.run(examine, cluster.settings, report.add, tuple(groups), tuple(topics))
+    finally:
+        report.count_others()
     report.end()

@@ -37,14 +37,14 @@ class CheckReport:
         if self._is_json:
             return
         if not self._alike or not _are_alike(self._alike[0], result):
-            self._count_others()
-            self._alike = []
+            self.count_others()
         self._alike.append(result)
         if len(self._alike) <= _MOST_ALIKE:
             self._show(result)
 
-    def _count_others(self) -> None:
-        others = self._alike[_MOST_ALIKE:]
+    def count_others(self) -> None:
+        """Print what was held back. Call it also if the checks were interrupted."""
+        others, self._alike = self._alike[_MOST_ALIKE:], []
         if len(others) == 1:
             self._show(others[0])
         elif others:
@@ -59,7 +59,7 @@ class CheckReport:
 
     def end(self) -> None:
         """Raises Failure if there is a problem, so that scripts can check the exit code."""
-        self._count_others()
+        self.count_others()
         if self._is_json:
             show_json(self._screen, [asdict(one) for one in self._found])
         self._screen.done()

@@ -49,3 +49,14 @@ def test_what_there_is_to_do_is_always_shown(capsys: pytest.CaptureFixture[str])
 
 def test_json_has_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(json.loads(printed(capsys, *fine(9), is_json=True))) == 9
+
+
+def test_what_was_held_back_is_shown_if_the_checks_are_interrupted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    report = CheckReport(is_json=False)
+    for one in fine(9):
+        report.add(one)
+    for _ in range(2):
+        report.count_others()
+    assert capsys.readouterr().out.count("6 more") == 1

@@ -45,20 +45,21 @@ class Readings:
         return stalled_for(before or now, now, time.time() + LONG_S) is not None
 
 
+@pytest.mark.parametrize("values", [ABORTED, [bytes(10_000)] * 30], ids=["small", "large"])
 async def test_aborted_transactions_at_the_end_are_no_work_for_a_read_committed_group(
-    fresh_queue: FreshQueue,
+    fresh_queue: FreshQueue, values: list[bytes]
 ) -> None:
     queue = fresh_queue(settings={"share.isolation.level": "read_committed"})
     await queue.send([b"before"])
     async with queue.consumer() as source, Pool(NetSettings.parse(queue.broker.bootstrap)) as pool:
         assert [record.value for record in await take(source, 1)] == [b"before"]
         await source.commit()
-        producer = await in_thread(begin, queue, ABORTED)
+        producer = await in_thread(begin, queue, values)
         await in_thread(producer.abort_transaction)
         await in_thread(producer.close)
         assert await nothing_comes(source)
         readings = Readings(queue, pool)
-        assert [await readings.is_stalled() for _ in range(3)] == [False] * 3
+        assert [await readings.is_stalled() for _ in range(9)] == [False] * 9
 
 
 async def test_an_open_transaction_is_no_work_until_it_is_committed(fresh_queue: FreshQueue) -> None:
