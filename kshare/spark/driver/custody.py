@@ -455,7 +455,7 @@ class Custody:
             span = PartitionRange(span.partition, span.first, min(span.last, self._ends.get(where, 0) - 1))
         if span.first <= span.last:
             into = self._staging.waiting if self._staging and self._is_journaling else self._fresh
-            into.add(span, delivery_count)
+            into.add_by_deliveries(span, delivery_count)
 
     def _ranges(self, spans: Iterable[PartitionRange]) -> Iterator[RecordRange]:
         for span in spans:

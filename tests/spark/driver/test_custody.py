@@ -309,6 +309,18 @@ def test_records_beyond_the_limit_are_left_for_the_next_batch() -> None:
     assert custody.fresh == 3
 
 
+def test_records_with_few_deliveries_left_are_in_the_next_token() -> None:
+    """Otherwise those that every crash releases again are archived, though no token ever had them."""
+    custody = started()
+    custody.acquired("orders", PartitionRange(PARTITIONS[1], 0, 9), 1)
+    custody.acquired("orders", PartitionRange(ORDERS, 10, 14), 1)
+    custody.acquired("orders", PartitionRange(ORDERS, 3, 4), 9)
+    token = custody.plan(4)
+    assert token is not None
+    assert [(one.first, one.last, one.delivery_count) for one in token.acquired] == [(3, 4, 9), (0, 1, 1)]
+    assert custody.fresh == 13
+
+
 def test_nothing_beyond_the_end_is_emitted() -> None:
     custody = started()
     custody.limit_to({("orders", 0): 6})

@@ -31,6 +31,16 @@ def test_the_oldest_are_taken_first_and_the_last_one_is_cut() -> None:
     assert taken(made, 1) == []
 
 
+def test_what_was_delivered_most_often_goes_first_if_the_order_is_free() -> None:
+    made = RangeQueue()
+    for first, count in ((0, 1), (10, 3), (20, 1), (30, 2), (40, 3)):
+        made.add_by_deliveries(span(first, first + 9), count)
+    assert taken(made, 25) == [(10, 19, 3), (40, 49, 3), (30, 34, 2)]
+    made.add_by_deliveries(span(50, 59), 9)
+    assert taken(made, 99) == [(50, 59, 9), (35, 39, 2), (0, 9, 1), (20, 29, 1)]
+    assert not made.offsets
+
+
 def test_a_removed_range_leaves_what_is_around_it() -> None:
     made = queue((0, 9), (10, 19))
     made.remove(span(5, 12))
