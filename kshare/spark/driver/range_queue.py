@@ -23,7 +23,8 @@ class CountedRange(NamedTuple):
 
 class RangeQueue:
     def __init__(self) -> None:
-        self._line: deque[CountedRange] = deque()
+        self._lines: dict[int, deque[CountedRange]] = {}
+        """By urgency; none is empty. The most urgent one is taken first, and in it the oldest range."""
         self.offsets = OffsetSet()
         """The same, as a set."""
 
@@ -33,51 +34,59 @@ class RangeQueue:
         return self.offsets.total
 
     def add(self, span: PartitionRange, delivery_count: int) -> None:
-        """At the end of the line."""
-        self._line.append(CountedRange(span, delivery_count))
+        """In order: behind all others that were added in this way."""
+        self._line(0).append(CountedRange(span, delivery_count))
         self.offsets.add(span)
 
     def add_by_deliveries(self, span: PartitionRange, delivery_count: int) -> None:
         """Behind those that were delivered as often, or more often."""
-        at = len(self._line)
-        while at and self._line[at - 1].delivery_count < delivery_count:
-            at -= 1
-        self._line.insert(at, CountedRange(span, delivery_count))
+        self._line(delivery_count).append(CountedRange(span, delivery_count))
         self.offsets.add(span)
 
     def put_back(self, ranges: Iterable[CountedRange]) -> None:
-        """Add these before all others. The first one will be the oldest."""
+        """Before all others that were added in order. The first one will be the oldest."""
         for one in reversed([*ranges]):
-            self._line.appendleft(one)
+            self._line(0).appendleft(one)
             self.offsets.add(one.span)
 
     def remove(self, span: PartitionRange) -> None:
         if not self.offsets.within(span):
             return
         self.offsets.remove(span)
-        kept: deque[CountedRange] = deque()
-        for one in self._line:
-            kept.extend(CountedRange(part, one.delivery_count) for part in _without(one.span, span))
-        self._line = kept
+        lines, self._lines = self._lines, {}
+        for urgency, line in lines.items():
+            for one in line:
+                for part in _without(one.span, span):
+                    self._line(urgency).append(CountedRange(part, one.delivery_count))
 
     def take_first(self) -> CountedRange | None:
-        """Take the range at the head of the line."""
-        if not self._line:
+        """Take the first range, whatever its size."""
+        if not self._lines:
             return None
-        one = self._line.popleft()
+        urgency = max(self._lines)
+        line = self._lines[urgency]
+        one = line.popleft()
+        if not line:
+            del self._lines[urgency]
         self.offsets.remove(one.span)
         return one
 
     def take(self, limit: int) -> Iterator[CountedRange]:
         """Take at most so many offsets. The last range is cut if necessary."""
-        while self._line and limit > 0:
-            span, delivery_count = self._line.popleft()
+        while limit > 0 and self._lines:
+            urgency = max(self._lines)
+            one = self.take_first()
+            assert one is not None, "no line is empty"
+            span, rest = one.span, one.span._replace(first=one.span.first + limit)
             if span.size > limit:
-                self._line.appendleft(CountedRange(span._replace(first=span.first + limit), delivery_count))
-                span = span._replace(last=span.first + limit - 1)
+                self._line(urgency).appendleft(CountedRange(rest, one.delivery_count))
+                self.offsets.add(rest)
+                span = span._replace(last=rest.first - 1)
             limit -= span.size
-            self.offsets.remove(span)
-            yield CountedRange(span, delivery_count)
+            yield CountedRange(span, one.delivery_count)
+
+    def _line(self, urgency: int) -> deque[CountedRange]:
+        return self._lines.setdefault(urgency, deque())
 
 
 def _without(span: PartitionRange, hole: PartitionRange) -> Iterator[PartitionRange]:

@@ -41,6 +41,16 @@ def test_what_was_delivered_most_often_goes_first_if_the_order_is_free() -> None
     assert not made.offsets
 
 
+def test_a_range_that_was_cut_keeps_its_place() -> None:
+    made = RangeQueue()
+    for first, count in ((0, 2), (10, 2), (20, 1)):
+        made.add_by_deliveries(span(first, first + 9), count)
+    assert taken(made, 3) == [(0, 2, 2)]
+    made.remove(span(5, 12))
+    assert taken(made, 99) == [(3, 4, 2), (13, 19, 2), (20, 29, 1)]
+    assert made.total == 0
+
+
 def test_a_removed_range_leaves_what_is_around_it() -> None:
     made = queue((0, 9), (10, 19))
     made.remove(span(5, 12))
