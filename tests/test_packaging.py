@@ -204,10 +204,9 @@ def test_programs_run_where_only_what_a_page_says_is_installed(
     python = tmp_path / "env" / "bin" / "python"
     wanted = [f"{wheel}[{room.extras}]" if room.extras else wheel, *room.also]
     run([sys.executable, "-m", "pip", "--python", python, "install", "--quiet", *wanted])
-    programs = tmp_path / "programs"
-    shutil.copytree(PROGRAMS, programs, ignore=shutil.ignore_patterns("__*__*"))
+    shutil.copytree(PROGRAMS, tmp_path / PROGRAMS.name, ignore=shutil.ignore_patterns("__pycache__"))
     for program in room.programs:
-        run([python, programs / f"{program}.py"], cwd=tmp_path, code=0, **services)
+        run([python, "-m", f"{PROGRAMS.name}.{program}"], cwd=tmp_path, code=0, **services)
 
 
 def test_every_documented_install_line_has_a_room() -> None:
@@ -219,7 +218,7 @@ def test_every_documented_install_line_has_a_room() -> None:
     assert {*project["optional-dependencies"]} - NOT_FOR_USERS <= {
         one for room in extras for one in room.split(",")
     }
-    programs = {path.stem for path in PROGRAMS.glob("*.py")} - {"__init__", "shop"}
+    programs = {path.stem for path in PROGRAMS.glob("*.py")} - {"__init__", "shared", "shop"}
     assert {program for room in ROOMS for program in room.programs} == programs
 
 

@@ -77,8 +77,9 @@ class RangeQueue:
             urgency = max(self._lines)
             one = self.take_first()
             assert one is not None, "no line is empty"
-            span, rest = one.span, one.span._replace(first=one.span.first + limit)
+            span = one.span
             if span.size > limit:
+                rest = span._replace(first=span.first + limit)
                 self._line(urgency).appendleft(CountedRange(rest, one.delivery_count))
                 self.offsets.add(rest)
                 span = span._replace(last=rest.first - 1)

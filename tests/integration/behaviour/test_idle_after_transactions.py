@@ -13,7 +13,7 @@ from kshare.monitor.stalls import stalled_for
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 from tests.integration.behaviour.conftest import FreshQueue
-from tests.integration.behaviour.transactions import ABORTED, COMMITTED, begin, write
+from tests.integration.behaviour.transactions import ABORTED, begin
 from tests.integration.behaviour.work_queue import WorkQueue, in_thread, nothing_comes, take
 
 pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.anyio, pytest.mark.slow]
@@ -21,11 +21,9 @@ pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.anyio, pytest.mar
 LONG_S = 3600.0
 
 
-def commit_and_abort(queue: WorkQueue) -> None:
-    producer = begin(queue, COMMITTED[:2])
+def abort(queue: WorkQueue, values: list[bytes]) -> None:
+    producer = begin(queue, values)
     try:
-        producer.commit_transaction()
-        write(producer, queue.topic, ABORTED)
         producer.abort_transaction()
     finally:
         producer.close()
@@ -54,9 +52,7 @@ async def test_aborted_transactions_at_the_end_are_no_work_for_a_read_committed_
     async with queue.consumer() as source, Pool(NetSettings.parse(queue.broker.bootstrap)) as pool:
         assert [record.value for record in await take(source, 1)] == [b"before"]
         await source.commit()
-        producer = await in_thread(begin, queue, values)
-        await in_thread(producer.abort_transaction)
-        await in_thread(producer.close)
+        await in_thread(abort, queue, values)
         assert await nothing_comes(source)
         readings = Readings(queue, pool)
         assert [await readings.is_stalled() for _ in range(9)] == [False] * 9
@@ -86,6 +82,6 @@ async def test_aborted_records_are_work_for_a_read_uncommitted_group(fresh_queue
         async with queue.consumer() as source:
             assert [record.value for record in await take(source, 1)] == [b"before"]
             await source.commit()
-        await in_thread(commit_and_abort, queue)
+        await in_thread(abort, queue, ABORTED)
         readings = Readings(queue, pool)
         assert [await readings.is_stalled() for _ in range(3)] == [True] * 3
