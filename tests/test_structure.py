@@ -30,9 +30,9 @@ SUBJECTS = {
     "metrics": "adapters",
     "net": "out_of_reach",
     "protocol": "golden hostile",
-    "spark": "batch checkpoint_loss driven driven_journal driven_older driven_resets expired_ranges left_behind "
-    "lost_checkpoints meddling moving_executors older_restarts older_spark real_storm reused_checkpoints storm "
-    "storm_ledger stream throughput writing_back",
+    "spark": "batch checkpoint_loss driven driven_journal driven_older driven_resets expired_ranges gone_back "
+    "left_behind lost_checkpoints meddling moving_executors older_restarts older_spark real_storm reused_checkpoints "
+    "storm storm_ledger stream throughput writing_back",
     "testing": "arguments confluent_share consumer_meets_faults dead_letters",
     "tools/benches": "members",
     "tools/kgen": "generated schemas types",

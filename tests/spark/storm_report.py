@@ -5,7 +5,7 @@ Contains the report's text. A new row replaces the row of an earlier run of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -24,6 +24,10 @@ and read.
 
 The groups' delivery limit is 10 instead of 5, because each crash costs acquired records a delivery: see
 [the guide](../spark.md#every-crash-point).
+
+Brokers before Kafka 4.4.0 [may forget acceptances](../spark.md#brokers-that-forget-acceptances) that they
+had confirmed, when the broker that stores them is killed. Such records are emitted again, as after a reset. They are
+counted apart.
 """
 _INTRODUCTIONS: dict[Section, str] = {
     "spark": """## Over a real Spark
@@ -82,6 +86,14 @@ def report(section: Section, cells: Sequence[str]) -> None:
     rows[section][tuple(cells[: _KEYS[section]])] = list(cells)
     parts = [_HEAD, *(_part(each, rows[each].values()) for each in _COLUMNS if rows[each])]
     REPORT.write_text("\n".join(parts), encoding="utf-8")
+
+
+def twice(found: Collection[tuple[int, int]], unexplained: Collection[tuple[int, int]]) -> str:
+    """The cell of what was emitted twice."""
+    forgotten = len({*found} - {*unexplained})
+    return f"{len(unexplained)}" + (
+        f" (and {forgotten:,} that the brokers had forgotten)" if forgotten else ""
+    )
 
 
 def _part(section: Section, rows: Iterable[list[str]]) -> str:

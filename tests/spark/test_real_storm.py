@@ -57,7 +57,7 @@ def test_a_storm(tmp_path: Path, where: str, master: str, settle: Settle, group:
     report(storm, verdict)
     assert not verdict.failures
     assert not verdict.lost
-    assert not verdict.twice
+    assert not verdict.unexplained
     assert verdict.lag == 0
     assert not verdict.doubled_after_confirmed
 
@@ -89,7 +89,7 @@ def test_a_storm_over_a_journal(tmp_path: Path, where: str, master: str, store: 
     storm_report.report("journal", [*which, *verdict.journal_cells()])
     assert not verdict.failures
     assert not verdict.lost
-    assert not verdict.twice
+    assert not verdict.unexplained
     assert verdict.lag == 0
 
 

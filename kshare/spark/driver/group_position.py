@@ -110,12 +110,12 @@ class GroupPosition:
         topic, number = where
         now = self.counters.starts.get(where)
         log.warning(
-            "the offset of group %s in %s[%d] was %d before, and %s: what the group delivers again is emitted again",
+            "the start offset of group %s in %s[%d] was %d, and %s: what the group delivers again is emitted again",
             self._options.group,
             topic,
             number,
             before,
-            "was deleted" if now is None else f"was set to {now}",
+            "was deleted" if now is None else f"is {now} now",
         )
         if (topic_id := self.topic_ids.get(topic)) is not None:
             self._custody.went_back((topic_id, number))

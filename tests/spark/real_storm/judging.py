@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.spark.gone_back import emitted_twice, may_go_back, unexplained
 from tests.spark.real_storm.fates import JOURNAL_STEPS, STEPS, VICTIMS
 from tests.spark.real_storm.places import ends, lag
 from tests.spark.real_storm.sink import Where, batches
 from tests.spark.real_storm.storm import GROUP, TOPIC, Storm
+from tests.spark.storm_report import twice
 
 A_BROKER, THE_OTHERS = "a broker", "the other's"
 
@@ -20,7 +22,9 @@ A_BROKER, THE_OTHERS = "a broker", "the other's"
 class Verdict:
     total: int
     lost: list[Where]
-    twice: list[Where]
+    twice: Counter[Where]
+    unexplained: list[Where]
+    """Those of them that the brokers hadn't forgotten to be accepted."""
     by_another: int
     doubled: Counter[str] = field(default_factory=Counter)
     """Records that another consumer processed as well, by the preceding fault: the step, or a broker; or because the
@@ -46,7 +50,7 @@ class Verdict:
             f"{sum(self.tasks.values()) - killed} / {killed}",
             str(self.strikes),
             str(len(self.lost)),
-            str(len(self.twice)),
+            twice(self.twice, self.unexplained),
         ]
 
     def cells(self) -> list[str]:
@@ -66,7 +70,7 @@ class Verdict:
             brokers,
             str(self.doubled[THE_OTHERS]),
             str(len(self.lost)),
-            str(len(self.twice)),
+            twice(self.twice, self.unexplained),
             str(len(self.doubled_after_confirmed)),
         ]
 
@@ -79,11 +83,15 @@ def judge(storm: Storm) -> Verdict:
         for number, end in ends(storm.place.bootstrap, TOPIC, storm.partitions).items()
         for at in range(end)
     }
-    counts = Counter(emitted)
+    counts, too_often = Counter(emitted), emitted_twice(emitted)
+    logged = storm.ledger.read("logged")
     verdict = Verdict(
         total=len(there),
         lost=sorted(there - counts.keys() - done.keys()),
-        twice=sorted(where for where, count in counts.items() if count > 1),
+        twice=too_often,
+        unexplained=unexplained(too_often, logged)
+        if may_go_back(storm.place.name.removeprefix("Kafka "))
+        else sorted(too_often),
         by_another=len(done),
         lag=lag(storm.place.bootstrap, GROUP, TOPIC),
         crashes=Counter((one["step"], one["victim"]) for one in storm.ledger.read("crash")),

@@ -101,7 +101,7 @@ class StormReader(ShareStreamReader):
         self._running()
         if start == end:
             return super().partitions(start, end)
-        self._hand.ledger.report("logged", acquired=end["acquired"])
+        self._hand.ledger.report("logged", acquired=end["acquired"], starts=end.get("starts", {}))
         self._hand.at("logged")
         found = []
         for part in super().partitions(start, end):
