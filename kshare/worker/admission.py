@@ -179,7 +179,13 @@ class Admission:
         """
         if delivery.is_at_end:
             return False
-        return self._count_failure(delivery, type(error).__qualname__)
+        if self._breaker is None:
+            return True
+        was_closed = self._breaker.is_closed
+        is_attempt = self._breaker.on_failure(self._clock(), self._counts.done, is_first=_is_first(delivery))
+        self._on_failed(delivery)
+        self._tell_if_open(type(error).__qualname__, was_closed)
+        return is_attempt
 
     def on_timed_out(self, slot: Slot, deliveries: list[Delivery]) -> None:
         """The handler takes longer than its time limit, and is about to be cancelled. Are its records kept, and tried
@@ -192,38 +198,52 @@ class Admission:
             otherwise                             | handed back
         """
         ours = [one for one in deliveries if not one.is_at_end]
+        may_be_to_blame = not ours or self._count_time_out(ours, slot.successes_then)
         is_kept = len(ours) > 1
         for one in ours:
-            is_attempt = self._count_failure(one, "a timeout", slot.successes_then)
             is_to_blame = one.time_outs > 0 and self._counts.done > one.successes_then
-            is_kept |= not (is_attempt or is_to_blame)
+            is_kept |= not (may_be_to_blame or is_to_blame)
             one.time_outs += 1
             one.successes_then = self._counts.done
         slot.timed_out, slot.keeps = deliveries, is_kept
 
-    def _count_failure(self, delivery: Delivery, cause: str, before: int | None = None) -> bool:
-        """`before`: how many records had been processed when the run began; None if that doesn't matter."""
+    def _count_time_out(self, deliveries: list[Delivery], before: int) -> bool:
+        """One run of these takes too long. `before`: how many records had been processed when it began."""
         breaker = self._breaker
         if breaker is None:
             return True
         was_closed = breaker.is_closed
-        is_first = delivery.attempt == 1 and not delivery.time_outs
-        done = self._counts.done
-        is_attempt = breaker.on_failure(self._clock(), done, is_first=is_first, before=before)
-        delivery.probes = 0 if breaker.is_closed else delivery.probes + 1
-        if was_closed and not breaker.is_closed:
-            self._watch.breaker(breaker.state)
-            log.warning(
-                "group %s, handler %s: the circuit breaker opens, because most runs fail (the last one with %s): "
-                "nothing is acquired, and a record is tried every %g s",
-                self._route.group,
-                self._route.name,
-                cause,
-                breaker.settings.probe_after,
-                extra=self._fields,
-            )
-            self._on_change()
-        return is_attempt
+        first = deliveries[0]
+        may_be_to_blame = breaker.on_timed_out(
+            self._clock(),
+            self._counts.done,
+            (first.topic, first.partition, first.offset),
+            before=before,
+            is_first=any(map(_is_first, deliveries)),
+        )
+        for one in deliveries:
+            self._on_failed(one)
+        self._tell_if_open("a timeout", was_closed)
+        return may_be_to_blame
+
+    def _on_failed(self, delivery: Delivery) -> None:
+        delivery.probes = 0 if self._breaker is None or self._breaker.is_closed else delivery.probes + 1
+
+    def _tell_if_open(self, cause: str, was_closed: bool) -> None:
+        breaker = self._breaker
+        if breaker is None or breaker.is_closed or not was_closed:
+            return
+        self._watch.breaker(breaker.state)
+        log.warning(
+            "group %s, handler %s: the circuit breaker opens, because most runs fail (the last one with %s): "
+            "nothing is acquired, and a record is tried every %g s",
+            self._route.group,
+            self._route.name,
+            cause,
+            breaker.settings.probe_after,
+            extra=self._fields,
+        )
+        self._on_change()
 
     def on_success(self) -> None:
         breaker = self._breaker
@@ -249,3 +269,8 @@ class Admission:
     @property
     def _fields(self) -> dict[str, object]:
         return {"group": self._route.group, "handler": self._route.name}
+
+
+def _is_first(delivery: Delivery) -> bool:
+    """Whether it is the first attempt of its record, as far as this worker knows."""
+    return delivery.attempt == 1 and not delivery.time_outs

@@ -5,12 +5,17 @@
     closed    | `failing_share` of the last runs failed,  | open: nothing is acquired or started
               | and at least `min_failures`; only first   |
               | attempts count as failed                  |
+              | three records in a row took longer than   | the same
+              | `time_limit`, and nothing succeeded since |
+              | the run of the first of them began        |
     open      | `probe_after` seconds have passed         | half-open: one record is tried
     half-open | the probe succeeds                        | closed
               | the probe fails                           | open again
 
 A run that is cancelled because it takes longer than `time_limit` counts as failed, though not as an attempt of its
-record: what the handler depends on may hang. `Admission.on_timed_out` decides what becomes of the record.
+record: what the handler depends on may hang. `Admission.on_timed_out` decides what becomes of the record. Such runs are
+few, because each takes so long, so the window alone would find them too late, or never. They must be of different
+records: one record that takes too long again and again is itself the cause.
 
 Further attempts of a record that has failed before say nothing about the others, so a few bad records don't open it.
 
@@ -20,11 +25,14 @@ After `patience` they count again. Otherwise bad records would stay for ever, if
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from kshare.errors import ConfigError
 from kshare.worker.option_checks import require_number, require_seconds
+
+_STUCK_RECORDS = 3
 
 
 class BreakerState(StrEnum):
@@ -40,7 +48,7 @@ class Breaker:
     failing_share: float = 0.5
     """The breaker opens when at least this fraction of the runs has failed."""
     min_failures: int = 10
-    """It opens only if at least this many runs have failed."""
+    """It opens only if at least this many runs have failed. Three records in a row that take too long are enough."""
     window: float = 10.0
     """Seconds over which runs are counted. Only first attempts count as failed runs."""
     probe_after: float = 2.0
@@ -77,19 +85,43 @@ class BreakerMachine:
         self._succeeded_before = 0
         self._previous = (0, 0)
         """Failed and succeeded runs in the window before this one."""
+        self._stuck: set[Hashable] = set()
+        """The last records that took too long, while nothing succeeded."""
+        self._stuck_since = 0
+        """The total when the run of the first of them began."""
 
     @property
     def is_closed(self) -> bool:
         return self.state is BreakerState.CLOSED
 
-    def on_failure(
-        self, now: float, succeeded: int, *, is_first: bool = True, before: int | None = None
-    ) -> bool:
+    def on_failure(self, now: float, succeeded: int, *, is_first: bool = True) -> bool:
         """A run failed. Returns whether that counts as an attempt of its record."""
+        if self.state is BreakerState.CLOSED and is_first:
+            self._count(now, succeeded, succeeded)
+        return self._is_attempt(now)
+
+    def on_timed_out(
+        self, now: float, succeeded: int, record: Hashable, *, before: int, is_first: bool = True
+    ) -> bool:
+        """A run of this record takes too long. Returns whether it may have been the record's fault."""
         if self.state is BreakerState.CLOSED:
             if is_first:
-                self._count(now, succeeded, succeeded if before is None else before)
-            return self.state is BreakerState.CLOSED
+                self._count(now, succeeded, before)
+            if self.state is BreakerState.CLOSED and self._is_stuck(record, succeeded, before):
+                self._open(now)
+        return self._is_attempt(now)
+
+    def _is_stuck(self, record: Hashable, succeeded: int, before: int) -> bool:
+        if succeeded != self._stuck_since:
+            self._stuck.clear()
+        if succeeded == before:
+            self._stuck_since = before
+            self._stuck.add(record)
+        return len(self._stuck) >= min(_STUCK_RECORDS, self.settings.min_failures)
+
+    def _is_attempt(self, now: float) -> bool:
+        if self.state is BreakerState.CLOSED:
+            return True
         if self.state is BreakerState.HALF_OPEN:
             self._wait(now)
         return now - self._opened_at > self.settings.patience
@@ -104,9 +136,13 @@ class BreakerMachine:
         failed = self._failed + self._previous[0]
         all_runs = failed + succeeded - self._succeeded_before + self._previous[1]
         if failed >= self.settings.min_failures and failed >= self.settings.failing_share * all_runs:
-            self._opened_at = now
-            self.opened += 1
-            self._wait(now)
+            self._open(now)
+
+    def _open(self, now: float) -> None:
+        self._opened_at = now
+        self.opened += 1
+        self._stuck.clear()
+        self._wait(now)
 
     def on_success(self, succeeded: int) -> None:
         """A run succeeded while the breaker wasn't closed."""

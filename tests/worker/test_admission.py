@@ -106,6 +106,58 @@ def test_a_dependency_that_hangs_opens_the_breaker(is_batch: bool, caplog: pytes
     assert "the circuit breaker opens, because most runs fail (the last one with a timeout)" in caplog.text
 
 
+@pytest.mark.parametrize("concurrency", [3, 9])
+def test_a_dependency_that_hangs_costs_few_deliveries_if_few_records_are_processed_at_once(
+    concurrency: int,
+) -> None:
+    """The breaker never opened, because fewer than ten can fail in its window: all were archived."""
+    worker = Worker(group="g", time_limit=300, concurrency=concurrency)
+    is_down = True
+    got: dict[int, int] = {}
+
+    @worker.handler("orders")
+    async def ship(number: int, delivery: Delivery) -> None:
+        if is_down:
+            await anyio.sleep_forever()
+        got[number] = delivery.delivery_count
+
+    with run_worker(worker) as running:
+        running.produce("orders", *(b"%d" % number for number in range(9)))
+        for _ in range(20):  # at its start, a handler acquires few records
+            running.advance(0.2)
+        running.wait_until(lambda: running.worker.runners[0].running == concurrency)
+        for _ in range(6):
+            running.advance(301)
+        assert running.worker.health().handlers[0].breaker != "closed"
+        is_down = False
+        running.advance(301)  # a probe still hangs
+        for _ in range(10):
+            running.advance(3)
+        running.wait_until(lambda: {*got} == {*range(9)})
+    assert max(got.values()) <= 2
+
+
+def test_one_record_that_hangs_in_a_batch_does_not_stop_the_handler() -> None:
+    """Each record of the batch counted as a failure, and ten of them opened the breaker."""
+    worker = Worker(group="g", time_limit=5, dead_letters="bad")
+    states: set[str] = set()
+    got: set[int] = set()
+
+    @worker.batch_handler("orders", batch_size=20)
+    async def ship(numbers: list[int]) -> None:
+        if 3 in numbers:
+            await anyio.sleep(1000)
+        got.update(numbers)
+
+    with run_worker(worker) as running:
+        running.produce("orders", *(b"%d" % number for number in range(40)))
+        for _ in range(20):
+            running.advance(3)
+            states.add(running.worker.health().handlers[0].breaker)
+        running.wait_until(lambda: got == {*range(40)} - {3})
+    assert states == {"closed"}
+
+
 @pytest.mark.parametrize("is_batch", [False, True])
 def test_a_record_that_always_hangs_is_handed_back_while_others_are_processed(is_batch: bool) -> None:
     """It was kept again and again, and the others waited behind it: in a batch, for ever."""

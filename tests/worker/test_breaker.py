@@ -46,14 +46,49 @@ def test_successes_before_the_first_failure_do_not_count() -> None:
 
 def test_successes_while_a_run_took_too_long_count() -> None:
     machine = BreakerMachine(SETTINGS)
-    for _ in range(3):
-        machine.on_failure(101, 90, before=0)
+    for number in range(3):
+        machine.on_timed_out(101, 90, number, before=0)
     assert machine.is_closed
-    for _ in range(3):
-        machine.on_failure(112, 91, before=90)  # and those of the window before
+    for number in range(3):
+        machine.on_timed_out(112, 92, number, before=90)  # and those of the window before
     assert machine.is_closed
-    for _ in range(3):
-        machine.on_failure(140, 91, before=91)
+    for number in range(3):
+        machine.on_timed_out(140, 92, number, before=92)
+    assert machine.state is BreakerState.OPEN
+
+
+def test_records_in_a_row_that_take_too_long_open_it_however_long_that_is() -> None:
+    machine = BreakerMachine(Breaker())
+    assert machine.on_timed_out(300, 7, "a", before=7)
+    assert machine.on_timed_out(600, 7, "b", before=7)
+    assert not machine.on_timed_out(900, 7, "c", before=7)
+    assert machine.state is BreakerState.OPEN
+
+
+def test_one_record_that_takes_too_long_again_and_again_does_not_open_it() -> None:
+    machine = BreakerMachine(Breaker())
+    for attempt in range(20):
+        machine.on_timed_out(300 * attempt, 7, "a", before=7, is_first=attempt == 0)
+    assert machine.is_closed
+
+
+@pytest.mark.parametrize("during", [True, False], ids=["during one", "between two"])
+def test_a_success_ends_the_row(during: bool) -> None:
+    machine = BreakerMachine(Breaker())
+    machine.on_timed_out(300, 7, "a", before=7)
+    machine.on_timed_out(600, 7, "b", before=7)
+    machine.on_timed_out(900, 8, "c", before=7 if during else 8)
+    machine.on_timed_out(1200, 8, "d", before=8)
+    assert machine.is_closed
+    machine.on_timed_out(1500, 8, "e", before=8)
+    machine.on_timed_out(1800, 8, "f", before=8)
+    assert machine.state is BreakerState.OPEN
+
+
+def test_fewer_records_in_a_row_are_enough_if_fewer_failures_are() -> None:
+    machine = BreakerMachine(Breaker(min_failures=2))
+    machine.on_timed_out(300, 0, "a", before=0, is_first=False)
+    machine.on_timed_out(600, 0, "b", before=0, is_first=False)
     assert machine.state is BreakerState.OPEN
 
 
