@@ -299,9 +299,20 @@ class AsyncConsumer(Generic[RecordT_co]):
         self._require_background(is_to_stay=True)
         return is_held
 
+    def _most_delivered(self) -> int:
+        return self._opened().most_delivered
+
+    def _may_go_on(self, holdings: Holdings) -> bool:
+        """Whether the next record comes from a batch that is opened already."""
+        return self._inbox.has_opened and holdings.most_delivered <= self._inbox.delivery_count
+
     def _take_batch(self, holdings: Holdings) -> ShareBatch | None:
-        rest = self._inbox.next_rest()
-        return self._next_batch(holdings) if rest is None else rest
+        rest = None
+        if holdings.most_delivered <= self._inbox.delivery_count:
+            rest = self._inbox.next_rest()
+        if rest is None:
+            rest = self._next_batch(holdings)
+        return self._inbox.next_rest() if rest is None else rest
 
     def _next_batch(self, holdings: Holdings) -> ShareBatch | None:
         unprepared = self._inbox.next_unprepared()
@@ -315,15 +326,19 @@ class AsyncConsumer(Generic[RecordT_co]):
 
     def _take_unopened(self, holdings: Holdings) -> ShareBatch | bool | None:
         """True if another task has opened one."""
-        return self._inbox.has_opened or self._next_batch(holdings)
+        if self._may_go_on(holdings):
+            return True
+        batch = self._next_batch(holdings)
+        if batch is not None:
+            return batch
+        return self._inbox.has_opened or None
 
     def _has_opened(self, holdings: Holdings) -> bool | None:
-        if not self._inbox.has_opened:
+        if not self._may_go_on(holdings):
             batch = self._open_next(holdings)
-            if batch is None:
-                return None
-            self._inbox.put(batch)
-        return True
+            if batch is not None:
+                self._inbox.put(batch)
+        return self._inbox.has_opened or None
 
     async def _in_turn(self, take: Callable[[Holdings], TakenT | None]) -> TakenT:
         """Wait until `take` returns something, and return that. The task that has waited longest is first."""
@@ -501,6 +516,7 @@ def source_of(consumer: AsyncConsumer[Any]) -> ConsumerSource:
         consumer.next_batch,
         consumer._open_batch,
         consumer._burst_size,
+        consumer._most_delivered,
         consumer._on_lock_lost,
         consumer._inbox,
         consumer._undecided,

@@ -157,8 +157,24 @@ class Holdings:
             if not self._hands_out(topic):
                 self.book.release_unseen(lease)
             if lease.undecided:
-                self._waiting.append(pending)
+                self._add(pending)
                 self.batch_available.send()
+
+    def _add(self, pending: PendingBatch) -> None:
+        """Behind what was delivered as often, or more often: what has few deliveries left is handed out first.
+
+        Whenever a consumer ends, what it hasn't handed out loses a delivery. In the order of arrival, the same records
+        could be behind others each time, until nobody has seen them and the broker archives them.
+        """
+        count, at = pending.lease.delivery_count, len(self._waiting)
+        while at and self._waiting[at - 1].lease.delivery_count < count:
+            at -= 1
+        self._waiting.insert(at, pending)
+
+    @property
+    def most_delivered(self) -> int:
+        """The highest delivery count of what waits to be handed out; 0 if nothing does."""
+        return self._waiting[0].lease.delivery_count if self._waiting else 0
 
     def _hands_out(self, topic: str) -> bool:
         is_wanted = self._topics is None or topic in self._topics

@@ -397,6 +397,10 @@ class BatchIterator:
             if self._lease.is_held(offset):
                 self._batch._settle(offset, RELEASE)
 
+    @property
+    def delivery_count(self) -> int:
+        return self._lease.delivery_count
+
     def is_of(self, lease: Lease) -> bool:
         return self._lease is lease
 

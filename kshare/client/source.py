@@ -15,6 +15,7 @@ class ConsumerSource(NamedTuple):
     next_batch: Callable[[], Coroutine[Any, Any, ShareBatch]]
     open_batch: Callable[[], Coroutine[Any, Any, None]]
     burst_size: Callable[[], int]
+    most_delivered: Callable[[], int]
     on_lock_lost: Callable[[ShareBatch, list[tuple[int, int]]], None]
     inbox: Inbox
     undecided: Callable[[], int]

@@ -50,6 +50,10 @@ class BatchSource(Protocol):
         """Check for expired locks; return how many records may be handed out before other tasks have to run."""
         ...
 
+    def most_delivered(self) -> int:
+        """The highest delivery count of what waits to be opened; 0 if nothing does."""
+        ...
+
     def on_lock_lost(self, batch: ShareBatch, lost: list[tuple[int, int]]) -> None:
         """A loop asked for the next record or batch, but the locks of these offsets of the last one were lost."""
         ...
@@ -156,13 +160,21 @@ class Inbox:
         self._on_available()
 
     def put(self, batch: ShareBatch) -> None:
-        self._opened.append(BatchIterator(batch))
+        """Behind batches that were delivered as often, or more often: see `Holdings`."""
+        opened = BatchIterator(batch)
+        before = [one for one in self._opened if one.delivery_count >= opened.delivery_count]
+        self._opened.insert(len(before), opened)
         if len(batch) > 1:
             self._on_available()
 
     @property
     def has_opened(self) -> bool:
         return bool(self._opened)
+
+    @property
+    def delivery_count(self) -> int:
+        """The highest one of a batch that a loop can go on with; 0 if there is none."""
+        return max((one.delivery_count for one in (*self._opened, *self._parked)), default=0)
 
     def next_held(self) -> ShareRecord | None:
         while self._opened:
@@ -320,12 +332,14 @@ class RecordStream(RecordIterator):
 
     async def _next(self) -> ShareRecord:
         self._inbox.give_back()
+        is_overtaken = False
         if self._left == 0 or coarse_clock.coarse_ms() > self._until:
             await checkpoint()
             self._left = self._source.burst_size()
             self._until = coarse_clock.coarse_ms() + _MAX_BURST_MS
+            is_overtaken = self._source.most_delivered() > self._inbox.delivery_count
         self._left -= 1
-        record = self._inbox.next_held()
+        record = None if is_overtaken else self._inbox.next_held()
         while record is None:
             await self._source.open_batch()
             record = self._inbox.next_held()

@@ -130,7 +130,6 @@ class Producer:
         If this is cancelled when the record is in the buffer, the record is written all the same. Before that, while
         the topic's partitions are looked up or the buffer is full, it isn't. `enqueue` tells you which it is.
         """
-        self._require_own_loop()
         pending = await self.enqueue(topic, value, key, headers, partition, timestamp)
         if self._writer is not None:
             self._writer.send_alone(pending)
@@ -154,8 +153,10 @@ class Producer:
         """
         if not isinstance(topic, str) or not topic:
             raise ConfigError(f"topic must be a non-empty string, not {topic!r}")
+        writer = self._open()
+        self._require_own_loop()
         at = int(self._wall_time() * 1000) if timestamp is None else timestamp
-        return await self._open().enqueue(topic, NewRecord(value, key, headers, at), partition)
+        return await writer.enqueue(topic, NewRecord(value, key, headers, at), partition)
 
     async def flush(self) -> None:
         """Wait until the outcome of all records that were enqueued before is known, whoever has enqueued them.

@@ -72,6 +72,7 @@ class BlockingConsumer(Generic[RecordT_co]):
                 self._next_batch,
                 self._take_turn,
                 lambda: self._burst_size,
+                self._source.most_delivered,
                 lambda: self._call(lambda: None),
                 self._source.inbox,
             )

@@ -36,6 +36,8 @@ class BlockingSource(NamedTuple):
     """Let the event loop run, without waiting."""
     burst_size: Callable[[], int]
     """How many records may be handed out before the event loop has to run again."""
+    most_delivered: Callable[[], int]
+    """The highest delivery count of what waits to be opened; 0 if nothing does."""
     apply_decisions: Callable[[], None]
     """Return when all decisions made so far have been applied to the leases."""
     inbox: Inbox
@@ -47,6 +49,7 @@ class OpenedBatch:
     __slots__ = (
         "_iterating",
         "_lock",
+        "_overtaken",
         "_record_loops",
         "_source",
         "_unfinished",
@@ -68,6 +71,8 @@ class OpenedBatch:
         self._iterating: dict[object, threading.Thread] = {}
         """A token of each loop that hasn't ended, and its thread."""
         self._record_loops: set[object] = set()
+        self._overtaken: list[BatchIterator] = []
+        """Batches in the middle of which another one was opened, because it was delivered more often."""
         self._lock = threading.RLock()
         """Loops that are garbage end in any thread."""
 
@@ -76,6 +81,7 @@ class OpenedBatch:
         self.decisions = decisions
         self.walk, self.burst_left = None, 0
         self._unfinished.clear()
+        self._overtaken.clear()
         self._iterating.clear()
         self._record_loops.clear()
 
@@ -109,16 +115,18 @@ class OpenedBatch:
         with self._lock:
             self._iterating.pop(loop, None)
             self._record_loops.discard(loop)
-            if not self._record_loops and self.walk is not None:
-                self._source.inbox.park(self.walk)
-                self.walk = None
+            if not self._record_loops:
+                self._park()
 
     def leave_walk(self) -> None:
         """The consumer is closed: no loop gets what the opened batch has left."""
         with self._lock:
-            if self.walk is not None:
-                self._source.inbox.park(self.walk)
-                self.walk = None
+            self._park()
+
+    def _park(self) -> None:
+        while self.walk is not None:
+            self._source.inbox.park(self.walk)
+            self.close_walk(self.walk)
 
     def give_back(self) -> None:
         """Release what ended loops had in hand: they won't continue."""
@@ -133,11 +141,11 @@ class OpenedBatch:
         """Let the event loop run, and open the next batch if none is open."""
         if self.walk is not None:
             self._source.take_turn()
-        else:
+        if self.walk is None or self._source.most_delivered() > self.walk.delivery_count:
             self.give_back()
             batch = self._source.next_batch()
-            if self.walk is not None:  # a signal handler has had a loop of its own meanwhile
-                self._source.inbox.park(self.walk)
+            if self.walk is not None:
+                self._overtaken.append(self.walk)
             self.walk = BatchIterator(batch)
         self.burst_left = self._source.burst_size()
 
@@ -148,9 +156,9 @@ class OpenedBatch:
         self._source.apply_decisions()
 
     def close_walk(self, walk: BatchIterator) -> None:
-        """It has no more records."""
+        """It has no more records, or is parked."""
         if self.walk is walk:
-            self.walk = None
+            self.walk = self._overtaken.pop() if self._overtaken else None
 
 
 class BlockingLoop(Loop):

@@ -105,8 +105,9 @@ async def test_damaged_responses_are_not_fetched_at_wire_speed(caplog: pytest.Lo
 async def test_a_last_release_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     cluster = TinyCluster("a")
     topic = cluster.topics["a"]
-    topic.append(*[b"x"] * 11)
-    topic.deliveries = [0] + [DEFAULT_LIMIT - 1] * 5 + [DEFAULT_LIMIT - 2] * 5
+    topic.append(*[b"x"] * 12)
+    # The first one is handed out first: none was delivered more often.
+    topic.deliveries = [DEFAULT_LIMIT - 1, 0] + [DEFAULT_LIMIT - 1] * 5 + [DEFAULT_LIMIT - 2] * 5
     with caplog.at_level(logging.WARNING, "kshare.client"):
         async with cluster.running(), ShareConsumer(cluster.bootstrap, group="g", topics="a") as source:
             with anyio.fail_after(DEADLINE_S):
@@ -115,9 +116,9 @@ async def test_a_last_release_is_named_in_the_log(caplog: pytest.LogCaptureFixtu
             batch.accept()
             await until(lambda: ACQUIRED not in topic.states)
     assert [line for line in caplog.messages if "unseen" in line] == [
-        "group g: 5 records of a[0] (offsets 1 to 5): given back unseen at the delivery count limit; "
+        "group g: 5 records of a[0] (offsets 2 to 6): given back unseen at the delivery count limit; "
         "the broker archives them",
-        "group g: 5 records of a[0] (offsets 6 to 10): given back unseen, with one delivery left",
+        "group g: 5 records of a[0] (offsets 7 to 11): given back unseen, with one delivery left",
     ]
 
 
@@ -183,3 +184,26 @@ async def test_closing_releases_records_of_partitions_that_are_paused() -> None:
                     other = await source.next_batch()
                     seen += len(other)
                     other.accept()
+
+
+async def test_a_record_with_few_deliveries_left_does_not_wait_for_the_rest_of_a_batch() -> None:
+    """It was behind first deliveries each time a consumer ended, and was archived without having been seen."""
+    cluster = TinyCluster("a", "b")
+    first, urgent = cluster.topics["a"], cluster.topics["b"]
+    first.append(*[b"x"] * 200)
+    order: list[str] = []
+    arrived = 0
+    async with cluster.running(), ShareConsumer(cluster.bootstrap, group="g", topics=["a", "b"]) as source:
+        with anyio.fail_after(DEADLINE_S):
+            async for record in source:
+                order.append(record.topic)
+                if len(order) == 1:
+                    urgent.append(b"y")
+                    urgent.deliveries = [DEFAULT_LIMIT - 1]
+                if not arrived and urgent.states[0] == ACQUIRED:
+                    arrived = len(order)
+                if record.topic == "b":
+                    break
+                await anyio.sleep(0.02)
+    assert arrived
+    assert len(order) - arrived <= 4

@@ -191,7 +191,7 @@ def test_unprocessed_expired_records_are_not_fetched_again_without_a_waiter() ->
 def test_bytes_left_excludes_bytes_of_undecided_records() -> None:
     rig = Rig(max_bytes=20_000)
     assert rig.holdings.bytes_left == 20_000
-    rig.bring((0, 9, 1), (10, 14, 2))
+    rig.bring((0, 9, 2), (10, 14, 1))
     rig.holdings.processing_rate.target = 1000
     batch = rig.holdings.next_batch()
     assert batch is not None
@@ -206,3 +206,16 @@ def test_bytes_left_excludes_bytes_of_undecided_records() -> None:
     assert 14_000 < rig.holdings.bytes_left < 15_000
     rig.holdings.book.lose(rig.partition_acks[TOPIC, 0])
     assert rig.holdings.bytes_left == 20_000
+
+
+def test_what_was_delivered_most_often_is_handed_out_first() -> None:
+    """In the order of arrival, the same records could be given back unseen at each end, until they were archived."""
+    rig = Rig()
+    rig.bring((0, 2, 1), (3, 3, 4), (4, 4, 1), (5, 6, 4))
+    rig.bring((0, 0, 5), partition=1)
+    assert rig.holdings.most_delivered == 5
+    order = []
+    while (batch := rig.holdings.next_batch()) is not None:
+        order.append((lease_of(batch).partition[1], [record.offset for record in batch]))
+    assert order == [(1, [0]), (0, [3]), (0, [5, 6]), (0, [0, 1, 2]), (0, [4])]
+    assert rig.holdings.most_delivered == 0

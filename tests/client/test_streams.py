@@ -51,6 +51,17 @@ async def test_single_record_stays_held_until_settled() -> None:
     assert source.states == [ACCEPT, HELD]
 
 
+async def test_what_was_delivered_more_often_comes_before_the_rest_of_an_opened_batch() -> None:
+    source = Batches(batch(0, 8))
+    records = source.records()
+    found = await take(records, 1)
+    source.bring(batch(10, 3, delivery_count=4))
+    source.bring(batch(20, 2))
+    found += await take(records, 12)
+    assert [record.offset for record in found] == [0, 1, 10, 11, 12, *range(2, 8), 20, 21]
+    assert source.states[:8] == [ACCEPT] * 8
+
+
 async def test_explicit_loops_settle_nothing() -> None:
     source = Batches(batch(0, 3))
     await take(source.records(is_implicit=False), 2)

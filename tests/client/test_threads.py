@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Literal
 
 import anyio
@@ -53,7 +55,13 @@ async def test_another_event_loop_is_refused(
                     KshareError, match="the consumer belongs to the event loop in which it was opened"
                 ):
                     await call()
-            for other in (producer.flush, producer.close, lambda: producer.send("orders", b"1")):
+            others: list[Callable[[], Awaitable[object]]] = [
+                producer.flush,
+                producer.close,
+                partial(producer.send, "orders", b"1"),
+                partial(producer.enqueue, "orders", b"1"),
+            ]
+            for other in others:
                 with pytest.raises(KshareError, match="the producer belongs to the event loop"):
                     await other()
 

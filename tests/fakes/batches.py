@@ -14,11 +14,13 @@ from kshare.state.lease import Lease
 P = (b"t" * 16, 0)
 
 
-def batch(first: int, size: int) -> ShareBatch:
+def batch(first: int, size: int, delivery_count: int = 1) -> ShareBatch:
     builder = BatchBuilder(base_offset=first)
     for offset in range(first, first + size):
         builder.append(b"%d" % offset, timestamp=0, offset=offset)
-    return ShareBatch("t", Lease(P, first, first + size - 1, 1), list(read_batches(builder.build())))
+    return ShareBatch(
+        "t", Lease(P, first, first + size - 1, delivery_count), list(read_batches(builder.build()))
+    )
 
 
 class Batches:
@@ -47,6 +49,9 @@ class Batches:
 
     def burst_size(self) -> int:
         return 2
+
+    def most_delivered(self) -> int:
+        return max((one.delivery_count for one in self._batches), default=0)
 
     def records(self, *, is_implicit: bool = True) -> RecordStream:
         return RecordStream(self, self.inbox, is_implicit=is_implicit)

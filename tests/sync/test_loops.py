@@ -12,9 +12,13 @@ import anyio
 import pytest
 
 from kshare import DeserializationFailed, sync
+from kshare.client.record import ShareBatch, ShareRecord
+from kshare.client.streams import Inbox
 from kshare.fast.left_loops import Loop
 from kshare.sync.consumer import BlockingConsumer
+from kshare.sync.loops import BlockingSource, OpenedBatch, RecordLoop
 from kshare.testing import Broker
+from tests.fakes.batches import batch
 from tests.fakes.tiny_cluster import ACCEPTED, AVAILABLE, TinyCluster
 from tests.helpers.loop_checker import check_blocking
 
@@ -179,3 +183,48 @@ def test_loops_do_nothing_when_the_interpreter_ends(is_finalizing: bool) -> None
     ALoop()
     gc.collect()
     assert left == [True] * (not is_finalizing)
+
+
+def offsets(records: RecordLoop, count: int) -> list[int]:
+    """Those of the next records."""
+    return [record.offset for record in itertools.islice(records, count) if isinstance(record, ShareRecord)]
+
+
+def opened_batch(waiting: list[ShareBatch], inbox: Inbox) -> OpenedBatch:
+    return OpenedBatch(
+        BlockingSource(
+            next_batch=lambda: waiting.pop(0),
+            take_turn=lambda: None,
+            burst_size=lambda: 2,
+            most_delivered=lambda: max((one.delivery_count for one in waiting), default=0),
+            apply_decisions=lambda: None,
+            inbox=inbox,
+        )
+    )
+
+
+def test_what_was_delivered_more_often_comes_before_the_rest_of_an_opened_batch() -> None:
+    waiting = [batch(0, 8)]
+    inbox = Inbox(lambda: None)
+    records = RecordLoop(opened_batch(waiting, inbox), is_implicit=False)
+    found = offsets(records, 1)
+    waiting += [batch(10, 3, delivery_count=3), batch(20, 2)]
+    found += offsets(records, 3)
+    waiting.insert(0, batch(30, 3, delivery_count=4))
+    found += offsets(records, 8)
+    assert found == [0, 1, 10, 11, 30, 31, 32, 12, 2, 3, 4, 5]
+    records.close()
+    rest = inbox.next_rest()
+    assert rest is not None
+    assert [record.offset for record in rest] == [6, 7]
+    assert inbox.next_rest() is None
+
+
+def test_what_an_ended_loop_leaves_includes_batches_that_were_overtaken() -> None:
+    waiting = [batch(0, 4), batch(10, 4, delivery_count=3)]
+    inbox = Inbox(lambda: None)
+    records = RecordLoop(opened_batch(waiting, inbox), is_implicit=False)
+    assert offsets(records, 3) == [0, 1, 10]
+    records.close()
+    left = [inbox.next_rest(), inbox.next_rest()]
+    assert [[record.offset for record in one or ()] for one in left] == [[11, 12, 13], [2, 3]]

@@ -134,7 +134,7 @@ def test_a_dependency_that_hangs_costs_few_deliveries_if_few_records_are_process
         for _ in range(10):
             running.advance(3)
         running.wait_until(lambda: {*got} == {*range(9)})
-    assert max(got.values()) <= 2
+    assert max(got.values()) <= 3
 
 
 def test_one_record_that_hangs_in_a_batch_does_not_stop_the_handler() -> None:

@@ -137,7 +137,9 @@ async def test_cancelled_handlers_release_their_records(fresh_queue: FreshQueue)
     """At the time limit, and at the deadline of draining."""
     queue = fresh_queue()
     seen: defaultdict[bytes, list[int]] = defaultdict(list)
-    worker = Worker(queue.broker.bootstrap, group=queue.group, time_limit=0.5, drain_timeout=0.2)
+    worker = Worker(
+        queue.broker.bootstrap, group=queue.group, time_limit=0.5, drain_timeout=0.2, breaker=None
+    )
 
     @worker.handler(queue.topic)
     async def process(value: bytes, delivery: Delivery) -> None:
