@@ -350,7 +350,7 @@ class Custody:
             return
         self._is_journaling = True
         while one := self._fresh.take_first():
-            self._staging.waiting.add(*one)
+            self._staging.waiting.add_by_deliveries(*one)
 
     def _emitted_unconfirmed(self) -> Iterator[PartitionRange]:
         """What is owed. Staged records aren't emitted yet; the journal has them."""

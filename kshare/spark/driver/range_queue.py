@@ -27,6 +27,8 @@ class RangeQueue:
         """By urgency; none is empty. The most urgent one is taken first, and in it the oldest range."""
         self.offsets = OffsetSet()
         """The same, as a set."""
+        self._removed = OffsetSet()
+        """What is in `_lines` still, and not in `offsets`."""
 
     @property
     def total(self) -> int:
@@ -35,32 +37,42 @@ class RangeQueue:
 
     def add(self, span: PartitionRange, delivery_count: int) -> None:
         """In order: behind all others that were added in this way."""
+        self._drop_removed()
         self._line(0).append(CountedRange(span, delivery_count))
         self.offsets.add(span)
 
     def add_by_deliveries(self, span: PartitionRange, delivery_count: int) -> None:
         """Behind those that were delivered as often, or more often."""
+        self._drop_removed()
         self._line(delivery_count).append(CountedRange(span, delivery_count))
         self.offsets.add(span)
 
     def put_back(self, ranges: Iterable[CountedRange]) -> None:
         """Before all others that were added in order. The first one will be the oldest."""
+        self._drop_removed()
         for one in reversed([*ranges]):
             self._line(0).appendleft(one)
             self.offsets.add(one.span)
 
     def remove(self, span: PartitionRange) -> None:
-        if not self.offsets.within(span):
+        if self.offsets.within(span):
+            self.offsets.remove(span)
+            self._removed.add(span)
+
+    def _drop_removed(self) -> None:
+        """Before the lines are used again: a lost session removes thousands of ranges at once."""
+        if not self._removed.total:
             return
-        self.offsets.remove(span)
+        removed, self._removed = self._removed, OffsetSet()
         lines, self._lines = self._lines, {}
         for urgency, line in lines.items():
             for one in line:
-                for part in _without(one.span, span):
+                for part in removed.outside(one.span):
                     self._line(urgency).append(CountedRange(part, one.delivery_count))
 
     def take_first(self) -> CountedRange | None:
         """Take the first range, whatever its size."""
+        self._drop_removed()
         if not self._lines:
             return None
         urgency = max(self._lines)
@@ -73,6 +85,7 @@ class RangeQueue:
 
     def take(self, limit: int) -> Iterator[CountedRange]:
         """Take at most so many offsets. The last range is cut if necessary."""
+        self._drop_removed()
         while limit > 0 and self._lines:
             urgency = max(self._lines)
             one = self.take_first()
@@ -88,13 +101,3 @@ class RangeQueue:
 
     def _line(self, urgency: int) -> deque[CountedRange]:
         return self._lines.setdefault(urgency, deque())
-
-
-def _without(span: PartitionRange, hole: PartitionRange) -> Iterator[PartitionRange]:
-    if span.partition != hole.partition or hole.last < span.first or span.last < hole.first:
-        yield span
-        return
-    if span.first < hole.first:
-        yield PartitionRange(span.partition, span.first, hole.first - 1)
-    if hole.last < span.last:
-        yield PartitionRange(span.partition, hole.last + 1, span.last)

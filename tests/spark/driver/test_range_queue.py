@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from kshare.spark.driver.offset_sets import PartitionRange
+import pytest
+
+from kshare.spark.driver.offset_sets import OffsetSet, PartitionRange
 from kshare.spark.driver.range_queue import CountedRange, RangeQueue
 
 ORDERS = (b"\1" * 16, 0)
@@ -70,3 +72,34 @@ def test_one_range_at_a_time() -> None:
     assert made.take_first() == CountedRange(span(0, 9), 0)
     assert made.take_first() is None
     assert not made.offsets
+
+
+def test_what_is_acquired_again_after_it_was_removed_is_in_line_once() -> None:
+    made = RangeQueue()
+    made.add_by_deliveries(span(0, 9), 1)
+    made.remove(span(3, 5))
+    made.add_by_deliveries(span(4, 5), 2)
+    made.remove(span(0, 0))
+    assert made.total == 8
+    assert taken(made, 99) == [(4, 5, 2), (1, 2, 1), (6, 9, 1)]
+    assert made.total == 0
+
+
+def test_a_lost_session_looks_at_each_range_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of its ranges was removed by itself, and all others looked at: 70 seconds for 8,000."""
+    made = RangeQueue()
+    for first in range(0, 2000, 2):
+        made.add_by_deliveries(span(first, first), 1 + first % 4)
+    looked = 0
+    outside = OffsetSet.outside
+
+    def counted(offsets: OffsetSet, one: PartitionRange) -> list[PartitionRange]:
+        nonlocal looked
+        looked += 1
+        return outside(offsets, one)
+
+    monkeypatch.setattr(OffsetSet, "outside", counted)
+    for first in range(0, 1998, 2):
+        made.remove(span(first, first))
+    assert taken(made, 9) == [(1998, 1998, 3)]
+    assert looked <= 1000
