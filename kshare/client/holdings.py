@@ -174,7 +174,7 @@ class Holdings:
     @property
     def most_delivered(self) -> int:
         """The highest delivery count of what waits to be handed out; 0 if nothing does."""
-        return self._waiting[0].lease.delivery_count if self._waiting else 0
+        return next((one.lease.delivery_count for one in self._waiting if one.lease.undecided), 0)
 
     def _hands_out(self, topic: str) -> bool:
         is_wanted = self._topics is None or topic in self._topics

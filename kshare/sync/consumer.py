@@ -70,6 +70,7 @@ class BlockingConsumer(Generic[RecordT_co]):
         self._loops = OpenedBatch(
             BlockingSource(
                 self._next_batch,
+                lambda: self._next_batch_within(0),
                 self._take_turn,
                 lambda: self._burst_size,
                 self._source.most_delivered,

@@ -32,6 +32,8 @@ class BlockingSource(NamedTuple):
 
     next_batch: Callable[[], ShareBatch]
     """Wait for a batch. Also lets the event loop run."""
+    take_batch: Callable[[], ShareBatch | None]
+    """The same, without waiting; None if there is none."""
     take_turn: Callable[[], None]
     """Let the event loop run, without waiting."""
     burst_size: Callable[[], int]
@@ -139,15 +141,22 @@ class OpenedBatch:
 
     def go_on(self) -> None:
         """Let the event loop run, and open the next batch if none is open."""
-        if self.walk is not None:
-            self._source.take_turn()
-        if self.walk is None or self._source.most_delivered() > self.walk.delivery_count:
+        if self.walk is None:
             self.give_back()
-            batch = self._source.next_batch()
-            if self.walk is not None:
-                self._overtaken.append(self.walk)
-            self.walk = BatchIterator(batch)
+            self._walk_through(self._source.next_batch())
+        else:
+            self._source.take_turn()
+            if self.walk is not None and self._source.most_delivered() > self.walk.delivery_count:
+                urgent = self._source.take_batch()
+                if urgent is not None:  # it may have been lost or released meanwhile
+                    self._walk_through(urgent)
         self.burst_left = self._source.burst_size()
+
+    def _walk_through(self, batch: ShareBatch) -> None:
+        """Before the rest of the batch that is open now, if there is one."""
+        if self.walk is not None:
+            self._overtaken.append(self.walk)
+        self.walk = BatchIterator(batch)
 
     def next_batch(self) -> ShareBatch:
         return self._source.next_batch()

@@ -190,13 +190,14 @@ def offsets(records: RecordLoop, count: int) -> list[int]:
     return [record.offset for record in itertools.islice(records, count) if isinstance(record, ShareRecord)]
 
 
-def opened_batch(waiting: list[ShareBatch], inbox: Inbox) -> OpenedBatch:
+def opened_batch(waiting: list[ShareBatch], inbox: Inbox, most_delivered: int = 0) -> OpenedBatch:
     return OpenedBatch(
         BlockingSource(
             next_batch=lambda: waiting.pop(0),
+            take_batch=lambda: waiting.pop(0) if waiting else None,
             take_turn=lambda: None,
             burst_size=lambda: 2,
-            most_delivered=lambda: max((one.delivery_count for one in waiting), default=0),
+            most_delivered=lambda: max((one.delivery_count for one in waiting), default=most_delivered),
             apply_decisions=lambda: None,
             inbox=inbox,
         )
@@ -228,3 +229,10 @@ def test_what_an_ended_loop_leaves_includes_batches_that_were_overtaken() -> Non
     records.close()
     left = [inbox.next_rest(), inbox.next_rest()]
     assert [[record.offset for record in one or ()] for one in left] == [[11, 12, 13], [2, 3]]
+
+
+def test_a_loop_goes_on_with_its_batch_if_the_one_to_overtake_it_is_lost() -> None:
+    """It waited for another one, with records in hand."""
+    waiting = [batch(0, 4)]
+    opened = opened_batch(waiting, Inbox(lambda: None), most_delivered=9)
+    assert offsets(RecordLoop(opened, is_implicit=False), 4) == [0, 1, 2, 3]
