@@ -20,7 +20,7 @@ cdef class ShareBatch:
     cdef readonly Lease _lease
     cdef readonly list _batches, _spans
     cdef readonly object _reader
-    cdef bint _is_part, _can_renew
+    cdef bint _is_part, _is_accepted, _can_renew
     cdef object _settlement_queue
     cdef unsigned long _thread
 
@@ -65,6 +65,8 @@ cdef class BatchIterator:
 
     @cython.locals(record=ShareRecord, walk=RecordWalk)
     cpdef ShareRecord next_held(self)
+
+    cdef bint _was_accepted(self, int64_t offset) except -1
 
     @cython.locals(record=ShareRecord)
     cdef ShareRecord _blank(self)

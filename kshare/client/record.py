@@ -120,6 +120,7 @@ class ShareBatch:
     __slots__ = (
         "_batches",
         "_can_renew",
+        "_is_accepted",
         "_is_part",
         "_lease",
         "_reader",
@@ -146,6 +147,8 @@ class ShareBatch:
         """The records of the batch: first and last offset of each range."""
         self._is_part = False
         """Whether other records of its lease are in another batch."""
+        self._is_accepted = False
+        """As a whole, by the user or by a loop."""
 
     @property
     def partition(self) -> int:
@@ -164,7 +167,10 @@ class ShareBatch:
         return sum(last - first + 1 for first, last in self._spans)
 
     def __iter__(self) -> BatchIterator:
-        """Iterate over the records that are still held. Records whose lock was lost are left out."""
+        """Iterate over the records that are still held, or that were accepted with the batch.
+
+        Records whose lock was lost are left out.
+        """
         return BatchIterator(self)
 
     def values(self) -> list[bytes | None]:
@@ -235,6 +241,7 @@ class ShareBatch:
 
     def _settle_held(self, kind: int) -> None:
         """Settle all records that are still undecided. Lost ones are left out."""
+        self._is_accepted |= kind == ACCEPT
         if self._settlement_queue is None:
             self._decide_held(kind)
         elif not self._is_part or kind == RENEW:  # renewals always apply to a whole lease
@@ -244,6 +251,7 @@ class ShareBatch:
 
     def _decide_held(self, kind: int) -> None:
         """`_settle_held` in the thread that owns the lease."""
+        self._is_accepted |= kind == ACCEPT
         if not self._is_part or kind == RENEW:
             self._lease.decide_held(kind)
         else:
@@ -321,7 +329,7 @@ class ShareBatch:
 
 
 class BatchIterator:
-    """Iterates over the records of a batch that are still held.
+    """Iterates over the records of a batch that are still held, or were accepted with it.
 
     The record object before the last one is reused if nothing refers to it any more: creating a new object took as long
     as decoding the record.
@@ -376,7 +384,7 @@ class BatchIterator:
             record = self._blank()
             while walk.step(record):
                 self._reached = record.offset
-                if self._lease.is_held(record.offset):
+                if self._lease.is_held(record.offset) or self._was_accepted(record.offset):
                     record.batch = self._batch
                     if self._reader is None:
                         self._before = self._given
@@ -388,6 +396,10 @@ class BatchIterator:
             if walk.broken_at() >= 0:
                 self._give_back(walk)
             self._walk = None
+
+    def _was_accepted(self, offset: int) -> bool:
+        """With the batch. Nobody else gets it: who accepts a batch before processing it would never see it."""
+        return self._batch._is_accepted and not self._lease.is_lost(offset)
 
     def _give_back(self, walk: RecordWalk) -> None:
         """Release everything after a malformed record, for which an error was raised: we can't decode it."""

@@ -4,7 +4,7 @@ cimport cython
 cimport kshare.fast.byte_runs as byte_runs
 from libc.stdint cimport int64_t
 
-cdef int _accept, _held, _renew, _renewing
+cdef int _accept, _held, _lost, _renew, _renewing
 
 
 @cython.final
@@ -43,6 +43,9 @@ cdef class Lease:
 
     @cython.locals(index=int64_t, state=int)
     cpdef bint is_held(self, int64_t offset) except -1
+
+    @cython.locals(index=int64_t)
+    cpdef bint is_lost(self, int64_t offset) except -1
 
     @cython.locals(index=int64_t, state=int)
     cpdef bint can_decide(self, int64_t offset) except -1

@@ -26,7 +26,7 @@ HELD, SETTLED, LOST = 0xFF, 0x20, 0x30
 SENT = 0x10
 """Plus the type that was sent."""
 
-_accept, _held, _renew, _renewing = ACCEPT, HELD, RENEW, SENT | RENEW
+_accept, _held, _lost, _renew, _renewing = ACCEPT, HELD, LOST, RENEW, SENT | RENEW
 """Types and the undecided states again, as C variables: see the .pxd."""
 
 _ACCEPTED_RUN = re.compile(rb"[\x01\x11]+")
@@ -158,6 +158,13 @@ class Lease:
             return False
         state = self.states[index]
         return state in (_held, _renew, _renewing)
+
+    def is_lost(self, offset: int) -> bool:
+        """True for an offset outside of the lease as well."""
+        index = offset - self.first
+        if index < 0 or index >= self._size:
+            return True
+        return self.states[index] == _lost
 
     def can_decide(self, offset: int) -> bool:
         """What `decide` would return. False for an offset outside of the lease."""

@@ -215,6 +215,34 @@ def test_iteration_ends_when_the_lease_is_lost() -> None:
     assert seen == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("through_queue", [False, True])
+def test_batch_that_was_accepted_is_iterated_all_the_same_without_what_was_lost(through_queue: bool) -> None:
+    lease = Lease(P, 0, 9, 1)
+    made = share_batch(lease, batches(list(range(10))))
+    if through_queue:
+        settle_through(made, SettlementQueue())
+    made.accept()
+    lease.decide_held(ACCEPT)  # as the queue's owner does later
+    assert [record.offset for record in made] == list(range(10))
+    book = PartitionAcks(P)
+    book.add(lease)
+    book.take(renewals=False)
+    assert [record.offset for record in made] == list(range(10))
+    book.on_answer(0)
+    assert lease.is_done
+    assert [record.offset for record in made] == list(range(10))
+    lost = share_batch(Lease(P, 0, 9, 1), batches(list(range(10))))
+    lost.accept()
+    lease_of(lost).lose()
+    assert not [*lost]
+
+
+def test_batch_that_was_released_is_not_iterated() -> None:
+    made = share_batch(Lease(P, 0, 9, 1), batches(list(range(10))))
+    made.release()
+    assert not [*made]
+
+
 def test_pending_renewal_does_not_hide_records() -> None:
     lease = Lease(P, 0, 3, 1)
     made = share_batch(lease, batches(list(range(4))))

@@ -166,6 +166,18 @@ async def test_a_batch_is_accepted_when_the_loop_asks_for_the_next() -> None:
         assert cluster.topics["t"].states == [ACCEPTED] * 3 + [AVAILABLE] * 3
 
 
+async def test_batch_that_is_accepted_first_is_processed_all_the_same() -> None:
+    def work(consumer: sync.ShareConsumer) -> tuple[list[int], list[int]]:
+        batch = consumer.next_batch()
+        batch.accept()
+        at_once = [record.offset for record in batch]
+        consumer.commit()
+        return at_once, [record.offset for record in batch]
+
+    async with filled(6).running() as cluster:
+        assert await in_thread(work, cluster) == ([*range(6)], [*range(6)])
+
+
 @pytest.mark.lengthy
 async def test_records_are_accepted_from_any_thread() -> None:
     def work(consumer: sync.ShareConsumer) -> None:

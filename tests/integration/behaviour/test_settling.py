@@ -114,6 +114,21 @@ async def test_batches_are_settled_as_a_whole(fresh_queue: FreshQueue) -> None:
     assert seen == Counter(queue.values())
 
 
+async def test_batch_that_is_accepted_first_is_processed_all_the_same(fresh_queue: FreshQueue) -> None:
+    queue = fresh_queue()
+    await queue.produce(50)
+    seen: Counter[bytes | None] = Counter()
+    async with queue.consumer(acknowledgement="explicit") as source:
+        with anyio.fail_after(DEADLINE_S):
+            async for batch in source.batches():
+                batch.accept()
+                assert set((await source.commit()).values()) == {None}
+                seen.update(record.value for record in batch)
+                if sum(seen.values()) >= 50:
+                    break
+    assert seen == Counter(queue.values())
+
+
 async def test_a_cancelled_consumer_still_sends_what_was_accepted(fresh_queue: FreshQueue) -> None:
     queue = fresh_queue()
     await queue.produce(3)
