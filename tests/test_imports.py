@@ -13,6 +13,7 @@ import pytest
 from tools.modules import ROOT, Imports, cycles, imports_of, modules
 
 FOR_ALL = {
+    "kshare.callbacks",
     "kshare.errors",
     "kshare.installation",
     "kshare.log_text",

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
+from kshare.callbacks import require_plain
 from kshare.client.deserialize import OnPoison
 from kshare.client.deserializer_calls import Deserializer, DeserializerCall, RecordPart
 from kshare.client.given_options import given_options
@@ -162,9 +163,13 @@ class ConsumerConfig:
                 raise ConfigError(
                     f"{name} must be a positive number of seconds, at most 86,400, not {value!r}"
                 )
-        for name in ("key_deserializer", "value_deserializer", "on_settled", "observer"):
+        for name in ("key_deserializer", "value_deserializer"):
             if getattr(self, name) is not None and not callable(getattr(self, name)):
                 raise ConfigError(f"{name} must be a function, not {getattr(self, name)!r}")
+        if self.on_settled is not None:
+            require_plain("on_settled", self.on_settled, "one argument, the outcome")
+        if self.observer is not None:
+            require_plain("observer", self.observer, "one argument, the event")
         for part in get_args(RecordPart):
             if (function := getattr(self, f"{part}_deserializer")) is not None:
                 DeserializerCall.of(function, part)

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeVar
 
+from kshare.callbacks import is_async, takes
 from kshare.errors import ConfigError
 from kshare.protocol.record import Headers
 
@@ -51,34 +52,15 @@ class DeserializerCall:
     @classmethod
     def of(cls, function: Callable[..., Any], part: RecordPart) -> DeserializerCall:
         """Raises ConfigError if the function accepts neither one nor two arguments."""
-        return cls(function, part, _takes_context(function, part), _is_async(function))
+        return cls(function, part, _takes_context(function, part), is_async(function))
 
 
 def _takes_context(function: Callable[..., Any], part: RecordPart) -> bool:
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some functions written in C have none
+    if takes(function, 1):
         return False
-    if _fits(signature, 1):
-        return False
-    if _fits(signature, 2):
+    if takes(function, 2):
         return True
     raise ConfigError(
         f"{part}_deserializer must accept the bytes, or the bytes and a DeserializerContext: {function!r} has the "
-        f"arguments {signature}"
-    )
-
-
-def _fits(signature: inspect.Signature, arguments: int) -> bool:
-    try:
-        signature.bind(*range(arguments))
-    except TypeError:
-        return False
-    return True
-
-
-def _is_async(function: Callable[..., Any]) -> bool:
-    """Also for objects whose `__call__` is async."""
-    return inspect.iscoroutinefunction(function) or (
-        not isinstance(function, type) and inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+        f"arguments {inspect.signature(function)}"
     )

@@ -12,19 +12,19 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
+from kshare.callbacks import is_async, require_callback, require_plain
 from kshare.errors import ConfigError
 from kshare.protocol.topic_names import require_topic_name
 from kshare.worker.calling import BatchMiddleware, Middleware
 from kshare.worker.handlers import inspect_handler
 from kshare.worker.options import HandlerOptions, check_names
 from kshare.worker.routes import OnError, Route
-from kshare.worker.user_functions import is_async, is_generator, is_plain_function, require_plain
+from kshare.worker.user_functions import is_generator, is_plain_function
 
 if TYPE_CHECKING:
     from kshare.worker.option_types import HandlerSettings
@@ -75,7 +75,7 @@ class Handlers:
 
     def on_startup(self, function: Hook) -> Hook:
         """Call a function before the handlers start. If it raises, the worker doesn't start."""
-        _require_function("on_startup", function)
+        require_callback("on_startup", function)
         self._startup.append(function)
         return function
 
@@ -84,14 +84,13 @@ class Handlers:
         raised after another one has succeeded. If one raises, the others are called all the
         same, and then the worker ends with its exception. In all they may take as long as `drain_timeout`, and at least
         10 seconds."""
-        _require_function("on_shutdown", function)
+        require_callback("on_shutdown", function)
         self._shutdown.append(function)
         return function
 
     def on_error(self, function: OnError) -> OnError:
         """Call a function with the delivery and the exception when a handler raises, for error reporting."""
-        _require_function("on_error", function)
-        require_plain("on_error", function)
+        require_plain("on_error", function, "two arguments, the delivery", "the exception")
         self._on_error.append(function)
         return function
 
@@ -207,11 +206,6 @@ class _Declared:
         return Route(self.name, names, call, checked, self.is_batch, patterns, self.middleware, self.on_error)
 
 
-def _require_function(what: str, function: object) -> None:
-    if not callable(function):
-        raise ConfigError(f"{what} needs a function, not {function!r:.80}")
-
-
 def _one_by_one(topics: object, *, is_batch: bool) -> str:
     """What to write instead of a list of topics; empty for anything else."""
     if not isinstance(topics, list | tuple | set | frozenset) or not topics:
@@ -224,24 +218,14 @@ def _one_by_one(topics: object, *, is_batch: bool) -> str:
 
 
 def _require_middleware(what: str, function: Callable[..., Any]) -> None:
-    _require_function(what, function)
+    first = "the deliveries of the batch" if what == "batch_middleware" else "the delivery"
+    require_callback(what, function, f"two arguments, {first}", "the function to await to go on")
     name = getattr(function, "__qualname__", repr(function))
     if is_plain_function(function):
         kind = "a generator" if is_generator(function) else "a plain one"
         raise ConfigError(
             f"{what} {name} must be an async function, not {kind}: it awaits its second argument"
         )
-    try:
-        signature = inspect.signature(function)
-    except ValueError:  # of a function that isn't written in Python
-        return
-    try:
-        signature.bind(None, None)
-    except TypeError:
-        first = "the deliveries of the batch" if what == "batch_middleware" else "the delivery"
-        raise ConfigError(
-            f"{what} {name} must take two arguments: {first}, and the function to await to go on"
-        ) from None
 
 
 def routes_of(declared: Iterable[_Declared]) -> list[Route]:

@@ -13,10 +13,11 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from kshare.callbacks import is_async
 from kshare.errors import ConfigError
 from kshare.worker.delivery import Deliveries, Delivery
 from kshare.worker.payloads import Decode, decoder_for
-from kshare.worker.user_functions import is_async, is_generator
+from kshare.worker.user_functions import is_generator
 
 RunsIn = Literal["loop", "thread", "process"]
 

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import Literal, get_args
 
 from kshare.admin.config import OPTIONS as CONNECTION_OPTIONS
+from kshare.callbacks import is_async, require_callback, require_plain
 from kshare.client.config import OPTIONS as CONSUMER_OPTIONS
 from kshare.client.kafka_names import KAFKA_NAMES, dotted
 from kshare.client.record import ShareRecord
@@ -20,7 +21,6 @@ from kshare.worker.handlers import RunsIn
 from kshare.worker.option_checks import require_number, require_seconds
 from kshare.worker.retry import Retry
 from kshare.worker.retry_topics import RetryTopics
-from kshare.worker.user_functions import is_async, require_plain
 
 Order = Literal["none", "key"] | Callable[[ShareRecord], Hashable]
 OversizedDeadLetters = Literal["hold", "reject", "truncate"]
@@ -122,13 +122,14 @@ class HandlerOptions:
             raise ConfigError(f"dead_letters must be a topic or an async function, not {self.dead_letters!r}")
         if isinstance(self.dead_letters, str):
             require_topic_name("dead_letters", self.dead_letters)
-        if callable(self.dead_letters) and not is_async(self.dead_letters):
-            raise ConfigError("dead_letters must be an async function, not a plain one")
-        if self.only is not None and not callable(self.only):
-            raise ConfigError(f"only must be a function, not {self.only!r}")
-        for name in ("only", "order"):
-            if callable(getattr(self, name)):
-                require_plain(name, getattr(self, name))
+        if callable(self.dead_letters):
+            require_callback("dead_letters", self.dead_letters, "two arguments, the delivery", "the reason")
+            if not is_async(self.dead_letters):
+                raise ConfigError("dead_letters must be an async function, not a plain one")
+        if self.only is not None:
+            require_plain("only", self.only, "one argument, the delivery")
+        if callable(self.order):
+            require_plain("order", self.order, "one argument, the record")
 
     @property
     def most_at_once(self) -> int:

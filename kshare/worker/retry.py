@@ -9,9 +9,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kshare.callbacks import require_plain
 from kshare.errors import ConfigError
 from kshare.worker.option_checks import require_number, require_seconds
-from kshare.worker.user_functions import require_plain
 
 LONGEST_DELAY_S = 86_400.0
 _LONGEST_AGE_S = 1e9
@@ -93,7 +93,7 @@ class Retry:
             case _ if not callable(self.delay):
                 raise ConfigError(f"delay must be seconds, several of them or a function, not {self.delay!r}")
             case _:
-                require_plain("delay", self.delay)
+                require_plain("delay", self.delay, "one argument, the attempt")
 
     def policy_for(self, error: BaseException) -> Retry:
         """The policy that applies to this exception."""

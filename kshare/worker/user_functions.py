@@ -9,7 +9,8 @@ from typing import Any
 
 import anyio
 
-from kshare.errors import ConfigError, KshareError
+from kshare.callbacks import is_async
+from kshare.errors import KshareError
 from kshare.log_text import escaped
 from kshare.worker.signals import may_be_interrupted
 
@@ -56,13 +57,6 @@ def shortened(message: str) -> str:
     """A user's message on one line, not too long, and without control characters, for logs."""
     text = " ".join(message.split())
     return escaped(text) if len(text) <= _MAX_MESSAGE else f"{escaped(text[:_MAX_MESSAGE])}…"
-
-
-def is_async(function: Callable[..., Any]) -> bool:
-    target = function.func if isinstance(function, partial) else function
-    return inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(
-        getattr(target, "__call__", None)  # noqa: B004  the method of an object
-    )
 
 
 def is_plain_function(function: Callable[..., Any]) -> bool:
@@ -134,9 +128,3 @@ def is_generator(function: Callable[..., Any]) -> bool:
         inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one)
         for one in (target, getattr(target, "__call__", None))  # noqa: B004  the method of an object
     )
-
-
-def require_plain(what: str, function: Callable[..., Any]) -> None:
-    """Raises ConfigError for async functions, whose results nobody would await."""
-    if is_async(function):
-        raise ConfigError(f"{what} must be a plain function, not an async one")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyio
 import pytest
 
 from kshare.client.config import ConsumerConfig
@@ -72,6 +73,9 @@ def test_kafkas_dotted_names_are_accepted() -> None:
         ({"on_poison": "skip"}, "on_poison must be 'raise' or 'reject' or 'release', not 'skip'"),
         ({"value_deserializer": "json"}, "value_deserializer must be a function, not 'json'"),
         ({"observer": 1}, "observer must be a function, not 1"),
+        ({"observer": lambda: None}, "observer must take one argument, the event"),
+        ({"on_settled": lambda a, b: None}, "on_settled must take one argument, the outcome"),
+        ({"on_settled": anyio.sleep}, "on_settled must be a plain function, not an async one"),
         ({"security": {"tls": True}}, "there is no option 'security'; did you mean security.protocol"),
         (
             {"auto.offset.reset": "earliest"},

@@ -91,8 +91,23 @@ def test_batch_handlers_have_middleware_of_their_own() -> None:
 def test_middleware_takes_two_arguments(name: str) -> None:
     async def passes(one: object) -> None: ...
 
-    with pytest.raises(ConfigError, match=f"^{name} .*passes must take two arguments: the deliver"):
+    with pytest.raises(ConfigError, match=f"^{name} must take two arguments, the deliver.*passes"):
         getattr(Worker(group="g"), name)(passes)
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "message"),
+    [
+        ("on_startup", lambda app: None, "on_startup must take no arguments"),
+        ("on_shutdown", lambda app: None, "on_shutdown must take no arguments"),
+        ("on_error", lambda error: None, "on_error must take two arguments, the delivery and the exception"),
+        ("on_error", within_batch, "on_error must be a plain function, not an async one"),
+        ("on_startup", None, "on_startup must be a function, not None"),
+    ],
+)
+def test_hooks_that_could_not_be_called_are_refused(name: str, function: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{message}"):
+        getattr(Worker(group="g"), name)(function)
 
 
 class Around:

@@ -39,6 +39,9 @@ from kshare.worker.options import check_name, check_names
         ({"rate_limit": 0}, "rate_limit must be a number from 0.001 to 1e.06, not 0"),
         ({"rate_limit": "1"}, "rate_limit must be a number from 0.001 to 1e.06, not '1'"),
         ({"only": "x"}, "only must be a function, not 'x'"),
+        ({"only": lambda: True}, "only must take one argument, the delivery"),
+        ({"order": lambda: 1}, "order must take one argument, the record"),
+        ({"dead_letters": lambda: 1}, "dead_letters must take two arguments, the delivery and the reason"),
     ],
     ids=str,
 )

@@ -1,0 +1,52 @@
+"""Functions that users give us to call: checked when they are given, since a mistake would only show at a call.
+
+At that time it would be one log line for each record, or a retry that never ends.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from kshare.errors import ConfigError
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Also for objects whose `__call__` is async, and for partial ones."""
+    target = function.func if isinstance(function, partial) else function
+    return inspect.iscoroutinefunction(target) or (
+        not isinstance(target, type) and inspect.iscoroutinefunction(getattr(target, "__call__", None))  # noqa: B004
+    )
+
+
+def takes(function: Callable[..., Any], count: int) -> bool:
+    """Whether it can be called with so many arguments. True if nobody can know."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some functions written in C have none
+        return True
+    try:
+        signature.bind(*range(count))
+    except TypeError:
+        return False
+    return True
+
+
+def require_callback(what: str, function: Any, *arguments: str) -> None:
+    """Raises ConfigError if it isn't a function of these arguments, which are described for the message."""
+    if not callable(function):
+        raise ConfigError(f"{what} must be a function, not {function!r}")
+    if not takes(function, len(arguments)):
+        wanted = " and ".join(arguments) if arguments else "no arguments"
+        raise ConfigError(
+            f"{what} must take {wanted}: {function!r} has the arguments {inspect.signature(function)}"
+        )
+
+
+def require_plain(what: str, function: Any, *arguments: str) -> None:
+    """The same; and raises ConfigError for async functions, whose results nobody would await."""
+    require_callback(what, function, *arguments)
+    if is_async(function):
+        raise ConfigError(f"{what} must be a plain function, not an async one")
