@@ -1,8 +1,9 @@
 """Decides from two readings whether a share-partition that has members stands still, and since when. Pure.
 
 A full in-flight window is known from what is stored. Locks aren't stored, so a window that is full of locks only shows
-by nothing being settled, although records wait. The age of the oldest record tells an idle group, which has just been
-given something to do, from a stalled one. `now` is in seconds since 1970.
+by nothing being settled, although records wait in both readings. The age of the oldest record tells an idle group,
+which has just been given something to do, from a stalled one. Producers may say what they like about it: it counts
+unless it is in the future. `now` is in seconds since 1970.
 """
 
 from __future__ import annotations
@@ -43,10 +44,11 @@ def stalled_for(before: PartitionReading | None, one: PartitionReading, now: flo
         return None
     if not one.has_records:
         return None
-    if before is None or before.progress is None:
+    if before is None or before.progress is None or not before.waiting:
         return None
     is_same = (before.start, before.progress.changed_at) == (one.start, progress.changed_at)
-    quiet = now - max(progress.changed_at, one.oldest or 0.0)
+    oldest = one.oldest or 0.0
+    quiet = now - max(progress.changed_at, oldest if oldest <= now else 0.0)
     return quiet if is_same and quiet > patience(one.waiting, progress.window_limit) else None
 
 

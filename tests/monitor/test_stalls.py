@@ -40,6 +40,17 @@ def test_idle_group_with_new_records_has_not_stalled() -> None:
     assert stalled_for(fresh, fresh, NOW + 3) == 6
 
 
+def test_group_that_was_idle_has_not_stalled_because_of_a_records_old_timestamp() -> None:
+    now = replace(with_progress(changed_at=NOW - 3600), oldest=NOW - 7200)
+    assert stalled_for(replace(now, lag=0), now, NOW) is None
+    assert stalled_for(now, now, NOW) == 3600
+
+
+def test_timestamp_in_the_future_hides_no_stall() -> None:
+    ahead = replace(ONE, oldest=NOW + 3600)
+    assert stalled_for(ahead, ahead, NOW) == 6
+
+
 @pytest.mark.parametrize(
     ("before", "now"),
     [
