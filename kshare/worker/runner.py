@@ -190,9 +190,10 @@ class HandlerRunner:
         """Acquire nothing more, finish what is in hand, and end."""
         self._stopping.set()
 
-    def abandon_writes(self) -> None:
+    def abandon(self) -> None:
         """Before it is cancelled: copies that are being written would be finished otherwise."""
         self._pipeline.writes.end_in(0.0)
+        self._log_given_up("it was told to stop again", len(self._slots.calls))
 
     def subscribe(self, route: Route) -> None:
         """Replace the topics by those of this route. Its retry topics exist."""
@@ -347,14 +348,7 @@ class HandlerRunner:
                     await changed.wait()
         await self._look_for_limits()
         self._admission.hold_up()
-        if cancelled := self._slots.cancel_handlers():
-            log.warning(
-                "handler %s: stopped before its calls had ended (drain_timeout: %g s): %s cancelled, and the records "
-                "released, which costs each a delivery",
-                self.route.name,
-                self._drain_timeout,
-                counted(cancelled, "call"),
-            )
+        self._log_given_up(f"drain_timeout: {self._drain_timeout:g} s", self._slots.cancel_handlers())
         self._pipeline.writes.end_in(_LAST_WRITES_S)
         now = self._clock()
         until, until_settled = now + _CANCEL_GRACE_S, now + _LAST_WRITES_S + _CANCEL_GRACE_S
@@ -365,6 +359,16 @@ class HandlerRunner:
         settling.is_ending = True
         rest = [(delivery, max(0.0, due_at - self._clock())) for delivery, due_at in self._queue.take_all()]
         await for_each(rest, settling.hand_back)
+
+    def _log_given_up(self, reason: str, calls: int) -> None:
+        if calls:
+            log.warning(
+                "handler %s: stopped before its calls had ended (%s): %s cancelled, and the records released, which "
+                "costs each a delivery; plain functions can't be cancelled, and their results don't count",
+                self.route.name,
+                reason,
+                counted(calls, "call"),
+            )
 
     @property
     def _consumers(self) -> list[ShareConsumer]:

@@ -90,7 +90,7 @@ class Serving:
         """The first time, handlers that run may finish; what is still starting is cancelled."""
         if self.stopping.is_set() or not self._begins_handling:
             for runner in self.runners:
-                runner.abandon_writes()
+                runner.abandon()
             self.scope.cancel()
         elif self._starting is not None:
             self._starting.cancel_start()

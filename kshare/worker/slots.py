@@ -158,10 +158,15 @@ class Slots:
 
         What has ended is settled: that it has failed mustn't be forgotten.
         """
-        running = [slot for slot in self.all if slot.current is not None and not slot.is_settling]
+        running = self.calls
         for slot in running:
             slot.cancel()
         return len(running)
+
+    @property
+    def calls(self) -> list[Slot]:
+        """Those whose handler is running."""
+        return [slot for slot in self.all if slot.current is not None and not slot.is_settling]
 
     @property
     def has_free(self) -> bool:

@@ -169,6 +169,29 @@ async def test_calls_that_are_cancelled_at_the_end_are_logged(
     assert "3 calls cancelled, and the records released" in line
 
 
+async def test_calls_that_a_second_stop_cancels_are_logged_too(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.produce("t", [b"1", b"2", b"3"])
+    worker = Worker(broker.bootstrap, group="g", drain_timeout=60)
+    started: list[bytes] = []
+
+    @worker.handler("t", concurrency=3)
+    async def never_ends(value: bytes) -> None:
+        started.append(value)
+        await anyio.sleep_forever()
+
+    with anyio.fail_after(SOON_S):
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(worker.serve)
+            await until(lambda: len(started) == 3)
+            worker.stop()
+            await anyio.sleep(0.1)
+            worker.stop()
+    [line] = [one for one in caplog.messages if "before its calls had ended" in one]
+    assert "(it was told to stop again): 3 calls cancelled, and the records released" in line
+
+
 async def test_a_batch_that_is_being_settled_at_the_end_keeps_its_attempts(broker: Broker) -> None:
     """One of its records is held, while the copy of another one can't be written yet. The time for handlers ends."""
     writes = broker.faults.add(ProduceRequest, times=None, error=ErrorCode.NOT_ENOUGH_REPLICAS)
