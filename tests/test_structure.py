@@ -17,8 +17,8 @@ SUBJECTS = {
     ".": "api compiling docs forbid_skips glossary imports packaging requirements structure typing uncompiled walk",
     "broker/shares": "cold_partitions competing many_nodes",
     "capture": "loopback",
-    "cli": "console_guide door entry group_health guide input json layout leaving locked_doors out_of_reach security "
-    "segments terminal",
+    "cli": "bombs console_guide door entry group_health guide input json layout leaving locked_doors out_of_reach "
+    "security segments terminal",
     "cli/consume": "unreadable",
     "cli/doctor": "group_health",
     "cli/dlq": "odd_letters",

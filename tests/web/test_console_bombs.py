@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 
 import anyio
 import pytest
@@ -21,6 +20,7 @@ from kshare.protocol.compression import Compression
 from kshare.testing import Broker
 from tests.fakes.bombs import MIB, append, bomb, damaged
 from tests.helpers.http_pages import page
+from tests.helpers.memory import most_mib
 
 pytestmark = pytest.mark.lengthy
 
@@ -82,13 +82,6 @@ def until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.1)
-
-
-def most_mib(pid: int) -> float:
-    """The most memory that a process has had so far; 0 where the system doesn't say."""
-    status = Path(f"/proc/{pid}/status")
-    lines = status.read_text().splitlines() if status.exists() else []
-    return sum(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:"))
 
 
 def test_memory_is_bounded_and_other_groups_keep_their_figures(kshare_broker: Broker) -> None:
