@@ -257,7 +257,7 @@ class AsyncConsumer(Generic[RecordT_co]):
         return (
             holdings.is_paused
             and not holdings.has_waiting
-            and not self._inbox.has_opened
+            and not self._inbox.has_unread
             and not self._member.is_fetching
         )
 
@@ -304,11 +304,11 @@ class AsyncConsumer(Generic[RecordT_co]):
 
     def _may_go_on(self, holdings: Holdings) -> bool:
         """Whether the next record comes from a batch that is opened already."""
-        return self._inbox.has_opened and holdings.most_delivered <= self._inbox.delivery_count
+        return self._inbox.has_opened and holdings.look_again() <= self._inbox.delivery_count
 
     def _take_batch(self, holdings: Holdings) -> ShareBatch | None:
         rest = None
-        if holdings.most_delivered <= self._inbox.delivery_count:
+        if holdings.look_again() <= self._inbox.delivery_count:
             rest = self._inbox.next_rest()
         if rest is None:
             rest = self._next_batch(holdings)
@@ -323,6 +323,16 @@ class AsyncConsumer(Generic[RecordT_co]):
         if batch is not None:
             settle_in(batch, self._thread)
         return batch
+
+    async def _take_urgent(self, delivery_count: int) -> ShareBatch | None:
+        """A batch that waits, if it was delivered more often. Waits only for its deserialization."""
+        self._require_background(is_to_stay=True)
+        holdings = self._held()
+        holdings.book.check_leases()
+        batch = self._open_next(holdings) if holdings.look_again() > delivery_count else None
+        if batch is None or self._preparer is None:
+            return batch
+        return batch if await self._is_prepared(batch, self._preparer) else None
 
     def _take_unopened(self, holdings: Holdings) -> ShareBatch | bool | None:
         """True if another task has opened one."""
@@ -514,6 +524,7 @@ def source_of(consumer: AsyncConsumer[Any]) -> ConsumerSource:
     """For the loops of this consumer, and for `kshare.sync`."""
     return ConsumerSource(
         consumer.next_batch,
+        consumer._take_urgent,
         consumer._open_batch,
         consumer._burst_size,
         consumer._most_delivered,

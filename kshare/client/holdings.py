@@ -7,7 +7,7 @@ accepted before, never records whose lock has expired.
 from __future__ import annotations
 
 import math
-from collections import deque
+from bisect import insort_right
 from collections.abc import Callable, Container, Sequence
 from enum import Enum
 
@@ -88,7 +88,8 @@ class Holdings:
         self._lock_s = math.inf
         self._reader = reader
         self._can_renew = can_renew
-        self._waiting: deque[PendingBatch] = deque()
+        self._waiting: list[PendingBatch] = []
+        """Those that were delivered most often are first."""
 
     # --- what is wanted
 
@@ -166,15 +167,27 @@ class Holdings:
         Whenever a consumer ends, what it hasn't handed out loses a delivery. In the order of arrival, the same records
         could be behind others each time, until nobody has seen them and the broker archives them.
         """
-        count, at = pending.lease.delivery_count, len(self._waiting)
-        while at and self._waiting[at - 1].lease.delivery_count < count:
-            at -= 1
-        self._waiting.insert(at, pending)
+        if not self._waiting or self._waiting[-1].lease.delivery_count >= pending.lease.delivery_count:
+            self._waiting.append(pending)
+        else:
+            insort_right(self._waiting, pending, key=lambda one: -one.lease.delivery_count)
 
     @property
     def most_delivered(self) -> int:
-        """The highest delivery count of what waits to be handed out; 0 if nothing does."""
-        return next((one.lease.delivery_count for one in self._waiting if one.lease.undecided), 0)
+        """The highest delivery count of what waits to be handed out; 0 if nothing does. May be read in any thread.
+
+        It is too high if that was lost or released meanwhile: `look_again` knows.
+        """
+        try:
+            return self._waiting[0].lease.delivery_count
+        except IndexError:
+            return 0
+
+    def look_again(self) -> int:
+        """`most_delivered` of what is still held. In the event loop alone."""
+        while self._waiting and not self._waiting[0].lease.undecided:
+            del self._waiting[0]
+        return self.most_delivered
 
     def _hands_out(self, topic: str) -> bool:
         is_wanted = self._topics is None or topic in self._topics
@@ -241,7 +254,7 @@ class Holdings:
         self.processing_rate.on_next_requested(now)
         self._is_stalled = False
         while self._waiting:
-            pending = self._waiting.popleft()
+            pending = self._waiting.pop(0)
             # Don't decode what was released or lost meanwhile.
             batch = self._open(pending) if pending.lease.undecided else None
             if batch is not None and len(batch) and self._lease_timers.hand_out(lease_of(batch), now):

@@ -261,6 +261,8 @@ class ShareBatch:
     @property
     def is_held(self) -> bool:
         """Whether any record of the batch isn't acknowledged yet."""
+        if self._is_accepted:
+            return False
         lease = self._lease
         for first, last in self._spans:
             for offset in range(first, last + 1):
@@ -290,18 +292,20 @@ class ShareBatch:
         reason = self._lease.loss_reason or (
             "lock expired, or the broker refused an acknowledgement; what wasn't accepted will be redelivered"
         )
-        self._lease.is_loss_reported = True
+        for first, last in lost:
+            self._lease.report_loss(first, last)
         return AcknowledgeError(
             f"{self.topic}[{self.partition}]@{offsets} can't be acknowledged any more: {reason}"
         )
 
     def _held_behind(self, offset: int) -> list[tuple[int, int]]:
-        """First and last offset of each range that is still held after this offset."""
+        """First and last offset of each range of the batch that is still held after this offset."""
         lease = self._lease
         held = sorted(
             run
+            for first, last in self._spans
             for state in (HELD, RENEW, SENT | RENEW)
-            for run in lease.runs_within(offset + 1, lease.last, state, state)
+            for run in lease.runs_within(max(first, offset + 1), last, state, state)
         )
         return [(lease.first + start, lease.first + end - 1) for start, end in held]
 
@@ -418,7 +422,9 @@ class BatchIterator:
 
     def rest(self) -> ShareBatch | None:
         """Split off what wasn't handed out yet as a separate batch. Ends this iteration."""
-        return self._batch._rest_behind(self._reached)
+        rest = self._batch._rest_behind(self._reached)
+        self._walk, self._next_batch = None, len(self._batch._batches)
+        return rest
 
     def unread(self) -> list[tuple[int, int]]:
         """What wasn't handed out yet: first and last offset of each range that is still held."""

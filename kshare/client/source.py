@@ -13,9 +13,12 @@ class ConsumerSource(NamedTuple):
     """What loops over a consumer need of it, and users don't: see `streams.BatchSource`."""
 
     next_batch: Callable[[], Coroutine[Any, Any, ShareBatch]]
+    take_urgent: Callable[[int], Coroutine[Any, Any, ShareBatch | None]]
+    """A batch that waits and was delivered more often than this, if there is one. Waits for its deserialization."""
     open_batch: Callable[[], Coroutine[Any, Any, None]]
     burst_size: Callable[[], int]
     most_delivered: Callable[[], int]
+    """In any thread; see `Holdings`."""
     on_lock_lost: Callable[[ShareBatch, list[tuple[int, int]]], None]
     inbox: Inbox
     undecided: Callable[[], int]

@@ -18,6 +18,7 @@ cdef class Inbox:
     cdef list _opened, _left, _unattended, _dropped
     cdef object _on_available, _parked, _unprepared
     cdef Py_ssize_t _loops
+    cdef bint _is_attended
 
     @cython.locals(iterator=BatchIterator)
     cpdef ShareRecord next_held(self)

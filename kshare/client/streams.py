@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from typing import Any, Protocol, Self
 
 from anyio.lowlevel import checkpoint
@@ -120,6 +119,7 @@ class Inbox:
 
     __slots__ = (
         "_dropped",
+        "_is_attended",
         "_left",
         "_loops",
         "_on_available",
@@ -132,13 +132,15 @@ class Inbox:
     def __init__(self, on_available: Callable[[], None]) -> None:
         self._loops = 0
         """Record loops that haven't ended."""
+        self._is_attended = False
+        """Whether `kshare.sync` has such loops, which don't count themselves: any thread ends them."""
         self._unattended: list[BatchIterator] = []
         """Opened batches whose lock was renewed while no loop was running."""
         self._opened: list[BatchIterator] = []
         self._left: list[ShareBatch | ShareRecord] = []
         """What ended loops were processing."""
         self._parked: deque[BatchIterator] = deque()
-        """Batches in the middle of which a loop of another thread has ended. Whoever takes one out owns it."""
+        """Batches in the middle of which a loop of another thread has ended, or another one was opened."""
         self._unprepared: deque[BatchIterator] = deque()
         """Batches whose preparation was cancelled: see `preparation`."""
         self._dropped: list[BatchIterator] = []
@@ -172,6 +174,11 @@ class Inbox:
         return bool(self._opened)
 
     @property
+    def has_unread(self) -> bool:
+        """Whether records of opened batches wait for a loop."""
+        return any(one.unread() for one in (*self._opened, *self._parked, *self._unprepared))
+
+    @property
     def delivery_count(self) -> int:
         """The highest one of a batch that a loop can go on with; 0 if there is none."""
         return max((one.delivery_count for one in (*self._opened, *self._parked)), default=0)
@@ -193,24 +200,29 @@ class Inbox:
             rest = self._opened.pop(0).rest()
             if rest is not None:
                 return rest
-        while (parked := self.take_parked()) is not None:
-            rest = parked.rest()
+        while (parked := self.parked()) is not None:
+            rest = parked.rest() if self.unpark(parked) else None
             if rest is not None:
                 return rest
         return None
 
     def park(self, iterator: BatchIterator) -> None:
-        """For `kshare.sync`, in any thread."""
-        with suppress(ValueError):
-            self._unattended.remove(iterator)
+        """For `kshare.sync`, in any thread. Whoever has it still, and goes on with it, shares it with the next one."""
+        if iterator in self._unattended:
+            self._unattended = [one for one in self._unattended if one is not iterator]
         self._parked.append(iterator)
 
-    def take_parked(self) -> BatchIterator | None:
-        """In any thread. None if nothing is parked, or if it has been released."""
+    def parked(self) -> BatchIterator | None:
+        """What was delivered most often of what is parked, if anything is. In any thread."""
+        return max([*self._parked], key=lambda one: one.delivery_count, default=None)
+
+    def unpark(self, iterator: BatchIterator) -> bool:
+        """Take it out, in any thread. False if somebody else has done that, or has released it."""
         try:
-            return self._parked.popleft()
-        except IndexError:
-            return None
+            self._parked.remove(iterator)
+        except ValueError:
+            return False
+        return True
 
     def put_unprepared(self, batch: ShareBatch) -> None:
         self._unprepared.append(BatchIterator(batch))
@@ -225,26 +237,33 @@ class Inbox:
 
     def begin_loop(self) -> None:
         self._loops += 1
-        self._unattended.clear()
+        self._unattended = []
 
     def end_loop(self) -> None:
         self._loops -= 1
+
+    def attend(self, is_attended: bool) -> None:
+        """`kshare.sync` has loops over records, or none any more. In any thread."""
+        self._is_attended = is_attended
+        if is_attended:
+            self._unattended = []
 
     def release_unattended(self, lease: Lease) -> int:
         """Called before the lock of a lease is renewed. Releases its records if no loop has run since the last renewal.
 
         Returns how many. At the first renewal it releases nothing, since `anext` begins a loop for every single record.
         """
-        released = 0
-        waiting = [*self._opened, *self._parked, *self._unprepared] if self._loops == 0 else []
-        for iterator in waiting:
+        if self._loops or self._is_attended:
+            return 0
+        released, unattended = 0, self._unattended
+        for iterator in [*self._opened, *self._parked, *self._unprepared]:
             if not iterator.is_of(lease):
                 continue
-            if iterator not in self._unattended:
-                self._unattended.append(iterator)
+            if iterator not in unattended:
+                unattended.append(iterator)
                 continue
-            self._unattended.remove(iterator)
             try:
+                unattended.remove(iterator)
                 self._take_out(iterator)
             except ValueError:  # another thread has just taken it
                 continue

@@ -324,7 +324,7 @@ class LeaseBook:
         if reason in _COUNTED and lease.delivery_count > 1:
             self._note_unread(lease)
         self.holder.on_lost(lease, reason)
-        self._reports.lost(lease, reason)
+        self._reports.lost(lease, reason, self.holder.unread(lease) if lease.undecided else ())
 
     def _on_oversized_lost(self, lease: Lease, reason: LossReason) -> None:
         """If its lock can't be kept, or the next delivery is the last one, don't acquire it any more."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from kshare.engine.commits import Commits
+from kshare.engine.confirmation import without
 from kshare.engine.events import Finished, GivenBack, LeaseLost, LeaseRenewed, LossReason, Settled
 from kshare.engine.reporter import Reporter
 from kshare.errors import AcknowledgeError, BrokerError, ConnectionLost, KshareError
@@ -56,7 +57,7 @@ class LeaseReports:
             held = older.runs_within(lease.first, lease.last, HELD, HELD)
             if held and self._lease_timers.handed_out_at(older) is not None:
                 older.loss_reason = _LOST_BECAUSE["expired"]
-                self._note_lost(older, sum(end - start for start, end in held))
+                self._note_lost(older, _offsets(older, held))
 
     def expired_unnoticed(self, partition: TopicIdPartition, records: int) -> None:
         """The broker delivers records again that we hold: their locks expired earlier than we calculated."""
@@ -73,19 +74,23 @@ class LeaseReports:
         )
         self._reporter.report(LeaseLost(*topic_partition, outcome.given_up, "expired"))
 
-    def lost(self, lease: Lease, reason: LossReason) -> None:
-        """Called before the lease is counted as lost: reports the records that are neither settled nor lost."""
+    def lost(self, lease: Lease, reason: LossReason, unread: Sequence[tuple[int, int]]) -> None:
+        """Called before the lease is counted as lost: reports the records that are neither settled nor lost.
+
+        Commits return the loss of those that the user holds: not of the `unread` ones, which no loop has got.
+        """
         records = len(lease.states) - lease.count(SETTLED) - lease.count(LOST)
         if reason == "expired":
             # Acknowledgements under way aren't lost yet: the response has their outcome.
-            records = lease.count(HELD) + lease.count_between(ACCEPT, RENEW)
-            if records:
-                self._log_lease("lock expired; will be redelivered", lease, records)
+            runs = lease.runs(HELD, HELD) + lease.runs(ACCEPT, RENEW)
+            records = sum(end - start for start, end in runs)
+            self._log_records("lock expired; will be redelivered", lease, runs)
         if not records:
             return
         lease.loss_reason = _LOST_BECAUSE.get(reason, reason)
-        if lease.undecided and self._lease_timers.handed_out_at(lease) is not None:
-            self._note_lost(lease, lease.undecided)
+        held = without(sorted(_offsets(lease, _held_runs(lease))), sorted(unread))
+        if held and self._lease_timers.handed_out_at(lease) is not None:
+            self._note_lost(lease, held)
         self._reporter.report(LeaseLost(*self.topic_partition_of(lease.partition), records, reason))
 
     def last_delivery(self, lease: Lease, limit: int) -> None:
@@ -146,14 +151,15 @@ class LeaseReports:
             logging.ERROR, cause, topic, partition, records, lease.first, lease.last, detail
         )
 
-    def _note_lost(self, lease: Lease, records: int) -> None:
+    def _note_lost(self, lease: Lease, held: Sequence[tuple[int, int]]) -> None:
         topic, partition = self.topic_partition_of(lease.partition)
-        held = [run for state in (HELD, RENEW, SENT | RENEW) for run in lease.runs(state, state)]
-        first, last = lease.first + min(held)[0], lease.first + max(held)[1] - 1
+        records = sum(last - first + 1 for first, last in held)
+        first, last = min(held)[0], max(held)[1]
         records_text = (
             f"offset {first}" if first == last else f"{records} records between offsets {first} and {last}"
         )
         reason = f"{topic}[{partition}], {records_text}: {lease.loss_reason}"
+        lease.held_losses += records
         self._commits.on_loss(lease, AcknowledgeError(reason))
 
     # --- renewals
@@ -170,7 +176,7 @@ class LeaseReports:
         timers = self._lease_timers
         reason = "held for max_lease_seconds" if timers.can_renew else timers.no_renewal_because
         cause = f"lock is not renewed ({reason}); will be redelivered unless acknowledged before it expires"
-        self._log_lease(cause, lease, lease.undecided)
+        self._log_records(cause, lease, _held_runs(lease))
 
     # --- outcomes
 
@@ -190,9 +196,24 @@ class LeaseReports:
                 topic_partition = self.topic_partition_of(lease.partition)
                 self._reporter.report(Finished(*topic_partition, len(lease.states), now - handed_out_at))
 
-    def _log_lease(self, cause: str, lease: Lease, records: int) -> None:
-        topic_partition = self.topic_partition_of(lease.partition)
-        self._reporter.log.records(logging.WARNING, cause, *topic_partition, records, lease.first, lease.last)
+    def _log_records(self, cause: str, lease: Lease, runs: list[tuple[int, int]]) -> None:
+        """`runs`: start and end index of the records that the line is about."""
+        if not runs:
+            return
+        topic, partition = self.topic_partition_of(lease.partition)
+        records = sum(end - start for start, end in runs)
+        first, last = lease.first + min(runs)[0], lease.first + max(runs)[1] - 1
+        self._reporter.log.records(logging.WARNING, cause, topic, partition, records, first, last)
+
+
+def _held_runs(lease: Lease) -> list[tuple[int, int]]:
+    """Start and end index of what is held and undecided."""
+    return [run for state in (HELD, RENEW, SENT | RENEW) for run in lease.runs(state, state)]
+
+
+def _offsets(lease: Lease, runs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """First and last offset of these runs."""
+    return [(lease.first + start, lease.first + end - 1) for start, end in runs]
 
 
 def outcome_error(outcome: AckOutcome) -> KshareError | None:

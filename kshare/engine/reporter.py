@@ -58,9 +58,9 @@ class Reporter:
 
     def report(self, event: Event) -> None:
         if self._observer is not None:
-            self._call(self._observer, event)
+            self._call("the observer", self._observer, event)
         if self._on_settled is not None and isinstance(event, Settled):
-            self._call(self._on_settled, event)
+            self._call("on_settled", self._on_settled, event)
 
     def answered(
         self, request: Request[Any], node: int | None, seconds: float, answer: Message | KshareError
@@ -130,8 +130,14 @@ class Reporter:
         elif isinstance(answer, ShareGroupHeartbeatResponse):
             metrics.on_heartbeat(seconds)
 
-    def _call(self, function: Callable[[Settled], None] | Observer, event: Settled | Event) -> None:
+    def _call(
+        self, name: str, function: Callable[[Settled], None] | Observer, event: Settled | Event
+    ) -> None:
         try:
             function(event)  # type: ignore[arg-type]
         except Exception:
-            self.log.event(logging.ERROR, f"an observer raised at {type(event).__name__}", has_traceback=True)
+            self.log.event(
+                logging.ERROR,
+                f"{name} raised at {type(event).__name__}, which has no effect",
+                has_traceback=True,
+            )

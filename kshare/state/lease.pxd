@@ -27,7 +27,8 @@ cdef class Lease:
     cdef readonly int delivery_count
     cdef public double deadline
     cdef public object leader_epochs, loss_reason
-    cdef public bint is_loss_reported
+    cdef public Py_ssize_t held_losses
+    cdef public object reported_losses
     cdef readonly bytearray states
     cdef UndecidedCounter _counter
     cdef Py_ssize_t _size

@@ -88,11 +88,12 @@ class Lease:
         "deadline",
         "delivery_count",
         "first",
-        "is_loss_reported",
+        "held_losses",
         "last",
         "leader_epochs",
         "loss_reason",
         "partition",
+        "reported_losses",
         "states",
     )
 
@@ -116,8 +117,10 @@ class Lease:
         """First offset, last offset and leader epoch of its record batches."""
         self.loss_reason = ""
         """Why some of it was lost, in words for the user."""
-        self.is_loss_reported = False
-        """The user has got an error for that."""
+        self.held_losses = 0
+        """How many records were lost while the user held them."""
+        self.reported_losses: set[int] | None = None
+        """The offsets of lost records for which the user has got an error, if any."""
         self.states = bytearray(b"\xff") * (last - first + 1)
         self._size = len(self.states)
         """0 if the lease wasn't initialised: then there are no states to read."""
@@ -129,6 +132,17 @@ class Lease:
 
     def __repr__(self) -> str:
         return f"Lease({self.partition[1]}: {self.first}..{self.last}, held {self.undecided})"
+
+    def report_loss(self, first: int, last: int) -> None:
+        """The user gets an error for these."""
+        if self.reported_losses is None:
+            self.reported_losses = set()
+        self.reported_losses.update(range(max(first, self.first), min(last, self.last) + 1))
+
+    @property
+    def is_loss_reported(self) -> bool:
+        """Whether the user has got an error for all that was lost while it was held."""
+        return self.reported_losses is not None and len(self.reported_losses) >= self.held_losses
 
     def count(self, state: int) -> int:
         return self.count_between(state, state)

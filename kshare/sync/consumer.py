@@ -49,11 +49,14 @@ _LOOK_S = 0.001
 
 
 class _BatchCall:
-    """One call of `next_batch`. Several threads may make them."""
+    """One call that waits for a batch. Several threads may make them."""
 
-    batch: ShareBatch | None = None
-    is_over = False
-    """It was interrupted: others get the batch."""
+    def __init__(self, deliver: Callable[[ShareBatch], None] | None = None) -> None:
+        """`deliver` gets the batch, if it is given."""
+        self.deliver = deliver
+        self.batch: ShareBatch | None = None
+        self.is_over = False
+        """It was interrupted: others get the batch."""
 
 
 class BlockingConsumer(Generic[RecordT_co]):
@@ -70,7 +73,8 @@ class BlockingConsumer(Generic[RecordT_co]):
         self._loops = OpenedBatch(
             BlockingSource(
                 self._next_batch,
-                lambda: self._next_batch_within(0),
+                self._open_batch,
+                self._open_urgent,
                 self._take_turn,
                 lambda: self._burst_size,
                 self._source.most_delivered,
@@ -216,7 +220,7 @@ class BlockingConsumer(Generic[RecordT_co]):
     @property
     def is_drained(self) -> bool:
         """Whether a paused consumer has handed out everything, and no fetch is under way that may bring more."""
-        return self._consumer.is_drained
+        return self._consumer.is_drained and not self._loops.has_unread
 
     def set_max_records(self, records: int) -> None:
         """Replace the limit `max_records`. Records that are already held are kept."""
@@ -244,30 +248,53 @@ class BlockingConsumer(Generic[RecordT_co]):
         return batch
 
     def _next_batch_within(self, timeout: float | None) -> ShareBatch | None:
+        call = _BatchCall()
+        self._make(call, lambda: self._fetch(call, timeout))
+        return call.batch
+
+    def _open_batch(self, deliver: Callable[[ShareBatch], None]) -> None:
+        call = _BatchCall(deliver)
+        self._make(call, lambda: self._fetch(call, None))
+
+    def _open_urgent(self, deliver: Callable[[ShareBatch], None], delivery_count: int) -> None:
+        call = _BatchCall(deliver)
+        self._make(call, lambda: self._fetch_urgent(call, delivery_count))
+
+    def _make(self, call: _BatchCall, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._loops.require_turn()
         self._require_other_thread("this call", self._opened())
-        call = _BatchCall()
         try:
-            self._run(lambda: self._fetch(call, timeout))
+            self._run(function)
         except BaseException:
             call.is_over = True
             if call.batch is not None:
                 self._source.inbox.park(iter(call.batch))
             raise
-        return call.batch
 
     async def _fetch(self, call: _BatchCall, timeout: float | None) -> None:
         """One call at a time: an interrupt while a task is started leaves a task that nobody cancels."""
         with anyio.move_on_after(None if timeout is None else max(timeout, _LOOK_S)):
             async with self._turn:
-                assert self._decisions is not None, "only an open consumer fetches"
-                batch = await self._source.next_batch()
-                settle_through(batch, self._decisions)
-                self._burst_size = self._source.burst_size()
-                if call.is_over:
-                    self._source.inbox.park(iter(batch))
-                else:
-                    call.batch = batch
+                self._hand_over(call, await self._source.next_batch())
+
+    async def _fetch_urgent(self, call: _BatchCall, delivery_count: int) -> None:
+        if self._turn.locked():
+            return  # another thread is waiting, and gets it
+        async with self._turn:
+            batch = await self._source.take_urgent(delivery_count)
+            if batch is not None:
+                self._hand_over(call, batch)
+
+    def _hand_over(self, call: _BatchCall, batch: ShareBatch) -> None:
+        assert self._decisions is not None, "only an open consumer fetches"
+        settle_through(batch, self._decisions)
+        self._burst_size = self._source.burst_size()
+        if call.is_over:
+            self._source.inbox.park(iter(batch))
+        elif call.deliver is not None:
+            call.deliver(batch)
+        else:
+            call.batch = batch
 
     def _require_other_thread(self, what: str, decisions: DecisionQueue) -> None:
         if decisions.loop.is_run_here:

@@ -13,7 +13,6 @@ cdef class OpenedBatch:
     cdef BatchIterator walk
     cdef Py_ssize_t burst_left
     cdef object _source, _unfinished, _iterating, _record_loops, _lock
-    cdef list _overtaken
 
 
 cdef class BlockingLoop(Loop):

@@ -32,14 +32,16 @@ class BlockingSource(NamedTuple):
 
     next_batch: Callable[[], ShareBatch]
     """Wait for a batch. Also lets the event loop run."""
-    take_batch: Callable[[], ShareBatch | None]
-    """The same, without waiting; None if there is none."""
+    open_batch: Callable[[Callable[[ShareBatch], None]], None]
+    """Wait for a batch, and call this with it. In the event loop: there, no interrupt comes between."""
+    open_urgent: Callable[[Callable[[ShareBatch], None], int], None]
+    """The same with one that was delivered more often than this, if there is one. Doesn't wait for one to arrive."""
     take_turn: Callable[[], None]
     """Let the event loop run, without waiting."""
     burst_size: Callable[[], int]
     """How many records may be handed out before the event loop has to run again."""
     most_delivered: Callable[[], int]
-    """The highest delivery count of what waits to be opened; 0 if nothing does."""
+    """The highest delivery count of what waits to be opened; 0 if nothing does. It may be lost meanwhile."""
     apply_decisions: Callable[[], None]
     """Return when all decisions made so far have been applied to the leases."""
     inbox: Inbox
@@ -51,7 +53,6 @@ class OpenedBatch:
     __slots__ = (
         "_iterating",
         "_lock",
-        "_overtaken",
         "_record_loops",
         "_source",
         "_unfinished",
@@ -73,8 +74,6 @@ class OpenedBatch:
         self._iterating: dict[object, threading.Thread] = {}
         """A token of each loop that hasn't ended, and its thread."""
         self._record_loops: set[object] = set()
-        self._overtaken: list[BatchIterator] = []
-        """Batches in the middle of which another one was opened, because it was delivered more often."""
         self._lock = threading.RLock()
         """Loops that are garbage end in any thread."""
 
@@ -83,9 +82,9 @@ class OpenedBatch:
         self.decisions = decisions
         self.walk, self.burst_left = None, 0
         self._unfinished.clear()
-        self._overtaken.clear()
         self._iterating.clear()
         self._record_loops.clear()
+        self._source.inbox.attend(False)
 
     @property
     def has_loops(self) -> bool:
@@ -107,8 +106,10 @@ class OpenedBatch:
             self._iterating[loop] = threading.current_thread()
             if takes_records:
                 if not self._record_loops:
-                    self.walk, self.burst_left = self._source.inbox.take_parked(), self._source.burst_size()
+                    self.burst_left = self._source.burst_size()
+                    self._unpark()
                 self._record_loops.add(loop)
+                self._source.inbox.attend(True)
 
     def end(self, loop: object, unfinished: ShareRecord | ShareBatch | None) -> None:
         """In any thread. The last loop over records leaves the opened batch to loops of the future."""
@@ -118,6 +119,7 @@ class OpenedBatch:
             self._iterating.pop(loop, None)
             self._record_loops.discard(loop)
             if not self._record_loops:
+                self._source.inbox.attend(False)
                 self._park()
 
     def leave_walk(self) -> None:
@@ -125,37 +127,48 @@ class OpenedBatch:
         with self._lock:
             self._park()
 
+    # An interrupt may come between any two steps. Two that have the same iterator get different records; what nobody
+    # has is lost until its lock expires.
+
     def _park(self) -> None:
-        while self.walk is not None:
+        if self.walk is not None:
             self._source.inbox.park(self.walk)
-            self.close_walk(self.walk)
+            self.walk = None
+
+    def _unpark(self) -> None:
+        if self.walk is not None:
+            return
+        inbox = self._source.inbox
+        self.walk = inbox.parked()
+        if self.walk is not None and not inbox.unpark(self.walk):
+            self.walk = None
 
     def give_back(self) -> None:
         """Release what ended loops had in hand: they won't continue."""
         while self._unfinished:
-            left = self._unfinished.popleft()
+            left = self._unfinished[0]
             if isinstance(left, ShareBatch):
                 settle_held(left, RELEASE)
             else:
                 self.decisions.settle_if_held(lease_of(left.batch), left.offset, RELEASE)
+            if self._unfinished and self._unfinished[0] is left:  # only now: see `_park`
+                self._unfinished.popleft()
 
     def go_on(self) -> None:
         """Let the event loop run, and open the next batch if none is open."""
         if self.walk is None:
             self.give_back()
-            self._walk_through(self._source.next_batch())
+            self._source.open_batch(self._walk_through)
         else:
             self._source.take_turn()
-            if self.walk is not None and self._source.most_delivered() > self.walk.delivery_count:
-                urgent = self._source.take_batch()
-                if urgent is not None:  # it may have been lost or released meanwhile
-                    self._walk_through(urgent)
+            walk = self.walk
+            if walk is not None and self._source.most_delivered() > walk.delivery_count:
+                self._source.open_urgent(self._walk_through, walk.delivery_count)
         self.burst_left = self._source.burst_size()
 
     def _walk_through(self, batch: ShareBatch) -> None:
         """Before the rest of the batch that is open now, if there is one."""
-        if self.walk is not None:
-            self._overtaken.append(self.walk)
+        self._park()
         self.walk = BatchIterator(batch)
 
     def next_batch(self) -> ShareBatch:
@@ -165,9 +178,15 @@ class OpenedBatch:
         self._source.apply_decisions()
 
     def close_walk(self, walk: BatchIterator) -> None:
-        """It has no more records, or is parked."""
+        """It has no more records."""
         if self.walk is walk:
-            self.walk = self._overtaken.pop() if self._overtaken else None
+            self.walk = None
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether the opened batch has more records."""
+        walk = self.walk
+        return walk is not None and bool(walk.unread())
 
 
 class BlockingLoop(Loop):
@@ -242,10 +261,10 @@ class BlockingLoop(Loop):
         self._thread = thread_id.thread_id()
 
     def _end(self) -> None:
-        current, self._current = self._current, None
         self._is_on = False
         if self._opened is not None:
-            self._opened.end(self._token, current)
+            self._opened.end(self._token, self._current)
+        self._current = None
 
     def _on_left(self) -> None:
         self._end()

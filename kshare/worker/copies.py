@@ -25,7 +25,7 @@ from kshare.worker.headers import Header, RetryContext, dead_letter_headers, own
 from kshare.worker.log_context import log_fields
 from kshare.worker.options import DeadLetterFunction, OversizedDeadLetters
 from kshare.worker.retry_topics import RetryTopics
-from kshare.worker.user_functions import is_failure, message_of, require_ended
+from kshare.worker.user_functions import is_failure, message_of, require_ended, shortened
 
 log = logging.getLogger("kshare.worker")
 
@@ -112,6 +112,8 @@ class Copies:
     ) -> bool:
         """Returns False if nothing was settled, because the dead letter couldn't be written, or kept by the user's
         function. Without a topic for dead letters, the record is just rejected."""
+        if error is not None and message_of(error) not in shortened(message):
+            message = f"{message}: {message_of(error)}"  # not in the log, which counts lines by what they say
         if callable(self._dead_letters):
             return await self._hand_over(self._dead_letters, delivery, message)
         if self._dead_letters is None:

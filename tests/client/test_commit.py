@@ -180,6 +180,22 @@ async def test_commit_returns_losses_of_handed_out_records() -> None:
 
 
 @pytest.mark.anyio
+async def test_commit_returns_losses_that_no_error_was_raised_for() -> None:
+    """An error was raised for another record of the same lease."""
+    events: list[Event] = []
+    async with filled(3).running() as cluster:
+        with anyio.fail_after(DEADLINE_S):
+            async with consumer(cluster, "t", acknowledgement="explicit", observer=events.append) as source:
+                records = [*await source.next_batch()]
+                await cluster.hang_up()
+                await until(lambda: any(isinstance(event, LeaseLost) for event in events))
+                with pytest.raises(AcknowledgeError):
+                    records[1].accept()
+                results = await source.commit()
+                assert isinstance(results[("t", 0)], AcknowledgeError)
+
+
+@pytest.mark.anyio
 async def test_late_record_loop_gets_an_outcome_instead_of_an_exception() -> None:
     events: list[Event] = []
     outcomes: list[Settled] = []

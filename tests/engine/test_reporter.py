@@ -110,8 +110,10 @@ def test_exception_of_an_observer_is_logged(caplog: pytest.LogCaptureFixture) ->
     outcome = Settled("orders", 0, (), None, False)
     with caplog.at_level(logging.ERROR, "kshare"):
         Reporter(broken, seen.append).report(outcome)
+        Reporter(None, broken).report(outcome)
     assert seen == [outcome]
-    assert caplog.messages == ["an observer raised at Settled"]
+    assert caplog.messages[1:] == ["on_settled raised at Settled, which has no effect"]
+    assert caplog.messages[:1] == ["the observer raised at Settled, which has no effect"]
 
 
 def test_reporter_without_listeners_is_off() -> None:

@@ -38,6 +38,9 @@ class Batches:
         self.given.append(self._batches.pop(0))
         return self.given[-1]
 
+    async def take_urgent(self, delivery_count: int) -> ShareBatch | None:
+        return self._batches.pop(0) if self.most_delivered() > delivery_count else None
+
     async def open_batch(self) -> None:
         self.inbox.put(await self.next_batch())
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import random
 import signal
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -19,11 +21,14 @@ import pytest
 
 import kshare
 import kshare.sync
+from kshare import AcknowledgeError, ShareRecord
 from kshare.engine.events import Event, LeaseRenewed
 from kshare.errors import KshareError
 from kshare.protocol.messages import ShareGroupHeartbeatRequest
+from kshare.sync import loops
 from kshare.testing import Broker
 from tests.fakes.tiny_cluster import ACCEPTED, AVAILABLE, TinyCluster
+from tests.helpers.uncompiled import is_compiled
 
 DEADLINE_S = 60.0
 
@@ -180,13 +185,15 @@ _TRACED = {
         "_accept_current",
         "_take",
         "_end",
+        "_park",
+        "_unpark",
         "begin",
         "end",
         "go_on",
         "give_back",
     ),
     "settlements.py": ("accept",),
-    "consumer.py": ("_next_batch", "_next_batch_within", "_take_turn"),
+    "consumer.py": ("_make", "_open_batch", "_open_urgent", "_take_turn"),
 }
 """What runs for a loop in the user's thread, outside the event loop. If compiled, the first two have no lines."""
 
@@ -547,3 +554,81 @@ def test_consumer_closed_by_another_thread_while_it_is_opened_says_so() -> None:
                 assert str(error)
             thread.join(DEADLINE_S)
             assert not [one for one in threading.enumerate() if one.name == "kshare client"]
+
+
+SOON_S = (3e-5, 3e-4, 1e-3)
+
+
+@pytest.mark.lengthy
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("acknowledgement", ["explicit", "implicit"])
+def test_interrupts_at_any_time_hand_out_no_delivery_twice_and_strand_none(
+    broker: Broker, acknowledgement: str
+) -> None:
+    """In loops and in `next_batch`, also while the rest of a batch waits for what was delivered more often."""
+    is_implicit = acknowledgement == "implicit"
+    broker.set_group_config("g", {"share.delivery.count.limit": "10"})
+    broker.create_topic("t", partitions=2)
+    chance = random.Random(35)
+    handed_out: Counter[tuple[int, int, int]] = Counter()
+    in_hand: list[ShareRecord] = []
+    seen: set[tuple[int, int]] = set()
+    interrupts = written = 0
+    is_armed = False
+
+    def interrupt(*_: object) -> None:
+        if is_armed:
+            raise Interrupted
+
+    def take(record: ShareRecord) -> None:
+        handed_out[record.partition, record.offset, record.delivery_count] += 1
+        seen.add((record.partition, record.offset))
+        if not is_implicit:
+            in_hand.append(record)
+
+    def settle() -> None:
+        for record in in_hand:
+            with suppress(AcknowledgeError):  # its lock was lost
+                record.accept() if record.delivery_count > 7 or chance.random() < 0.6 else record.release()
+        in_hand.clear()
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    # What is on its way to user code as that is interrupted is redelivered when it isn't renewed any more. Compiled,
+    # implicit loops have no such moment.
+    lasts_s = 300.0 if is_implicit and is_compiled(loops) else 2.0
+    try:
+        with consume(broker, acknowledgement=acknowledgement, max_lease_seconds=lasts_s) as consumer:
+            for _ in range(1_000):
+                if written - len(seen) < 40:
+                    for partition in range(2):
+                        broker.produce("t", [b"x"] * 8, partition=partition)
+                    written += 16
+                try:
+                    try:
+                        is_armed = True
+                        signal.setitimer(signal.ITIMER_REAL, chance.choice(SOON_S) * chance.random() + 1e-6)
+                        if is_implicit or chance.random() < 0.7:
+                            for record in consumer:
+                                take(record)
+                                if chance.random() < 0.2:
+                                    break
+                        elif (found := consumer.next_batch(timeout=0.2)) is not None:
+                            is_armed = False
+                            for record in found:
+                                take(record)
+                    finally:
+                        is_armed = False
+                except Interrupted:
+                    interrupts += 1
+                if len(in_hand) > 40:
+                    settle()
+            settle()
+            while len(seen) < written:
+                rest = consumer.next_batch(timeout=DEADLINE_S / 4)
+                assert rest is not None, f"{written - len(seen)} records are stranded"
+                seen |= {(record.partition, record.offset) for record in rest}
+                rest.accept()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert interrupts > 100
+    assert {one: count for one, count in handed_out.items() if count > 1} == {}

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import gc
 import itertools
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import anyio
 import pytest
 
 from kshare import DeserializationFailed, sync
-from kshare.client.record import ShareBatch, ShareRecord
+from kshare.client.record import BatchIterator, ShareBatch, ShareRecord
 from kshare.client.streams import Inbox
 from kshare.fast.left_loops import Loop
 from kshare.sync.consumer import BlockingConsumer
@@ -191,10 +193,21 @@ def offsets(records: RecordLoop, count: int) -> list[int]:
 
 
 def opened_batch(waiting: list[ShareBatch], inbox: Inbox, most_delivered: int = 0) -> OpenedBatch:
+    def take(above: int) -> ShareBatch | None:
+        return waiting.pop(0) if waiting and waiting[0].delivery_count > above else None
+
+    def next_batch() -> ShareBatch:
+        return take(inbox.delivery_count) or inbox.next_rest() or waiting.pop(0)
+
+    def open_urgent(deliver: Callable[[ShareBatch], None], delivery_count: int) -> None:
+        if (found := take(delivery_count)) is not None:
+            deliver(found)
+
     return OpenedBatch(
         BlockingSource(
-            next_batch=lambda: waiting.pop(0),
-            take_batch=lambda: waiting.pop(0) if waiting else None,
+            next_batch=next_batch,
+            open_batch=lambda deliver: deliver(next_batch()),
+            open_urgent=open_urgent,
             take_turn=lambda: None,
             burst_size=lambda: 2,
             most_delivered=lambda: max((one.delivery_count for one in waiting), default=most_delivered),
@@ -229,6 +242,57 @@ def test_what_an_ended_loop_leaves_includes_batches_that_were_overtaken() -> Non
     records.close()
     left = [inbox.next_rest(), inbox.next_rest()]
     assert [[record.offset for record in one or ()] for one in left] == [[11, 12, 13], [2, 3]]
+
+
+def test_rests_are_handed_out_once_whoever_else_has_their_iterator() -> None:
+    """An interrupt may come when a loop has left its batch to others, and has it still."""
+    inbox = Inbox(lambda: None)
+    walk = BatchIterator(batch(0, 6))
+    assert [record.offset for record in itertools.islice(walk, 2)] == [0, 1]
+    inbox.park(walk)
+    inbox.park(walk)
+    rest = inbox.next_rest()
+    assert rest is not None
+    assert next(walk, None) is None
+    again = iter(rest)
+    inbox.park(again)
+    of_rest = inbox.next_rest()
+    assert of_rest is not None
+    assert [record.offset for record in of_rest] == [2, 3, 4, 5]
+    assert inbox.next_rest() is None
+    assert not inbox.has_unread
+
+
+def test_an_interrupt_while_a_loop_ends_leaves_nothing_behind() -> None:
+    """At each place where Python looks for signals: with compiled modules, these are calls of Python code."""
+    for step in range(40):
+        waiting = [batch(0, 4), batch(10, 4, delivery_count=3)]
+        inbox = Inbox(lambda: None)
+        opened = opened_batch(waiting, inbox)
+        records = RecordLoop(opened, is_implicit=False)
+        found = offsets(records, 3)
+        interrupt = _Interrupt(step)
+        with suppress(KeyboardInterrupt):
+            sys.setprofile(interrupt)
+            try:
+                records.close()
+            finally:
+                sys.setprofile(None)
+        found += offsets(RecordLoop(opened, is_implicit=False), 5)
+        assert found == [0, 1, 10, 11, 12, 13, 2, 3]
+
+
+class _Interrupt:
+    """Raises KeyboardInterrupt at the given call."""
+
+    def __init__(self, step: int) -> None:
+        self.left = step
+
+    def __call__(self, frame: object, event: str, argument: object) -> None:
+        if event in ("call", "return"):
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
 
 
 def test_a_loop_goes_on_with_its_batch_if_the_one_to_overtake_it_is_lost() -> None:

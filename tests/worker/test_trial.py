@@ -96,7 +96,7 @@ async def test_dead_letter() -> None:
     trial = await worker.test(SampleRecord(value=b'{"number": 7}', key=b"k"))
     assert (trial.outcome, trial.topic, trial.delay, trial.attempts) == ("dead letter", "dead", None, 1)
     headers = dict(trial.published[0].headers)
-    assert headers["__dlq.errors.message"] == b"ValueError in attempt 1"
+    assert headers["__dlq.errors.message"] == b"ValueError in attempt 1: no stock"
     assert headers["__dlq.errors.exception"] == b"ValueError"
 
 
@@ -108,7 +108,7 @@ async def test_dead_letter_that_a_function_keeps() -> None:
 
     trial = await worker_with(fail, retry=Retry(attempts=1), dead_letters=keep).test(b'{"number": 7}')
     assert (trial.outcome, trial.topic) == ("dead letter", None)
-    assert kept == [(b'{"number": 7}', "ValueError in attempt 1")]
+    assert kept == [(b'{"number": 7}', "ValueError in attempt 1: no stock")]
 
 
 async def test_value_that_cannot_be_converted() -> None:

@@ -36,6 +36,7 @@ def test_short_storm(fresh_queue: FreshQueue, tmp_path: Path, capsys: pytest.Cap
 
 @pytest.mark.long
 @pytest.mark.java
+@pytest.mark.release("4.4.0", "embedded")  # their dead letters tell why a record was archived
 @pytest.mark.timeout(1800)
 def test_storms(fresh_queue: FreshQueue, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs = []
@@ -51,15 +52,11 @@ def test_storms(fresh_queue: FreshQueue, tmp_path: Path, capsys: pytest.CaptureF
         check(judgement)
 
 
-KNOWN = "buried untried"
-"""A restart releases what wasn't tried yet. With few deliveries left, that becomes a dead letter: it isn't lost."""
-
-
 def check(judgement: Judgement) -> None:
     for name in (*HAD, "paused", "hung", "held"):
         assert judgement.counts[f"disturbed: {name}"], f"the storm had no {name!r}"
     assert judgement.counts[PINNED] <= MOST_PINNED_S
-    assert {kind: found[:5] for kind, found in judgement.problems.items() if found and kind != KNOWN} == {}
+    assert {kind: found[:5] for kind, found in judgement.problems.items() if found} == {}
 
 
 def prepared(fresh_queue: FreshQueue, folder: Path, seed: int, lasts_s: float) -> Storm:

@@ -75,7 +75,7 @@ async def test_each_record_ends_as_its_policy_says(fresh_queue: FreshQueue) -> N
     letters = await records_in(queue.broker.bootstrap, dead)
     found = {int(one.value or b""): dict(one.headers) for one in letters}
     assert sorted(found) == sorted(number for number in range(100) if number % 10 in (2, 4))
-    assert found[2]["__dlq.errors.message"] == b"ValueError in attempt 3"
+    assert found[2]["__dlq.errors.message"] == b"ValueError in attempt 3: 2"
     assert found[4]["__dlq.errors.message"] == b"not wanted"
     assert found[2]["__dlq.errors.group"] == queue.group.encode()
     await nothing_is_left(queue)
