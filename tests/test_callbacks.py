@@ -34,7 +34,7 @@ def test_functions_that_can_be_called_are_accepted(function: Callable[..., Any])
     assert not is_async(function)
 
 
-@pytest.mark.parametrize("function", [later, Later(), functools.partial(later)], ids=repr)
+@pytest.mark.parametrize("function", [later, Later(), functools.partial(later)])
 def test_async_functions_are_refused_where_nobody_awaits_them(function: Callable[..., Any]) -> None:
     assert is_async(function)
     require_callback("hook", function, "one argument, the event")
@@ -58,7 +58,6 @@ def test_async_functions_are_refused_where_nobody_awaits_them(function: Callable
             "^hook must take two arguments, the delivery and the",
         ),
     ],
-    ids=str,
 )
 def test_errors_say_what_it_must_take(function: Any, arguments: tuple[str, ...], message: str) -> None:
     with pytest.raises(ConfigError, match=message):

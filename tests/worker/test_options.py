@@ -43,7 +43,7 @@ from kshare.worker.options import check_name, check_names
         ({"order": lambda: 1}, "order must take one argument, the record"),
         ({"dead_letters": lambda: 1}, "dead_letters must take two arguments, the delivery and the reason"),
     ],
-    ids=str,
+    ids=lambda one: one if isinstance(one, str) else next(iter(one)),
 )
 def test_invalid_values_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message.replace("|", r"\|")):
