@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from setuptools import Command, Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -93,7 +94,15 @@ except ImportError:  # setuptools is older than pyproject.toml asks for, and eno
 else:
 
     class TagByWhatWasBuilt(bdist_wheel):
-        """A wheel in which nothing is compiled serves any Python on any machine, and is named so."""
+        """A wheel in which nothing is compiled serves any Python on any machine, and is named so.
+
+        It is built in a temporary folder: in `build`, modules of earlier versions would be left, and packed as well.
+        """
+
+        def initialize_options(self) -> None:
+            super().initialize_options()
+            self._folder = TemporaryDirectory(prefix="kshare-build-", ignore_cleanup_errors=True)
+            self.distribution.get_command_obj("build").build_base = self._folder.name
 
         def run(self) -> None:
             self.run_command("build")

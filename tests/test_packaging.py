@@ -227,9 +227,12 @@ def test_the_sdist_installs_without_a_compiler(built: Path, tmp_path: Path) -> N
     (sdist,) = built.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         assert not [name for name in archive.getnames() if name.endswith((".c", ".so"))]
+        archive.extractall(tmp_path / "sources", filter="data")
+    (sources,) = (tmp_path / "sources").iterdir()
     venv.create(tmp_path / "env", with_pip=True)
     python = tmp_path / "env" / "bin" / "python"
-    run([python, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", tmp_path, sdist], CC="/bin/false")
+    run([python, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", tmp_path, sources], CC="/bin/false")
+    assert not (sources / "build").exists()
     (wheel,) = tmp_path.glob("*.whl")
     assert wheel.name.endswith("-py3-none-any.whl")
     run([python, "-m", "pip", "install", "--quiet", wheel])
