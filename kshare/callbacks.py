@@ -21,11 +21,14 @@ def is_async(function: Callable[..., Any]) -> bool:
     )
 
 
-def takes(function: Callable[..., Any], count: int) -> bool:
-    """Whether it can be called with so many arguments. True if nobody can know."""
+def takes(function: Callable[..., Any], count: int, *, follow_wrapped: bool = True) -> bool:
+    """Whether it can be called with so many arguments. True if nobody can know.
+
+    Of a function that wraps another one, the other one is asked, if it is to be followed.
+    """
     try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some functions written in C have none
+        signature = inspect.signature(function, follow_wrapped=follow_wrapped)
+    except Exception:  # some functions written in C have none, and annotations may name what isn't imported
         return True
     try:
         signature.bind(*range(count))
@@ -38,7 +41,9 @@ def require_callback(what: str, function: Any, *arguments: str) -> None:
     """Raises ConfigError if it isn't a function of these arguments, which are described for the message."""
     if not callable(function):
         raise ConfigError(f"{what} must be a function, not {function!r}")
-    if not takes(function, len(arguments)):
+    count = len(arguments)
+    # A decorator may give the function that it wraps more arguments, or the function may say more than the decorator.
+    if not takes(function, count) and not takes(function, count, follow_wrapped=False):
         wanted = " and ".join(arguments) if arguments else "no arguments"
         raise ConfigError(
             f"{what} must take {wanted}: {function!r} has the arguments {inspect.signature(function)}"

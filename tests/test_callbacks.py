@@ -26,9 +26,7 @@ class Later:
     async def __call__(self, event: object) -> None: ...
 
 
-@pytest.mark.parametrize(
-    "function", [one, Plain(), print, lambda *all_of_it: None, functools.partial(one)], ids=repr
-)
+@pytest.mark.parametrize("function", [one, Plain(), print, lambda *all_of_it: None, functools.partial(one)])
 def test_functions_that_can_be_called_are_accepted(function: Callable[..., Any]) -> None:
     require_plain("observer", function, "one argument, the event")
     assert not is_async(function)
@@ -62,6 +60,15 @@ def test_async_functions_are_refused_where_nobody_awaits_them(function: Callable
 def test_errors_say_what_it_must_take(function: Any, arguments: tuple[str, ...], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         require_callback("hook", function, *arguments)
+
+
+def test_decorators_may_give_arguments_or_hide_them() -> None:
+    @functools.wraps(one)
+    def without_arguments() -> None:
+        one("given")
+
+    require_plain("hook", without_arguments)
+    require_plain("hook", without_arguments, "one argument, the event")  # as its signature says
 
 
 def test_functions_without_a_signature_are_accepted() -> None:

@@ -20,7 +20,8 @@ cdef class ShareBatch:
     cdef readonly Lease _lease
     cdef readonly list _batches, _spans
     cdef readonly object _reader
-    cdef bint _is_part, _is_accepted, _can_renew
+    cdef bint _is_part, _can_renew
+    cdef list _accepted
     cdef object _settlement_queue
     cdef unsigned long _thread
 
@@ -28,6 +29,8 @@ cdef class ShareBatch:
     cpdef _settle(self, int64_t offset, int kind)
 
     cdef _require_its_thread(self)
+
+    cdef _note_accepted(self, int kind)
 
 
 cpdef Lease lease_of(ShareBatch batch)

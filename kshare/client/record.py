@@ -118,9 +118,9 @@ class ShareBatch:
     """Records of one partition that were acquired together, in the order of their offsets."""
 
     __slots__ = (
+        "_accepted",
         "_batches",
         "_can_renew",
-        "_is_accepted",
         "_is_part",
         "_lease",
         "_reader",
@@ -147,8 +147,8 @@ class ShareBatch:
         """The records of the batch: first and last offset of each range."""
         self._is_part = False
         """Whether other records of its lease are in another batch."""
-        self._is_accepted = False
-        """As a whole, by the user or by a loop."""
+        self._accepted: list[tuple[int, int]] | None = None
+        """What was held when it was accepted as a whole, by the user or by a loop."""
 
     @property
     def partition(self) -> int:
@@ -241,7 +241,7 @@ class ShareBatch:
 
     def _settle_held(self, kind: int) -> None:
         """Settle all records that are still undecided. Lost ones are left out."""
-        self._is_accepted |= kind == ACCEPT
+        self._note_accepted(kind)
         if self._settlement_queue is None:
             self._decide_held(kind)
         elif not self._is_part or kind == RENEW:  # renewals always apply to a whole lease
@@ -251,17 +251,21 @@ class ShareBatch:
 
     def _decide_held(self, kind: int) -> None:
         """`_settle_held` in the thread that owns the lease."""
-        self._is_accepted |= kind == ACCEPT
+        self._note_accepted(kind)
         if not self._is_part or kind == RENEW:
             self._lease.decide_held(kind)
         else:
             for first, last in self._spans:
                 self._lease.decide_held_within(first, last, kind)
 
+    def _note_accepted(self, kind: int) -> None:
+        if kind == ACCEPT and self._accepted is None:
+            self._accepted = self._held_behind(self._lease.first - 1)
+
     @property
     def is_held(self) -> bool:
         """Whether any record of the batch isn't acknowledged yet."""
-        if self._is_accepted:
+        if self._accepted is not None:
             return False
         lease = self._lease
         for first, last in self._spans:
@@ -403,7 +407,10 @@ class BatchIterator:
 
     def _was_accepted(self, offset: int) -> bool:
         """With the batch. Nobody else gets it: who accepts a batch before processing it would never see it."""
-        return self._batch._is_accepted and not self._lease.is_lost(offset)
+        accepted = self._batch._accepted
+        if accepted is None or self._lease.is_lost(offset):
+            return False
+        return any(first <= offset <= last for first, last in accepted)
 
     def _give_back(self, walk: RecordWalk) -> None:
         """Release everything after a malformed record, for which an error was raised: we can't decode it."""

@@ -17,6 +17,7 @@ cdef int _accept
 cdef class Inbox:
     cdef list _opened, _left, _unattended, _dropped
     cdef object _on_available, _parked, _unprepared
+    cdef public object walk
     cdef Py_ssize_t _loops
     cdef bint _is_attended
 

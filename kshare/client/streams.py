@@ -127,6 +127,7 @@ class Inbox:
         "_parked",
         "_unattended",
         "_unprepared",
+        "walk",
     )
 
     def __init__(self, on_available: Callable[[], None]) -> None:
@@ -145,6 +146,8 @@ class Inbox:
         """Batches whose preparation was cancelled: see `preparation`."""
         self._dropped: list[BatchIterator] = []
         """What was in here when the consumer was closed."""
+        self.walk: Callable[[], BatchIterator | None] = lambda: None
+        """What loops of `kshare.sync` are taking records from, if anything."""
         self._on_available = on_available
 
     def give_back(self) -> None:
@@ -176,7 +179,7 @@ class Inbox:
     @property
     def has_unread(self) -> bool:
         """Whether records of opened batches wait for a loop."""
-        return any(one.unread() for one in (*self._opened, *self._parked, *self._unprepared))
+        return any(one.unread() for one in self._begun())
 
     @property
     def delivery_count(self) -> int:
@@ -275,8 +278,14 @@ class Inbox:
 
     def unread(self, lease: Lease) -> list[tuple[int, int]]:
         """First and last offset of each range of held records of the lease that no loop has got."""
-        waiting = [*self._opened, *self._parked, *self._unprepared, *self._dropped]
-        return [span for iterator in waiting if iterator.is_of(lease) for span in iterator.unread()]
+        waiting = [*self._begun(), *self._dropped]
+        spans = {span for iterator in waiting if iterator.is_of(lease) for span in iterator.unread()}
+        return sorted(spans)
+
+    def _begun(self) -> list[BatchIterator]:
+        walk = self.walk()
+        walks = [] if walk is None else [walk]
+        return [*self._opened, *self._parked, *self._unprepared, *walks]
 
     def forget_dropped(self) -> None:
         """The consumer is closed."""

@@ -103,7 +103,7 @@ class LeaseBook:
             first, last = acquired.first_offset, acquired.last_offset
             lease = Lease(acks.partition, first, last, acquired.delivery_count, counter=self.counter)
             if lease.delivery_count > 1:
-                self._reports.came_again(lease, acks.overlapping(lease.first, lease.last))
+                self._reports.came_again(lease, acks.overlapping(lease.first, lease.last), self.holder.unread)
                 self._note_last_delivery(lease)
                 if not self.has_redelivered:
                     self.has_redelivered = True

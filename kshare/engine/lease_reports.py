@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from kshare.engine.commits import Commits
 from kshare.engine.confirmation import without
@@ -35,6 +35,10 @@ _REFUSED_BECAUSE: dict[int, str] = {
 """For users: the descriptions of error codes are for authors of clients."""
 
 
+UnreadOf = Callable[[Lease], Sequence[tuple[int, int]]]
+"""Returns what no loop has got yet of a lease that was handed out."""
+
+
 class LeaseReports:
     def __init__(self, reporter: Reporter, lease_timers: LeaseTimers, commits: Commits) -> None:
         self._reporter = reporter
@@ -51,13 +55,14 @@ class LeaseReports:
 
     # --- losses
 
-    def came_again(self, lease: Lease, older_ones: Iterable[Lease]) -> None:
+    def came_again(self, lease: Lease, older_ones: Iterable[Lease], unread: UnreadOf) -> None:
         """Report records of older leases that the user still holds and that were delivered again."""
         for older in older_ones:
             held = older.runs_within(lease.first, lease.last, HELD, HELD)
             if held and self._lease_timers.handed_out_at(older) is not None:
                 older.loss_reason = _LOST_BECAUSE["expired"]
-                self._note_lost(older, _offsets(older, held))
+                if in_hand := without(_offsets(older, held), sorted(unread(older))):
+                    self._note_lost(older, in_hand)
 
     def expired_unnoticed(self, partition: TopicIdPartition, records: int) -> None:
         """The broker delivers records again that we hold: their locks expired earlier than we calculated."""
@@ -159,7 +164,7 @@ class LeaseReports:
             f"offset {first}" if first == last else f"{records} records between offsets {first} and {last}"
         )
         reason = f"{topic}[{partition}], {records_text}: {lease.loss_reason}"
-        lease.held_losses += records
+        lease.held_losses += held
         self._commits.on_loss(lease, AcknowledgeError(reason))
 
     # --- renewals

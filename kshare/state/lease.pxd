@@ -27,7 +27,7 @@ cdef class Lease:
     cdef readonly int delivery_count
     cdef public double deadline
     cdef public object leader_epochs, loss_reason
-    cdef public Py_ssize_t held_losses
+    cdef public list held_losses
     cdef public object reported_losses
     cdef readonly bytearray states
     cdef UndecidedCounter _counter

@@ -117,8 +117,8 @@ class Lease:
         """First offset, last offset and leader epoch of its record batches."""
         self.loss_reason = ""
         """Why some of it was lost, in words for the user."""
-        self.held_losses = 0
-        """How many records were lost while the user held them."""
+        self.held_losses: list[tuple[int, int]] = []
+        """What was lost while the user held it: first and last offset of each range."""
         self.reported_losses: set[int] | None = None
         """The offsets of lost records for which the user has got an error, if any."""
         self.states = bytearray(b"\xff") * (last - first + 1)
@@ -142,7 +142,10 @@ class Lease:
     @property
     def is_loss_reported(self) -> bool:
         """Whether the user has got an error for all that was lost while it was held."""
-        return self.reported_losses is not None and len(self.reported_losses) >= self.held_losses
+        reported = self.reported_losses
+        return reported is not None and all(
+            reported.issuperset(range(first, last + 1)) for first, last in self.held_losses
+        )
 
     def count(self, state: int) -> int:
         return self.count_between(state, state)

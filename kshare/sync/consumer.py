@@ -220,7 +220,7 @@ class BlockingConsumer(Generic[RecordT_co]):
     @property
     def is_drained(self) -> bool:
         """Whether a paused consumer has handed out everything, and no fetch is under way that may bring more."""
-        return self._consumer.is_drained and not self._loops.has_unread
+        return self._consumer.is_drained
 
     def set_max_records(self, records: int) -> None:
         """Replace the limit `max_records`. Records that are already held are kept."""

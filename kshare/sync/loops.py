@@ -76,6 +76,7 @@ class OpenedBatch:
         self._record_loops: set[object] = set()
         self._lock = threading.RLock()
         """Loops that are garbage end in any thread."""
+        source.inbox.walk = self._opened_walk
 
     def open(self, decisions: DecisionQueue) -> None:
         """The consumer has been opened. What loops of a former opening had in hand is lost."""
@@ -102,11 +103,14 @@ class OpenedBatch:
 
     def begin(self, loop: object, *, takes_records: bool) -> None:
         self.require_turn()
+        burst_size = (
+            self._source.burst_size()
+        )  # no code that signals may interrupt while others wait for the lock
         with self._lock:
             self._iterating[loop] = threading.current_thread()
             if takes_records:
                 if not self._record_loops:
-                    self.burst_left = self._source.burst_size()
+                    self.burst_left = burst_size
                     self._unpark()
                 self._record_loops.add(loop)
                 self._source.inbox.attend(True)
@@ -168,8 +172,12 @@ class OpenedBatch:
 
     def _walk_through(self, batch: ShareBatch) -> None:
         """Before the rest of the batch that is open now, if there is one."""
+        walk = BatchIterator(batch)
+        if not self._record_loops:  # interrupted meanwhile, and ended
+            self._source.inbox.park(walk)
+            return
         self._park()
-        self.walk = BatchIterator(batch)
+        self.walk = walk
 
     def next_batch(self) -> ShareBatch:
         return self._source.next_batch()
@@ -182,11 +190,8 @@ class OpenedBatch:
         if self.walk is walk:
             self.walk = None
 
-    @property
-    def has_unread(self) -> bool:
-        """Whether the opened batch has more records."""
-        walk = self.walk
-        return walk is not None and bool(walk.unread())
+    def _opened_walk(self) -> BatchIterator | None:
+        return self.walk
 
 
 class BlockingLoop(Loop):

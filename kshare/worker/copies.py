@@ -112,7 +112,7 @@ class Copies:
     ) -> bool:
         """Returns False if nothing was settled, because the dead letter couldn't be written, or kept by the user's
         function. Without a topic for dead letters, the record is just rejected."""
-        if error is not None and message_of(error) not in shortened(message):
+        if error is not None and message_of(error) not in ("", shortened(message)):
             message = f"{message}: {message_of(error)}"  # not in the log, which counts lines by what they say
         if callable(self._dead_letters):
             return await self._hand_over(self._dead_letters, delivery, message)

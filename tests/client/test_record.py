@@ -237,6 +237,16 @@ def test_batch_that_was_accepted_is_iterated_all_the_same_without_what_was_lost(
     assert not [*lost]
 
 
+def test_batch_that_was_accepted_has_no_records_that_were_acknowledged_before() -> None:
+    made = share_batch(Lease(P, 0, 5, 1), batches(list(range(6))))
+    records = list(made)
+    records[1].accept()
+    records[2].release()
+    records[4].reject()
+    made.accept()
+    assert [record.offset for record in made] == [0, 3, 5]
+
+
 def test_batch_that_was_released_is_not_iterated() -> None:
     made = share_batch(Lease(P, 0, 9, 1), batches(list(range(10))))
     made.release()

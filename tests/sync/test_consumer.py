@@ -26,7 +26,7 @@ from kshare import (
     ShareConsumer,
     sync,
 )
-from kshare.engine.events import Event, Finished, Settled
+from kshare.engine.events import Event, Finished, LeaseLost, Settled
 from kshare.protocol.messages import ShareGroupHeartbeatRequest
 from tests.fakes.tiny_cluster import ACCEPTED, ARCHIVED, AVAILABLE, TinyCluster
 
@@ -164,6 +164,27 @@ async def test_a_batch_is_accepted_when_the_loop_asks_for_the_next() -> None:
     async with filled(6).running() as cluster:
         assert await in_thread(work, cluster, max_records=3) == [[0, 1, 2], [3, 4, 5]]
         assert cluster.topics["t"].states == [ACCEPTED] * 3 + [AVAILABLE] * 3
+
+
+async def test_commit_does_not_count_what_no_loop_has_got_as_lost() -> None:
+    lost = threading.Event()
+
+    def observe(event: Event) -> None:
+        if isinstance(event, LeaseLost):
+            lost.set()
+
+    def work(consumer: sync.ShareConsumer) -> str:
+        record = next(iter(consumer))
+        anyio.from_thread.run(cluster.hang_up)
+        assert lost.wait(DEADLINE_S)
+        with pytest.raises(AcknowledgeError):
+            record.accept()
+        return str(next(iter(consumer.commit().values())))
+
+    cluster = filled(6)
+    async with cluster.running():
+        said = await in_thread(work, cluster, acknowledgement="explicit", observer=observe)
+    assert said.startswith("t[0], offset 0: ")
 
 
 async def test_batch_that_is_accepted_first_is_processed_all_the_same() -> None:

@@ -192,12 +192,22 @@ def offsets(records: RecordLoop, count: int) -> list[int]:
     return [record.offset for record in itertools.islice(records, count) if isinstance(record, ShareRecord)]
 
 
-def opened_batch(waiting: list[ShareBatch], inbox: Inbox, most_delivered: int = 0) -> OpenedBatch:
+def opened_batch(
+    waiting: list[ShareBatch],
+    inbox: Inbox,
+    most_delivered: int = 0,
+    deliveries: list[Callable[[ShareBatch], None]] | None = None,
+) -> OpenedBatch:
     def take(above: int) -> ShareBatch | None:
         return waiting.pop(0) if waiting and waiting[0].delivery_count > above else None
 
     def next_batch() -> ShareBatch:
         return take(inbox.delivery_count) or inbox.next_rest() or waiting.pop(0)
+
+    def open_batch(deliver: Callable[[ShareBatch], None]) -> None:
+        if deliveries is not None:
+            deliveries.append(deliver)
+        deliver(next_batch())
 
     def open_urgent(deliver: Callable[[ShareBatch], None], delivery_count: int) -> None:
         if (found := take(delivery_count)) is not None:
@@ -206,7 +216,7 @@ def opened_batch(waiting: list[ShareBatch], inbox: Inbox, most_delivered: int = 
     return OpenedBatch(
         BlockingSource(
             next_batch=next_batch,
-            open_batch=lambda deliver: deliver(next_batch()),
+            open_batch=open_batch,
             open_urgent=open_urgent,
             take_turn=lambda: None,
             burst_size=lambda: 2,
@@ -242,6 +252,20 @@ def test_what_an_ended_loop_leaves_includes_batches_that_were_overtaken() -> Non
     records.close()
     left = [inbox.next_rest(), inbox.next_rest()]
     assert [[record.offset for record in one or ()] for one in left] == [[11, 12, 13], [2, 3]]
+
+
+def test_batch_that_comes_when_all_loops_have_ended_is_left_to_others() -> None:
+    """The call that waited for it was interrupted."""
+    inbox = Inbox(lambda: None)
+    deliveries: list[Callable[[ShareBatch], None]] = []
+    waiting = [batch(0, 2)]
+    opened = opened_batch(waiting, inbox, deliveries=deliveries)
+    records = RecordLoop(opened, is_implicit=False)
+    assert offsets(records, 1) == [0]
+    records.close()
+    deliveries[0](batch(10, 3))
+    left = [inbox.next_rest(), inbox.next_rest()]
+    assert [[record.offset for record in one or ()] for one in left] == [[1], [10, 11, 12]]
 
 
 def test_rests_are_handed_out_once_whoever_else_has_their_iterator() -> None:

@@ -100,6 +100,16 @@ async def test_dead_letter() -> None:
     assert headers["__dlq.errors.exception"] == b"ValueError"
 
 
+async def test_dead_letter_of_an_error_whose_message_is_a_number() -> None:
+    async def fails(value: bytes) -> None:
+        raise KeyError(1)
+
+    worker = Worker(group="g", retry=Retry(attempts=1), dead_letters="dead")
+    worker.handler("orders")(fails)
+    trial = await worker.test(SampleRecord(value=b"7", topic="orders"))
+    assert dict(trial.published[0].headers)["__dlq.errors.message"] == b"KeyError in attempt 1: 1"
+
+
 async def test_dead_letter_that_a_function_keeps() -> None:
     kept: list[tuple[bytes | None, str]] = []
 
