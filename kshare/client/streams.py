@@ -220,7 +220,7 @@ class Inbox:
         return max([*self._parked], key=lambda one: one.delivery_count, default=None)
 
     def unpark(self, iterator: BatchIterator) -> bool:
-        """Take it out, in any thread. False if somebody else has done that, or has released it."""
+        """Take it out, in any thread. False if it isn't in there any more."""
         try:
             self._parked.remove(iterator)
         except ValueError:

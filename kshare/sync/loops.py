@@ -103,9 +103,7 @@ class OpenedBatch:
 
     def begin(self, loop: object, *, takes_records: bool) -> None:
         self.require_turn()
-        burst_size = (
-            self._source.burst_size()
-        )  # no code that signals may interrupt while others wait for the lock
+        burst_size = self._source.burst_size()  # Python code, which a signal may interrupt: not with the lock
         with self._lock:
             self._iterating[loop] = threading.current_thread()
             if takes_records:
@@ -158,8 +156,10 @@ class OpenedBatch:
             if self._unfinished and self._unfinished[0] is left:  # only now: see `_park`
                 self._unfinished.popleft()
 
-    def go_on(self) -> None:
+    def go_on(self, loop: object) -> None:
         """Let the event loop run, and open the next batch if none is open."""
+        if loop not in self._record_loops:  # it is of a former opening
+            self.begin(loop, takes_records=True)
         if self.walk is None:
             self.give_back()
             self._source.open_batch(self._walk_through)
@@ -318,7 +318,7 @@ class RecordLoop(BlockingLoop):
                 if record is not None:
                     return record
                 opened.close_walk(walk)
-            opened.go_on()
+            opened.go_on(self._token)
 
 
 class BatchLoop(BlockingLoop):

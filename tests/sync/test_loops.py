@@ -18,6 +18,7 @@ from kshare.client.record import BatchIterator, ShareBatch, ShareRecord
 from kshare.client.streams import Inbox
 from kshare.fast.left_loops import Loop
 from kshare.sync.consumer import BlockingConsumer
+from kshare.sync.decision_queue import DecisionQueue
 from kshare.sync.loops import BlockingSource, OpenedBatch, RecordLoop
 from kshare.testing import Broker
 from tests.fakes.batches import batch
@@ -266,6 +267,16 @@ def test_batch_that_comes_when_all_loops_have_ended_is_left_to_others() -> None:
     deliveries[0](batch(10, 3))
     left = [inbox.next_rest(), inbox.next_rest()]
     assert [[record.offset for record in one or ()] for one in left] == [[1], [10, 11, 12]]
+
+
+def test_a_loop_of_a_former_opening_goes_on_with_what_comes_in_the_next() -> None:
+    waiting = [batch(0, 2)]
+    opened = opened_batch(waiting, Inbox(lambda: None))
+    records = RecordLoop(opened, is_implicit=False)
+    assert offsets(records, 2) == [0, 1]
+    opened.open(DecisionQueue.__new__(DecisionQueue))
+    waiting.append(batch(10, 3))
+    assert offsets(records, 3) == [10, 11, 12]
 
 
 def test_rests_are_handed_out_once_whoever_else_has_their_iterator() -> None:
