@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import itertools
 import uuid
+from collections.abc import Iterator
 from typing import Protocol
 
 import pytest
 
 from tests.integration.behaviour.work_queue import Broker, WorkQueue
+from tests.integration.java_client import JavaClient, java_client
 from tools.kafka.cluster import Cluster
 
 _BACKEND_OF_SLOW_TESTS = {"4.1.2": "trio", "4.3.1": "asyncio", "4.4.0": "trio"}
@@ -49,6 +51,12 @@ def fresh_queue(broker: Broker) -> FreshQueue:
 
 
 _numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def plain_java() -> Iterator[JavaClient]:
+    with java_client() as client:
+        yield client
 
 
 def _usual_settings(queue: WorkQueue) -> dict[str, str]:

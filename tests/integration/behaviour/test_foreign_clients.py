@@ -14,9 +14,10 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, Producer
 
 from tests.integration.conftest import FreshTopic
+from tests.integration.java_client import JavaClient
 from tools.kafka.cluster import Cluster
 
-pytestmark = [pytest.mark.kafka]
+pytestmark = [pytest.mark.kafka, pytest.mark.java]
 
 DEADLINE_S = 60.0
 COUNT = 20
@@ -99,3 +100,14 @@ def test_group_goes_on_after_a_restart(
     for run in range(3):
         sent = [b"%d of run %d" % (number, run) for number in range(COUNT)]
         assert client(kafka.bootstrap, topic, f"readers of {topic}", sent) == sent
+
+
+@pytest.mark.parametrize("settings", [[], ["--group.instance.id=one"]], ids=["dynamic", "static"])
+def test_group_of_java_goes_on_after_a_restart(
+    kafka: Cluster, fresh_topic: FreshTopic, plain_java: JavaClient, settings: list[str]
+) -> None:
+    topic = fresh_topic()
+    for run in range(2):
+        sent = [f"{number} of run {run}" for number in range(COUNT)]
+        read = plain_java.run("group", kafka.bootstrap, topic, f"readers of {topic}", *settings, *sent)
+        assert read == sent
