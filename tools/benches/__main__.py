@@ -25,6 +25,7 @@ STUDIES = (
     "worker",
     "embedded",
     "competing",
+    "crowd",
     "decode",
     "spark",
     "trace",

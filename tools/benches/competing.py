@@ -104,7 +104,7 @@ def _compete(bootstrap: str, commands: Commands, partitions: int, records: int) 
         records=records // producers,
     )
     with children(commands(where)) as (_, lines), ExitStack() as stack:
-        _await_members(bootstrap, where["group"])
+        await_competitors(bootstrap, where["group"])
         writers = [Child(writing) for _ in range(producers)]
         for writer in writers:
             stack.callback(writer.end)
@@ -127,7 +127,7 @@ async def _prepare(where: Mapping[str, str], partitions: int) -> None:
         await admin.alter_group_config(where["group"], {"share.auto.offset.reset": "earliest"})
 
 
-def _await_members(bootstrap: str, group: str) -> None:
+def await_competitors(bootstrap: str, group: str) -> None:
     """Return when all members have received their assignment."""
     host, _, port = bootstrap.split(",")[0].rpartition(":")
     deadline = time.monotonic() + _JOIN_DEADLINE_S

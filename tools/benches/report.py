@@ -50,6 +50,7 @@ _TITLES = {
     "worker": "The worker",
     "embedded": "The embedded broker",
     "competing": "A group of several clients",
+    "crowd": "Many consumers of one partition",
     "decode": "Decoding files",
     "spark": "Spark",
     "trace": "The tracing proxy",

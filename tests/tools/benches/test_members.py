@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from tools.benches import consume, decode, embedded, latency, memory, programs, readers, sharing, spark, trace
+from tools.benches import (
+    consume,
+    crowd,
+    decode,
+    embedded,
+    latency,
+    memory,
+    programs,
+    readers,
+    sharing,
+    spark,
+    trace,
+)
 from tools.benches.bench_options import Wishes
 from tools.benches.study import Study
 
 
 @pytest.mark.parametrize("has_go", [True, False])
-@pytest.mark.parametrize("member", [consume, decode, embedded, latency, memory, sharing, spark, trace])
+@pytest.mark.parametrize("member", [consume, crowd, decode, embedded, latency, memory, sharing, spark, trace])
 def test_contests_name_existing_contenders_and_figures(
     member: object, has_go: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -55,6 +67,15 @@ def test_records_handled_twice_are_counted() -> None:
     found = sharing.evaluate([[(0.0, 1.0)], [(0.0, 1.0)]], records=1, ideal=1.0)
     assert found["again"] == 1
     assert found["busy"] == 100.0
+
+
+def test_consumers_without_a_record_of_a_burst_are_counted() -> None:
+    assert crowd.evaluate("burst", {0: 3, 5: 1}, [0.1] * 4) == {"most": 3, "least": 0}
+
+
+def test_delays_of_the_first_second_are_left_out() -> None:
+    delays = [9.0] * crowd.RATE + [0.001] * crowd.RATE
+    assert crowd.evaluate("paced", {0: len(delays)}, delays) == pytest.approx({"p50": 1.0, "p99": 1.0})
 
 
 def test_work_is_the_same_in_every_run() -> None:
