@@ -10,12 +10,12 @@ A record is accepted in the same step in which its handler has returned, so that
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Callable, Sequence
 
 from kshare.client.record import lost_spans_of
 from kshare.errors import AcknowledgeError, InProgress, KshareError
 from kshare.summary_log import SummaryLog
+from kshare.surroundings import new_random
 from kshare.worker.counts import Counts
 from kshare.worker.delivery import Decision, Delivery
 from kshare.worker.group_limits import ShareLimits
@@ -29,7 +29,7 @@ from kshare.worker.results import BatchResults, Result
 from kshare.worker.retry import LONGEST_DELAY_S, Exponential
 from kshare.worker.routes import OnError
 from kshare.worker.settling import Settling, is_open, without_result
-from kshare.worker.user_functions import is_failure, message_of, require_ended
+from kshare.worker.user_functions import is_failure, message_of, name_of, require_ended
 from kshare.worker.watching import Watch
 
 log = logging.getLogger("kshare.worker")
@@ -73,6 +73,7 @@ class Outcomes:
         self._on_error = on_error
         self._watch = watch
         self._most_attempts = options.retry.most_attempts()
+        self._random = new_random()
 
     # --- before the handler
 
@@ -195,9 +196,7 @@ class Outcomes:
         if not counts:
             await self._settling.delay(delivery, delay or 0.0, counts=False, error=error)
         elif delay is None:
-            await self._settling.give_up(
-                delivery, f"{type(error).__qualname__} in attempt {delivery.attempt}", error
-            )
+            await self._settling.give_up(delivery, f"{name_of(error)} in attempt {delivery.attempt}", error)
         else:
             await self._settling.delay(delivery, delay, counts=True, error=error)
 
@@ -217,14 +216,16 @@ class Outcomes:
         self._watch.settled(RecordOutcome.ACCEPTED, delivery)
 
     def _next_delay(self, error: Exception, attempt: int, age: float) -> float | None:
-        luck = random.random()
+        luck = self._random.random()
         try:
             return self._retry.next_delay(error, attempt, age, luck)
         except BaseException as problem:
             if not is_failure(problem):
                 raise
             cause = "records are retried after the default delay, because the delay function of their policy failed"
-            self._summary.event(logging.ERROR, cause, f"{type(problem).__qualname__} for attempt {attempt}")
+            self._summary.event(
+                logging.ERROR, cause, f"{name_of(problem)} for attempt {attempt}: {message_of(problem)}"
+            )
             log.debug("the delay function failed", exc_info=True)
             return Exponential().after(attempt, luck)
 
@@ -233,7 +234,7 @@ class Outcomes:
         self._counts.failed += 1
         self._summary.records(
             logging.WARNING,
-            f"failed with {type(error).__qualname__}",
+            f"failed with {name_of(error)}",
             delivery.topic,
             delivery.partition,
             1,
@@ -251,7 +252,7 @@ class Outcomes:
             except BaseException as problem:
                 if not is_failure(problem):
                     raise
-                what = f"{type(problem).__qualname__}: {message_of(problem)}"
+                what = f"{name_of(problem)}: {message_of(problem)}"
                 self._summary.event(logging.ERROR, "on_error failed", what)
                 log.debug("on_error failed", exc_info=True)
         delivery.is_over = True

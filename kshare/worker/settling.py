@@ -7,14 +7,15 @@ much of the in-flight window, it is released, unless that might archive it.
 from __future__ import annotations
 
 import logging
-import random
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 
 from kshare.client.record import ShareRecord
 from kshare.errors import AcknowledgeError, KshareError
 from kshare.summary_log import SummaryLog
+from kshare.surroundings import new_random
 from kshare.worker.copies import Copies, Written
 from kshare.worker.counts import Counts
 from kshare.worker.delivery import Decision, Delivery
@@ -69,6 +70,7 @@ class Settling:
         self._clock = clock
         self._wall_clock = wall_clock
         self._watch = watch
+        self._random = new_random()
         self.is_ending = False
         """Whether nothing can be held any more."""
 
@@ -147,7 +149,7 @@ class Settling:
         """
         apart = delivery.context.apart if delivery.context is not None else 0
         if apart < _MOST_APART:
-            delay = tiers.tiers[0] * random.uniform(0.5, 1.0)
+            delay = tiers.tiers[0] * self._random.uniform(0.5, 1.0)
             await self.move(delivery, delay, counts=True, apart=apart + 1)
         else:
             await self.give_up(delivery, without_result(delivery, delivery.delivery_count - 1), None)
@@ -303,6 +305,21 @@ class Settling:
             "",
             log_fields(delivery),
         )
+
+    def on_abandoned(self, delivery: Delivery) -> None:
+        """The worker ends at once, and what it has is released. After the last delivery, nobody gets it again."""
+        if not is_held(delivery) or delivery.delivery_count < self._limits.deliveries:
+            return
+        problem = KshareError("the worker was told to end at once, and this was its last delivery")
+        self._counts.lost += 1
+        self._watch.settled(RecordOutcome.LOST, delivery, problem)
+        self._log_archived(delivery)
+
+    def release_at_once(self, delivery: Delivery) -> None:
+        """Without what `hand_back` does to keep its attempts. Its handler was cancelled, and may still run."""
+        if delivery.moved_to is None and is_held(delivery):
+            with suppress(AcknowledgeError):
+                delivery.record.release()
 
     def on_lost(self, delivery: Delivery, problem: Exception) -> None:
         self._counts.lost += 1

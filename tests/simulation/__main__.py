@@ -24,14 +24,17 @@ from tests.simulation.consumer_defects import DEFECTS as CONSUMER_DEFECTS
 from tests.simulation.consumers import ConsumerWorld
 from tests.simulation.producer_defects import DEFECTS as PRODUCER_DEFECTS
 from tests.simulation.producers import ProducerWorld
+from tests.simulation.worker_defects import DEFECTS as WORKER_DEFECTS
+from tests.simulation.workers import WorkerWorld
 from tests.simulation.world import Outcome, simulate
 
-_DEFECTS = STORM_DEFECTS | CONSUMER_DEFECTS | PRODUCER_DEFECTS
+_DEFECTS = STORM_DEFECTS | CONSUMER_DEFECTS | PRODUCER_DEFECTS | WORKER_DEFECTS
 _MOST_SHOWN = 3
 _HIGHEST = 10**9
-WORLDS: dict[str, type[ConsumerWorld | ProducerWorld]] = {
+WORLDS: dict[str, type[ConsumerWorld | ProducerWorld | WorkerWorld]] = {
     "consumers": ConsumerWorld,
     "producers": ProducerWorld,
+    "workers": WorkerWorld,
 }
 
 

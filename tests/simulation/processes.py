@@ -20,12 +20,17 @@ _EPOCH_S = 1_750_000_000.0
 _TICK_S = 1e-9
 
 
+def wall_time_at(now: float) -> float:
+    """The time of day, in seconds since 1970, at a time of the loop."""
+    return _EPOCH_S + now - START_S
+
+
 class SimulatedSurroundings(Surroundings):
     def __init__(self, time: SimulatedTime, chance: Random) -> None:
         self._time = time
         self._chance = chance
         self._latest = 0.0
-        self.wall_time = lambda: _EPOCH_S + time.now() - START_S
+        self.wall_time = lambda: wall_time_at(time.now())
         self.monotonic = self._in_order
         self.suspended_s = lambda: 0.0
 

@@ -12,16 +12,20 @@ import pytest
 from tests.integration.consumer_storm.defects import DEFECTS as STORM_DEFECTS
 from tests.simulation.consumer_defects import DEFECTS as CONSUMER_DEFECTS
 from tests.simulation.producer_defects import DEFECTS as PRODUCER_DEFECTS
+from tests.simulation.worker_defects import DEFECTS as WORKER_DEFECTS
 
 ROOT = Path(__file__).parents[2]
-FRESH = 15
+FRESH = {"consumers": 15, "producers": 15, "workers": 6}
+"""How many seeds: those of workers take longest."""
 OF_BLOCKING_CONSUMERS = "sync_accepts_ranges"
 """Only async consumers are simulated."""
 DEFECTS = {
     name: one for name, one in STORM_DEFECTS.items() if name != OF_BLOCKING_CONSUMERS
 } | CONSUMER_DEFECTS
 MOST_SEEDS = 20
-WORLDS = pytest.mark.parametrize("world", ["consumers", "producers"])
+FIRST_OF_WORKERS = {"untried_records_are_released": 21, "limits_are_read_once": 21}
+"""Only few seeds have what these need: many stops, and nothing that costs deliveries besides."""
+WORLDS = pytest.mark.parametrize("world", ["consumers", "producers", "workers"])
 BOTH = pytest.mark.parametrize("backend", ["asyncio", "trio"])
 
 pytestmark = [pytest.mark.lengthy, pytest.mark.timeout(300)]
@@ -40,9 +44,9 @@ def simulate(*arguments: str) -> tuple[int, str]:
 @BOTH
 @WORLDS
 def test_fresh_seeds_break_no_promise(world: str, backend: str) -> None:
-    code, output = simulate("--seeds", str(FRESH), "--world", world, "--backend", backend)
+    code, output = simulate("--seeds", str(FRESH[world]), "--world", world, "--backend", backend)
     assert code == 0, output
-    assert f"{FRESH} seeds in " in output
+    assert f"{FRESH[world]} seeds in " in output
 
 
 @BOTH
@@ -75,6 +79,18 @@ def test_a_defect_of_producers_is_found(defect: str) -> None:
     )
     assert code == 1, output
     assert f": {PRODUCER_DEFECTS[defect][1]}: " in output
+    assert "failed" not in output
+
+
+@pytest.mark.parametrize("defect", WORKER_DEFECTS)
+def test_a_defect_of_workers_is_found(defect: str) -> None:
+    finding, first = WORKER_DEFECTS[defect][1], FIRST_OF_WORKERS.get(defect, 1)
+    code, output = simulate(
+        *("--world", "workers", "--seeds", str(MOST_SEEDS), "--first", str(first), "--jobs", "1", "--stop"),
+        *("--defect", defect),
+    )
+    assert code == 1, output
+    assert f": {finding}: " in output
     assert "failed" not in output
 
 

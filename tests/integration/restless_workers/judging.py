@@ -53,9 +53,12 @@ class Judgement:
         began, buried = by_event[Event.BEGAN], by_event[Event.BURIED] | set(self.letters)
         logs = [*self.logs]
         named, mentioned = _named(logs, "archive"), _named(logs, "")
+        # Several places may have a record: retry topics have copies of it.
+        ended = by_event[Event.SUCCEEDED] | buried
+        ended |= {number for place, number in self.written.items() if self._is_archived(place)}
         for place, number in self.written.items():
             text = f"{number} ({place[0]}[{place[1]}]@{place[2]})"
-            if self.archived.get(place, _REJECTED) != _REJECTED:
+            if self._is_archived(place):
                 self.counts["archived by brokers"] += 1
                 if number not in began:
                     self.problems["archived untried"].append(f"{text}: {self.archived[place]}")
@@ -65,7 +68,7 @@ class Judgement:
                     self.counts["archived by a limit that workers didn't know yet"] += 1
                 else:
                     self.problems["archived without a word"].append(f"{text}: {self.archived[place]}")
-            elif number not in by_event[Event.SUCCEEDED] | buried:
+            elif number not in ended:
                 self.problems["lost"].append(text)
         self.problems["buried untried"] += map(str, sorted(buried - began))
         if self.left:
@@ -73,6 +76,9 @@ class Judgement:
         self.counts["written"] = len(self.written)
         self.counts["succeeded"] = len(by_event[Event.SUCCEEDED])
         self.counts["dead letters of the worker"] = len(buried)
+
+    def _is_archived(self, place: Place) -> bool:
+        return self.archived.get(place, _REJECTED) != _REJECTED
 
     def _was_lowered_before(self, place: Place) -> bool:
         archived_at = self.archived_at.get(place, 0.0)

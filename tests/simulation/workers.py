@@ -1,0 +1,318 @@
+"""A world of workers: an embedded cluster, a producer, and workers of one group, whose handlers take, fail and hang.
+
+Workers are stopped, killed and cut off; their dependency goes down; limits of the group change. The judge is that of
+the storm of restless workers (tests/integration/restless_workers), which real brokers go through as well. It reads what
+handlers wrote down, what is in the logs of topics, and what passed over connections.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import inf
+from random import Random
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from kshare import AdminClient, Producer
+from kshare.broker.cluster_server import ClusterServer
+from kshare.broker.settings import Resource
+from kshare.surroundings import wall_time
+from tests.integration.consumer_storm.fault_book import FaultBook
+from tests.integration.restless_workers.judging import Judgement, Place
+from tests.integration.worker_storm.diary import Event
+from tests.simulation.loop import SimulatedTime
+from tests.simulation.processes import Process, wall_time_at
+from tests.simulation.tap import ShareTap
+from tests.simulation.working import DEAD, GROUP, RESULTS, TOPIC, HandlerPlan, Scene, WorkerProcess, build
+from tests.simulation.world import Plan, Verdict, World, records_of
+
+GRAVE = "dlq.orders"
+ACCEPT = 1
+_LETTERS_S = 20.0
+_ROUNDED_S = 0.002
+"""Timestamps of records are in milliseconds."""
+_SETTINGS = {
+    "group.share.assignment.interval.ms": "0",
+    "group.share.min.heartbeat.interval.ms": "500",
+    "group.share.min.record.lock.duration.ms": "1000",
+    "group.share.min.session.timeout.ms": "1000",
+}
+_MILD = frozenset({"stop", "limits", "down"})
+"""With these alone, no delivery may end without its handler, unless it has deliveries left. With a limit of three, the
+second one is the last that is safe, as the docs say."""
+_EARLY = "accepted early"
+_UNPUBLISHED = "accepted without its result"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerPlan(Plan):
+    workers: int
+    lock_s: float
+    limit: int
+    handlers: HandlerPlan
+    calm_s: float = 300.0
+    """How long it may take until nothing is left, once nothing is disturbed any more."""
+
+
+class WorkerWorld(World):
+    faults = (
+        *("kill", "cut", "stall", "refuse", "node", "leader", "responses"),
+        *("stop", "stop_twice", "limits", "down"),
+    )
+    topic = TOPIC
+    plan: WorkerPlan
+
+    @classmethod
+    def drawn(cls, seed: int) -> WorkerPlan:
+        chance = Random(seed)
+        kinds = sorted(_MILD) if chance.random() < 0.4 else cls.faults
+        return WorkerPlan(
+            seed=seed,
+            nodes=chance.choice([1, 1, 2, 3]),
+            partitions=chance.choice([1, 2, 4]),
+            workers=chance.choice([1, 2, 3]),
+            lasts_s=chance.choice([5.0, 10.0, 20.0]),
+            lock_s=chance.choice([1.0, 1.5, 3.0]),
+            limit=chance.choice([5, 5, 8] if kinds != cls.faults else [3, 5, 5, 8]),
+            handlers=HandlerPlan(seed),
+            rate=chance.choice([0.0, 0.03, 0.1]),
+            delay_s=chance.choice([0.0005, 0.002, 0.05]),
+            capacity=chance.choice([4_096, 65_536, 1 << 20]),
+            faults=frozenset(one for one in kinds if chance.random() < 0.6),
+        )
+
+    def __init__(self, plan: WorkerPlan, time: SimulatedTime) -> None:
+        super().__init__(plan, time, _SETTINGS)
+        topic = self.broker.cluster.create_topic(TOPIC, plan.partitions)
+        self.broker.cluster.create_topic(RESULTS, 1)
+        self.broker.cluster.create_topic(GRAVE, 1, configs={"errors.deadletterqueue.group.enable": "true"})
+        self._configure(plan.limit, plan.lock_s)
+        self.book = FaultBook(topic.id, Random(f"{plan.seed} faults"), plan.lock_s)
+        self.book.done = self.done
+        self.scene = Scene(plan.handlers, plan.lock_s, time.jump)
+        self._limit = plan.limit
+        self._lowered: list[float] = []
+
+    def _configure(self, limit: int, lock_s: float) -> None:
+        settings = {
+            "share.auto.offset.reset": "earliest",
+            "share.delivery.count.limit": str(limit),
+            "share.record.lock.duration.ms": str(round(lock_s * 1000)),
+            "share.session.timeout.ms": "4000",
+            "share.heartbeat.interval.ms": "1000",
+            "errors.deadletterqueue.topic.name": GRAVE,
+        }
+        self.broker.configs.replace(Resource.GROUP, GROUP, settings)
+
+    def new_tap(self) -> ShareTap:
+        return ShareTap(self.book, lambda what: self.note("broker", what))
+
+    def set_rate(self, rate: float) -> None:
+        """Called with 0 when nothing is disturbed any more."""
+        self.book.rate = rate
+        if not rate:
+            self.scene.is_down = False
+
+    # --- programs
+
+    def start(self, tasks: TaskGroup) -> None:
+        for _ in range(self.plan.workers):
+            self._start_worker(tasks)
+        tasks.start_soon(self._write, self.new_process("writer"))
+        tasks.start_soon(self._end_when_over)
+
+    def may_be_killed(self, process: Process) -> bool:
+        return process.name.startswith("worker")
+
+    def restart(self, tasks: TaskGroup, killed: Process) -> None:
+        self._start_worker(tasks)
+
+    def _start_worker(self, tasks: TaskGroup) -> None:
+        process = self.new_process(f"worker-{len(self.processes)}", WorkerProcess)
+        tasks.start_soon(self._live, process)
+
+    async def _live(self, process: WorkerProcess) -> None:
+        process.enter()
+        chance = Random(f"{self.plan.seed} {process.number}")
+        try:
+            with process.scope:
+                while True:
+                    worker = build(self.bootstrap, self.scene, process, chance)
+                    try:
+                        await worker.serve(wall_clock=wall_time)
+                        return
+                    except Exception as error:
+                        process.log(f"ended by {type(error).__name__}: {error}")
+                    if self.is_over:
+                        return
+                    await anyio.sleep(0.2)
+        finally:
+            process.worker = None
+            process.ended.set()
+
+    async def _write(self, process: Process) -> None:
+        process.enter()
+        chance = Random(f"{self.plan.seed} writer")
+        number = 0
+        try:
+            with process.scope:
+                async with Producer(self.bootstrap) as producer:
+                    while not self.is_over:
+                        partition = chance.randrange(self.plan.partitions)
+                        for _ in range(chance.choice([1, 5, 20, 60])):
+                            key = b"%d" % chance.randrange(10)
+                            await producer.enqueue(TOPIC, b"%d" % number, key=key, partition=partition)
+                            number += 1
+                        await producer.flush()
+                        await anyio.sleep(chance.uniform(0.02, 0.3))
+        finally:
+            process.ended.set()
+
+    # --- faults
+
+    async def _stop(self, server: ClusterServer, tasks: TaskGroup, times: int = 1) -> None:
+        serving = [one for one in self._workers() if one.worker is not None and not one.was_killed]
+        if serving:
+            process = self.chance.choice(serving)
+            worker = process.worker
+            for _ in range(times):
+                self.note(process.name, "is told to stop")
+                if process.worker is worker is not None:
+                    worker.stop()
+                await anyio.sleep(self.chance.uniform(0.0, 0.5) if times > 1 else 0.0)
+            self._start_worker(tasks)
+
+    async def _stop_twice(self, server: ClusterServer, tasks: TaskGroup) -> None:
+        await self._stop(server, tasks, 2)
+
+    async def _limits(self, server: ClusterServer, tasks: TaskGroup) -> None:
+        limit = self.chance.choice([4, 5, 8])
+        if limit < self._limit:
+            self._lowered.append(wall_time())
+        self._limit = limit
+        self._configure(limit, self.plan.lock_s * self.chance.choice([1.0, 2.0]))
+
+    async def _down(self, server: ClusterServer, tasks: TaskGroup) -> None:
+        self.scene.is_down = not self.scene.is_down
+        self.note("world", f"the dependency is {'down' if self.scene.is_down else 'up'}")
+
+    def _workers(self) -> Iterator[WorkerProcess]:
+        return (one for one in self.processes if isinstance(one, WorkerProcess))
+
+    # --- the end
+
+    async def _end_when_over(self) -> None:
+        while not self.is_over:
+            await anyio.sleep(0.1)
+        await self._end_all()
+
+    async def _end_all(self) -> None:
+        """Tell all to stop, also those that are just starting."""
+        self.scene.is_calm = True
+        for process in self._workers():
+            while not process.ended.is_set():
+                if process.worker is not None:
+                    process.worker.stop()
+                with anyio.move_on_after(self.plan.handlers.drain_s + 15.0):
+                    await process.ended.wait()
+
+    async def _calm(self) -> int:
+        """Let one worker go on until nothing is left, or for `calm_s`. Returns how many records are left."""
+        self.new_process("judge").enter()
+        left = -1
+        async with anyio.create_task_group() as tasks:
+            self._start_worker(tasks)
+            with anyio.move_on_after(self.plan.calm_s):
+                while left:
+                    await anyio.sleep(0.5)
+                    left = await self._left()
+            await self._end_all()
+        return left
+
+    async def _left(self) -> int:
+        async with AdminClient(self.bootstrap) as admin:
+            progress = await admin.share_group_progress(GROUP)
+        if not progress:
+            return -1
+        return sum((one.end_offset or 0) if one.lag is None else one.lag for one in progress)
+
+    async def judged(self) -> Verdict:
+        left = await self._calm()
+        written: dict[Place, int] = {}
+        for name in self.broker.cluster.topics:
+            if name == TOPIC or name.startswith(f"{TOPIC}.retry."):
+                for index, partition in enumerate(self.broker.cluster.topics[name].partitions):
+                    written |= {(name, index, one.offset): _number(one) for one in records_of(partition)}
+        logs = ["".join(f"{line}\n" for line in one.lines) for one in self._workers()]
+        entries = [entry for one in self._workers() for entry in one.entries]
+
+        def judge() -> Judgement:
+            archived = dict(self._archived())
+            reasons = {place: reason for place, (reason, _) in archived.items()}
+            times = {place: at for place, (_, at) in archived.items()}
+            return Judgement(written, entries, self._letters(), reasons, logs, left, times, self._lowered)
+
+        judgement = judge()
+        with anyio.move_on_after(_LETTERS_S):  # brokers write them after they have archived
+            while judgement.problems["lost"]:
+                await anyio.sleep(0.5)
+                judgement = judge()
+        excused: set[str] = set()
+        if not self.plan.faults <= _MILD or self.plan.limit == 3:
+            excused = {"archived untried", "archived without a word", "buried untried"}
+        elif self._lowered:
+            # What was released while there were more deliveries may be in the last safe one now.
+            excused = {"buried untried"}
+        problems = {kind: found for kind, found in judgement.problems.items() if kind not in excused}
+        return Verdict(problems | self._accepted_wrongly(judgement), judgement.counts)
+
+    def _letters(self) -> list[int]:
+        found = self.broker.cluster.topics.get(DEAD)
+        return [
+            _number(one) for partition in (found.partitions if found else ()) for one in records_of(partition)
+        ]
+
+    def _archived(self) -> Iterator[tuple[Place, tuple[str, float]]]:
+        """What the brokers' dead letters say, and when they were written."""
+        prefix = "__dlq.errors."
+        for record in records_of(self.broker.cluster.topics[GRAVE].partitions[0]):
+            told = {name: bytes(value or b"").decode() for name, value in record.headers}
+            place = told[f"{prefix}topic"], int(told[f"{prefix}partition"]), int(told[f"{prefix}offset"])
+            yield place, (told[f"{prefix}message"], record.timestamp / 1000)
+
+    def _accepted_wrongly(self, judgement: Judgement) -> dict[str, list[str]]:
+        """What was accepted before its function had ended, or was accepted without its result."""
+        done_at: dict[int, float] = defaultdict(lambda: inf)
+        for entry in judgement.entries:
+            if entry.event in (Event.SUCCEEDED, Event.BURIED):
+                done_at[entry.number] = min(done_at[entry.number], entry.at)
+        copies: set[int] = set()
+        for name, topic in self.broker.cluster.topics.items():
+            if name == DEAD or name.startswith(f"{TOPIC}.retry."):
+                for record in (each for partition in topic.partitions for each in records_of(partition)):
+                    number = _number(record)
+                    copies.add(number)
+                    done_at[number] = min(done_at[number], record.timestamp / 1000)
+        buried = {entry.number for entry in judgement.entries if entry.event == Event.BURIED}
+        results = {_number(one) for one in records_of(self.broker.cluster.topics[RESULTS].partitions[0])}
+        early: dict[int, str] = {}
+        unpublished: dict[int, str] = {}
+        for asked in self.book.acknowledged:
+            for offset in range(asked.first, asked.last + 1):
+                if asked.kind_of(offset) != ACCEPT:
+                    continue
+                number = judgement.written[TOPIC, asked.partition, offset]
+                text = f"{number} ({TOPIC}[{asked.partition}]@{offset}) at {asked.at:.6f} by {asked.member}"
+                if wall_time_at(asked.at) < done_at[number] - _ROUNDED_S:
+                    early.setdefault(number, text)
+                if self.plan.handlers.publishes and number not in results | copies | buried:
+                    unpublished.setdefault(number, text)
+        return {_EARLY: [*early.values()], _UNPUBLISHED: [*unpublished.values()]}
+
+
+def _number(record: Any) -> int:
+    return int(bytes(record.value or b""))

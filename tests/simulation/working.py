@@ -1,0 +1,199 @@
+"""The worker of a simulation: its handlers take, fail, hang, block and pause, as a seed decides.
+
+What a record's handler does depends on the record's number, so that all programs agree, and a restarted one goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from random import Random
+
+import anyio
+
+from kshare.surroundings import wall_time
+from kshare.worker import Breaker, Deliveries, Delivery, Retry, RetryTopics, Worker
+from tests.integration.worker_storm.diary import Entry, Event
+from tests.simulation.processes import Process
+
+TOPIC, GROUP, DEAD, RESULTS = "orders", "workers", "dead.orders", "results"
+ALWAYS_FAILS, FAILS_TWICE, HELD, PAUSES, HANGS, SWALLOWS, BLOCKS, REJECTED, WRONG = (
+    11,
+    23,
+    31,
+    41,
+    61,
+    67,
+    71,
+    83,
+    89,
+)
+"""Of each hundred records, the ones that are not like others."""
+
+
+class IsDown(Exception):
+    """The dependency."""
+
+
+class IsBad(Exception):
+    """The record."""
+
+
+class HandlerPlan:
+    """What handlers do, drawn from a seed."""
+
+    def __init__(self, seed: int) -> None:
+        chance = Random(f"{seed} handlers")
+        self.concurrency = chance.choice([1, 2, 5, 20])
+        self.attempts = chance.choice([1, 2, 3])
+        self.batch_size = chance.choice([0, 0, 4, 20])
+        """0: records are handled one by one."""
+        self.has_retry_topics = chance.random() < 0.3
+        self.is_ordered = not self.batch_size and not self.has_retry_topics and chance.random() < 0.25
+        self.has_breaker = chance.random() < 0.7
+        self.publishes = chance.random() < 0.4
+        self.keeps_letters = chance.random() < 0.5
+        """Whether a function keeps dead letters. Otherwise they are in a topic."""
+        self.moves_runs = self.has_retry_topics and chance.random() < 0.5
+        self.time_limit_s = chance.choice([0.5, 2.0])
+        self.drain_s = chance.choice([0.2, 2.0, 10.0])
+        self.oddities = frozenset(
+            one
+            for one in (FAILS_TWICE, HELD, PAUSES, HANGS, SWALLOWS, BLOCKS, REJECTED, WRONG)
+            if chance.random() < 0.5
+        )
+
+
+@dataclass
+class Scene:
+    """What the workers of a simulation have in common."""
+
+    plan: HandlerPlan
+    lock_s: float
+    jump: Callable[[float], None]
+    """As if the process had computed so long."""
+    is_down: bool = False
+    is_calm: bool = False
+    """Nothing goes wrong any more, but for records that are wrong themselves."""
+    seen: set[str] = field(default_factory=set)
+
+    def is_first_time(self, name: str) -> bool:
+        if name in self.seen:
+            return False
+        self.seen.add(name)
+        return True
+
+
+@dataclass
+class WorkerProcess(Process):
+    entries: list[Entry] = field(default_factory=list)
+    worker: Worker | None = None
+
+    def write(self, event: Event, number: int, delivery: Delivery) -> None:
+        if not self.was_killed:
+            self.entries.append(Entry(event, wall_time(), number, delivery.attempt, delivery.delivery_count))
+            self.note(self.name, f"{event} {number}, attempt {delivery.attempt}, {delivery.topic}")
+
+
+def number_of(delivery: Delivery) -> int:
+    return int(delivery.value or b"")
+
+
+def build(bootstrap: str, scene: Scene, process: WorkerProcess, chance: Random) -> Worker:
+    plan = scene.plan
+    worker = process.worker = Worker(
+        bootstrap,
+        group=GROUP,
+        concurrency=plan.concurrency,
+        retry=Retry(attempts=plan.attempts, delay=[0.1, 0.5]),
+        retry_topics=RetryTopics(tiers=(0.5, 2.0)) if plan.has_retry_topics else False,
+        move_runs=plan.moves_runs,
+        breaker=Breaker(min_failures=5, probe_after=0.3, window=2.0) if plan.has_breaker else None,
+        time_limit=plan.time_limit_s,
+        drain_timeout=plan.drain_s,
+        dead_letters=_letter_function(scene, process) if plan.keeps_letters else DEAD,
+    )
+    act = _Acting(worker, scene, process, chance)
+    if plan.batch_size:
+
+        @worker.batch_handler(TOPIC, batch_size=plan.batch_size, batch_wait=0.05)
+        async def handle_batch(batch: Deliveries) -> None:
+            for delivery in batch:
+                process.write(Event.BEGAN, number_of(delivery), delivery)
+            for delivery in batch:
+                await act.on(delivery)
+            if plan.publishes:
+                for delivery in batch:
+                    batch.publish(RESULTS, b"%d" % number_of(delivery))
+            for delivery in batch:
+                process.write(Event.SUCCEEDED, number_of(delivery), delivery)
+
+    else:
+
+        @worker.handler(TOPIC, order="key" if plan.is_ordered else "none")
+        async def handle(delivery: Delivery) -> None:
+            number = number_of(delivery)
+            process.write(Event.BEGAN, number, delivery)
+            if await act.on(delivery):
+                if plan.publishes:
+                    delivery.publish(RESULTS, b"%d" % number)
+                process.write(Event.SUCCEEDED, number, delivery)
+
+    return worker
+
+
+def _letter_function(scene: Scene, process: WorkerProcess) -> Callable[[Delivery, str], Awaitable[None]]:
+    async def bury(delivery: Delivery, reason: str) -> None:
+        number = number_of(delivery)
+        if number % 4 == 3 and not scene.is_calm and scene.is_first_time(f"buried {number}"):
+            await anyio.sleep_forever()
+        process.write(Event.BURIED, number, delivery)
+
+    return bury
+
+
+class _Acting:
+    def __init__(self, worker: Worker, scene: Scene, process: WorkerProcess, chance: Random) -> None:
+        self._worker = worker
+        self._scene = scene
+        self._process = process
+        self._chance = chance
+
+    async def on(self, delivery: Delivery) -> bool:
+        """Do what this record's handler does. Returns whether its work is done."""
+        scene, chance, number = self._scene, self._chance, number_of(delivery)
+        kind = number % 100
+        if scene.is_down:
+            if chance.random() < 0.2:
+                await anyio.sleep_forever()
+            raise IsDown
+        if kind == ALWAYS_FAILS:
+            raise IsBad
+        if not scene.is_calm and kind in scene.plan.oddities:
+            if kind == FAILS_TWICE and delivery.attempt < 3:
+                raise IsBad
+            if scene.is_first_time(f"{kind} {number}"):
+                return await self._oddly(delivery, kind)
+        await anyio.sleep(chance.choice([0.0, 0.0, 0.01, 0.05]))
+        return True
+
+    async def _oddly(self, delivery: Delivery, kind: int) -> bool:
+        lock_s, chance = self._scene.lock_s, self._chance
+        if kind == HANGS:
+            await anyio.sleep_forever()
+        if kind == SWALLOWS:
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(chance.uniform(0.1, 1.5) * lock_s)
+        if kind == BLOCKS:
+            self._scene.jump(chance.uniform(0.1, 1.2) * lock_s)
+        if kind == PAUSES:
+            self._worker.pause(TOPIC, chance.uniform(0.2, 2.5 * lock_s))
+        if kind == WRONG:
+            raise GeneratorExit
+        if kind == HELD and not self._scene.plan.batch_size:
+            delivery.release(delay=chance.uniform(0.0, 2.0 * lock_s))
+            return False
+        if kind == REJECTED and not self._scene.plan.batch_size:
+            delivery.reject("as its seed wants")
+            return False
+        return True
