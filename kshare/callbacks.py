@@ -21,6 +21,15 @@ def is_async(function: Callable[..., Any]) -> bool:
     )
 
 
+def is_generator(function: Callable[..., Any]) -> bool:
+    """Whether a call of it only makes a generator, async or not."""
+    target = function.func if isinstance(function, partial) else function
+    return any(
+        inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one)
+        for one in (target, getattr(target, "__call__", None))  # noqa: B004  the method of an object
+    )
+
+
 def takes(function: Callable[..., Any], count: int, *, follow_wrapped: bool = True) -> bool:
     """Whether it can be called with so many arguments. True if nobody can know.
 
@@ -41,6 +50,10 @@ def require_callback(what: str, function: Any, *arguments: str) -> None:
     """Raises ConfigError if it isn't a function of these arguments, which are described for the message."""
     if not callable(function):
         raise ConfigError(f"{what} must be a function, not {function!r}")
+    if is_generator(function):
+        raise ConfigError(
+            f"{what} must not be a generator, whose body nobody would run: return instead of yielding"
+        )
     count = len(arguments)
     # A decorator may give the function that it wraps more arguments, or the function may say more than the decorator.
     if not takes(function, count) and not takes(function, count, follow_wrapped=False):

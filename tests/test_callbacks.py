@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -74,3 +74,13 @@ def test_decorators_may_give_arguments_or_hide_them() -> None:
 def test_functions_without_a_signature_are_accepted() -> None:
     assert takes(max, 1)
     assert not takes(one, 2)
+
+
+def test_generators_are_refused_whose_bodies_nobody_would_run() -> None:
+    def yields(event: object) -> Iterator[object]:
+        yield event
+
+    with pytest.raises(
+        ConfigError, match=r"^hook must not be a generator, whose body nobody would run: return"
+    ):
+        require_callback("hook", yields, "one argument, the event")

@@ -12,6 +12,7 @@ handler is stopped: otherwise, one restart after another would use up all delive
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 
 import anyio
@@ -23,6 +24,7 @@ from kshare.worker.group_limits import ShareLimits
 from kshare.worker.rate_limit import TokenBucket
 from kshare.worker.routes import Route
 from kshare.worker.slots import Slot
+from kshare.worker.user_functions import name_of
 from kshare.worker.watching import Watch
 from kshare.worker.work_queue import Item, WorkQueue
 
@@ -120,6 +122,10 @@ class Admission:
         self._higher = higher
 
     def pause(self, seconds: float) -> None:
+        """For 0 seconds: go on, if it was paused."""
+        if not seconds:
+            self.end_pause(math.inf)
+            return
         self._paused_until = max(self._paused_until, self._clock() + seconds)
         self.hands_back |= seconds >= self._limits.lock_s
         self._on_change()
@@ -184,7 +190,7 @@ class Admission:
         was_closed = self._breaker.is_closed
         is_attempt = self._breaker.on_failure(self._clock(), self._counts.done, is_first=_is_first(delivery))
         self._on_failed(delivery)
-        self._tell_if_open(type(error).__qualname__, was_closed)
+        self._tell_if_open(name_of(error), was_closed)
         return is_attempt
 
     def on_timed_out(self, slot: Slot, deliveries: list[Delivery]) -> None:

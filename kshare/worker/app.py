@@ -21,10 +21,10 @@ from kshare.callbacks import is_async, require_callback, require_plain
 from kshare.errors import ConfigError
 from kshare.protocol.topic_names import require_topic_name
 from kshare.worker.calling import BatchMiddleware, Middleware
-from kshare.worker.handlers import inspect_handler
+from kshare.worker.handlers import inspect_handler, require_findable
 from kshare.worker.options import HandlerOptions, check_names
 from kshare.worker.routes import OnError, Route
-from kshare.worker.user_functions import is_generator, is_plain_function
+from kshare.worker.user_functions import is_plain_function
 
 if TYPE_CHECKING:
     from kshare.worker.option_types import HandlerSettings
@@ -222,15 +222,16 @@ def _require_middleware(what: str, function: Callable[..., Any]) -> None:
     require_callback(what, function, f"two arguments, {first}", "the function to await to go on")
     name = getattr(function, "__qualname__", repr(function))
     if is_plain_function(function):
-        kind = "a generator" if is_generator(function) else "a plain one"
         raise ConfigError(
-            f"{what} {name} must be an async function, not {kind}: it awaits its second argument"
+            f"{what} {name} must be an async function, not a plain one: it awaits its second argument"
         )
 
 
 def routes_of(declared: Iterable[_Declared]) -> list[Route]:
-    """Raises ConfigError if two handlers get the same records."""
+    """Raises ConfigError if two handlers get the same records, or if functions can't be passed to other processes."""
     routes = [replace(one.route(), name=name) for name, one in named(declared)]
+    for one in routes:
+        require_findable(one.call)
     require_separate_topics(routes)
     return routes
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 import anyio
+from anyio.lowlevel import checkpoint_if_cancelled
 
 from kshare.errors import KshareError
 from kshare.producer.records import Produced
@@ -51,9 +52,18 @@ class BoundedWrites:
         )
 
     async def call(self, function: Callable[[], Awaitable[object]], limit: float) -> object:
-        """Let a function of the user's write something. Raises KshareError if that takes longer than the limit."""
+        """Let a function of the user's write something. Raises KshareError if that takes longer than the limit.
+
+        If it returns although it was cancelled, nobody knows what it has written.
+        """
         self._require_time()
-        return await self._within(function(), limit)
+
+        async def call() -> object:
+            result = await function()
+            await checkpoint_if_cancelled()
+            return result
+
+        return await self._within(call(), limit)
 
     async def write(self, results: Sequence[Result]) -> None:
         self._require_time()

@@ -7,17 +7,17 @@ A handler takes the payload, a `Delivery`, or both, in any order: the parameter 
 from __future__ import annotations
 
 import inspect
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from kshare.callbacks import is_async
+from kshare.callbacks import is_async, is_generator
 from kshare.errors import ConfigError
 from kshare.worker.delivery import Deliveries, Delivery
 from kshare.worker.payloads import Decode, decoder_for
-from kshare.worker.user_functions import is_generator
 
 RunsIn = Literal["loop", "thread", "process"]
 
@@ -59,14 +59,14 @@ def inspect_handler(
         )
     returns_awaitable = is_async(function)
     if returns_awaitable and runs_in not in (None, "loop"):
+        require_place(runs_in)
         raise ConfigError(f"handler {name} is async, so it can't run in a {runs_in}: leave `runs_in` out")
     if not returns_awaitable and runs_in == "loop":
         raise ConfigError(
             f'handler {name} is a plain function, which would block the event loop: use runs_in="thread" or "process"'
         )
     where: RunsIn = "loop" if returns_awaitable else runs_in or "thread"
-    if where not in ("loop", "thread", "process"):
-        raise ConfigError(f'runs_in must be "thread" or "process", not {runs_in!r}')
+    require_place(where)
     parameters = _parameters(function, name)
     hints = _hints(target)
     delivery_kinds = (Deliveries, list[Delivery]) if is_batch else (Delivery,)
@@ -88,6 +88,8 @@ def inspect_handler(
         raise ConfigError(
             f"handler {name} runs in another process, which can't settle records: take the payload only"
         )
+    if where == "process" and ("<locals>" in name or "<lambda>" in name):
+        raise ConfigError(_not_found(name, "it is defined in another function, or has no name"))
     decode = None
     if payloads:
         kind = payloads[0][1]
@@ -100,6 +102,27 @@ def inspect_handler(
         bool(payloads),
         bool(deliveries),
         is_payload_first=not deliveries or parameters[0] != deliveries[0],
+    )
+
+
+def require_place(runs_in: object) -> None:
+    if runs_in not in ("loop", "thread", "process"):
+        raise ConfigError(f'runs_in must be "thread" or "process", not {runs_in!r}')
+
+
+def require_findable(call: HandlerCall) -> None:
+    """Raises ConfigError if the function is to run in other processes, and can't be passed to them."""
+    if call.runs_in == "process":
+        try:
+            pickle.dumps(call.function)
+        except Exception as problem:
+            raise ConfigError(_not_found(call.name, str(problem))) from problem
+
+
+def _not_found(name: str, reason: str) -> str:
+    return (
+        f"handler {name} can't run in other processes, which import it by its name ({reason}): define it at the top "
+        "level of a module"
     )
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from kshare.worker.user_functions import name_of
+
 Header = tuple[str, bytes | None]
 
 RETRY = "__kshare.retry."
@@ -133,6 +135,6 @@ def dead_letter_headers(
         ("message", message[:_MAX_MESSAGE]),
         ("attempts", origin.attempts),
         ("handler", handler),
-        *((("exception", type(error).__qualname__),) if error is not None else ()),
+        *((("exception", name_of(error)),) if error is not None else ()),
     )
     return [(DEAD_LETTER + name, str(value).encode(errors="replace")) for name, value in found]

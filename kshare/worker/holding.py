@@ -43,6 +43,10 @@ class HeldBack(Generic[T]):
         if last_offset > self._newest.get(where, -1):
             self._newest[where] = last_offset
 
+    def begin_anew(self, where: TopicPartition) -> None:
+        """The topic was created again: its offsets begin at 0."""
+        self._newest.pop(where, None)
+
     def newest(self, where: TopicPartition) -> int:
         """How far the window reaches, as far as we know; -1 if we know nothing."""
         return self._newest.get(where, -1)

@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from kshare.installation import extra
 from kshare.worker.delivery import Delivery
 from kshare.worker.observer import HandlerRun, RecordOutcome, RecordSettled, RunResult, WorkerObserver
+from kshare.worker.user_functions import name_of
 
 with extra("opentelemetry", __name__):
     from opentelemetry import context as current
@@ -186,7 +187,7 @@ def _end(span: Span, run: HandlerRun) -> Attributes:
     """End the span. Returns what its metrics say about the result."""
     found: Attributes = {"kshare.result": str(run.result)}
     if run.result is RunResult.FAILED and run.error is not None:
-        found["error.type"] = type(run.error).__qualname__
+        found["error.type"] = name_of(run.error)
         span.record_exception(run.error)
         span.set_status(Status(StatusCode.ERROR, str(run.error)))
     span.set_attributes(found)

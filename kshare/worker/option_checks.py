@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TypeGuard
 
 from kshare.errors import ConfigError
@@ -10,6 +11,13 @@ from kshare.errors import ConfigError
 def is_number(value: object) -> TypeGuard[int | float]:
     """Whether it is a finite number of any sensible size; True and False aren't."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15
+
+
+def require_backend(name: object) -> None:
+    if name not in ("asyncio", "trio"):
+        raise ConfigError(f'backend must be "asyncio" or "trio", not {name!r:.80}')
+    if name == "trio" and find_spec("trio") is None:
+        raise ConfigError("the backend trio needs the package of that name: pip install trio")
 
 
 def require_number(name: str, value: object, least: float, most: float) -> float:

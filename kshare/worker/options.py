@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
@@ -124,7 +125,7 @@ class HandlerOptions:
             require_topic_name("dead_letters", self.dead_letters)
         if callable(self.dead_letters):
             require_callback("dead_letters", self.dead_letters, "two arguments, the delivery", "the reason")
-            if not is_async(self.dead_letters):
+            if not (is_async(self.dead_letters) or is_async(inspect.unwrap(self.dead_letters))):
                 raise ConfigError("dead_letters must be an async function, not a plain one")
         if self.only is not None:
             require_plain("only", self.only, "one argument, the delivery")

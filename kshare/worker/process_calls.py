@@ -60,8 +60,10 @@ class ProcessCalls:
                 process.kill()
                 raise
             self._idle.append((process, anyio.current_time()))
-        if ended:
-            raise failure_from_bytes(ended)
+        if ended:  # in a thread: exceptions may be large, or made again by code of the user's
+            raise await to_thread.run_sync(
+                failure_from_bytes, ended, abandon_on_cancel=True, limiter=self._threads
+            )
 
     async def close(self) -> None:
         """End the processes. None of them is calling anything."""

@@ -55,7 +55,7 @@ def failure_from_bytes(content: bytes) -> Exception:
 def _pickled(value: object) -> bytes | None:
     try:
         return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
-    except Exception:
+    except BaseException:
         return None
 
 

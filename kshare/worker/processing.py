@@ -59,8 +59,7 @@ class Processing:
         self._on_ready = on_ready
 
     async def one(self, slot: Slot, delivery: Delivery) -> None:
-        """Process a record. Raises ScopeLeft if another task has to do the rest."""
-        slot.item = slot.delivery = delivery
+        """Process the slot's record. Raises ScopeLeft if another task has to do the rest."""
         error: BaseException | None = None
         is_called = False
         try:
@@ -202,6 +201,8 @@ class Processing:
     async def ended(self, slot: Slot, error: BaseException) -> None:
         """The handler raised what isn't an Exception. Raises it again if it is for us: we were cancelled, or Ctrl-C."""
         if slot.is_cancelled or is_worker_cancelled():
+            if is_failure(error):  # whatever it raises when it is cancelled, only the cancellation counts
+                await checkpoint()
             raise error
         if isinstance(error, anyio.get_cancelled_exc_class()):
             # Nobody has cancelled the slot: the handler has awaited a cancelled task, or cancelled its own.

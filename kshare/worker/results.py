@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import NamedTuple
 
 from kshare.errors import ConfigError, KshareError
 from kshare.idempotency.calls import idempotent_call
 from kshare.producer.records import Headers, NewRecord
+from kshare.surroundings import wall_time
 
 
 class Result(NamedTuple):
@@ -54,7 +54,7 @@ def checked_result(
         raise ConfigError(f"topic must be a non-empty string, not {topic!r:.80}")
     if partition is not None and (type(partition) is not int or partition < 0):
         raise ConfigError(f"partition must be a whole number, 0 or more, or None, not {partition!r:.80}")
-    record = NewRecord(value, key, headers, int(time.time() * 1000)).checked()
+    record = NewRecord(value, key, headers, int(wall_time() * 1000)).checked()
     once = idempotent_call()
     if once is not None:
         raise KshareError(

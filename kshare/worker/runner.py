@@ -58,6 +58,10 @@ _MAX_PROBED = 100
 """How many records to probe with at most, while the circuit breaker is open. Then they are tried again in turn."""
 _CANCEL_GRACE_S = 5.0
 """How long cancelled handlers may take to end."""
+_STUCK_S = 10.0
+"""How long a handler may take to end when it was cancelled, before its records are given back."""
+_FRESH_S = 0.3
+"""How long a probe waits for a record that hasn't failed yet."""
 _SETTLE_S = 60.0
 """How long settling a record may take at most, after its handler has ended."""
 _LAST_WRITES_S = 10.0
@@ -113,9 +117,12 @@ class HandlerRunner:
         )
         self._wants = Signal()
         """Sent when the intake should look whether more records are needed."""
+        self._fresh_by: float | None = None
+        """Until when a probe waits for a record that hasn't failed yet."""
         self._hand_back_at = 0.0
         """When to look again what pins too much during a long pause."""
         self._stopping = anyio.Event()
+        self._is_abandoned = False
         self._progress = Progress()
         self._reach = Reach()
 
@@ -192,8 +199,23 @@ class HandlerRunner:
 
     def abandon(self) -> None:
         """Before it is cancelled: copies that are being written would be finished otherwise."""
+        if self._is_abandoned:
+            return
+        self._is_abandoned = True
         self._pipeline.writes.end_in(0.0)
-        self._log_given_up("it was told to stop again", len(self._slots.calls))
+        calls, settling = self._slots.calls, self._pipeline.settling
+        self._log_given_up("it was told to stop again", len(calls))
+        deliveries_of = self._pipeline.processing.deliveries_of
+        for delivery in [
+            *self._queue.in_hand(),
+            *(one for slot in self._slots.all for one in deliveries_of(slot)),
+        ]:
+            settling.on_abandoned(delivery)
+        for slot in calls:  # not when they have ended, which they may never do
+            slot.is_given_up = True
+            for delivery in deliveries_of(slot):
+                delivery.is_over = True
+                settling.release_at_once(delivery)
 
     def subscribe(self, route: Route) -> None:
         """Replace the topics by those of this route. Its retry topics exist."""
@@ -235,6 +257,11 @@ class HandlerRunner:
 
     def pause(self, seconds: float) -> None:
         """Acquire and start nothing for some time."""
+        summary = self._pipeline.summary
+        if seconds:
+            summary.event(logging.INFO, "paused", f"for {seconds:g} s")
+        else:
+            summary.event(logging.INFO, "not paused any more")
         self._admission.pause(seconds)
 
     def give_way_to(self, others: Sequence[HandlerRunner]) -> None:
@@ -357,6 +384,9 @@ class HandlerRunner:
         await self._look_for_limits()
         settling = self._pipeline.settling
         settling.is_ending = True
+        for slot in self._slots.all:
+            for delivery in self._given_up(slot):
+                await settling.hand_back(delivery)
         rest = [(delivery, max(0.0, due_at - self._clock())) for delivery, due_at in self._queue.take_all()]
         await for_each(rest, settling.hand_back)
 
@@ -402,12 +432,20 @@ class HandlerRunner:
                 self._wake_slot()
         elif self._admission.has_to_try:
             self._wake_slot()
-        elif self._admission.is_probe_due:
-            needs_fresh = not self._queue.has_fresh and self._queue.unsettled < _MAX_PROBED
-            if needs_fresh and not self._stopping.is_set():
-                self._intake.get_fresh()
-            if self._queue.has_ready:
-                self._wake_slot()
+        elif self._admission.is_probe_due and not self._waits_for_fresh() and self._queue.has_ready:
+            self._fresh_by = None
+            self._wake_slot()
+
+    def _waits_for_fresh(self) -> bool:
+        """Whether the probe waits for a record that hasn't failed. One that has may be to blame itself."""
+        queue = self._queue
+        if queue.has_fresh or queue.unsettled >= _MAX_PROBED or self._stopping.is_set():
+            return False
+        self._intake.get_fresh()
+        now = self._clock()
+        if self._fresh_by is None:
+            self._fresh_by = now + _FRESH_S
+        return now < self._fresh_by
 
     def _wake_slot(self) -> None:
         if not self._work.wake_collector():
@@ -426,7 +464,7 @@ class HandlerRunner:
             self._progress.note(self.counts, time.time())
             queue.bring_due(now)
             self._wake()
-            self._watch_slots(now)
+            self._watch_slots(now, tasks)
             await self._move_long_runs(tasks)
             for delivery in queue.over_budget():
                 tasks.start_soon(self._settle_elsewhere, pipeline.settling.make_way, delivery)
@@ -460,13 +498,18 @@ class HandlerRunner:
         due = self._queue.next_due
         return 1.0 if due is None else min(1.0, max(0.001, due - now))
 
-    def _watch_slots(self, now: float) -> None:
+    def _watch_slots(self, now: float, tasks: TaskGroup) -> None:
         for slot in self._slots.all:
             current = slot.current
             if slot.is_waiting or not slot.is_as_seen:
                 slot.note_as_seen(now, self.counts.done)
-            elif current is None or slot.is_cancelled:
+            elif current is None:
                 continue
+            elif slot.is_cancelled:
+                slot.cancelled_at = slot.cancelled_at or now
+                if now - slot.cancelled_at > _STUCK_S:
+                    for delivery in self._given_up(slot):
+                        tasks.start_soon(self._settle_elsewhere, self._pipeline.settling.hand_back, delivery)
             elif now - slot.seen_at > (limit := self._limit_of(slot)):
                 self._pipeline.summary.event(
                     logging.WARNING,
@@ -481,6 +524,22 @@ class HandlerRunner:
                 slot.cancel()
             elif slot.batch is None and slot.item is not None and _is_lost(slot.item):
                 slot.cancel()
+
+    def _given_up(self, slot: Slot) -> list[Delivery]:
+        """What a slot has that doesn't end although it was cancelled, to be handed back. Once for each call."""
+        going = [] if slot.is_given_up else self._pipeline.processing.deliveries_of(slot)
+        if going:
+            slot.is_given_up = True
+            self._pipeline.summary.event(
+                logging.ERROR,
+                "functions go on although they were cancelled, so their records are given back: until they end, they "
+                "take the places of others, and the worker can't end (does a bare `except` catch the cancellation?)",
+                repr(slot.current),
+                log_fields(going[0]),
+            )
+        for delivery in going:
+            delivery.is_over = True  # it can't settle anything any more
+        return going
 
     def _limit_of(self, slot: Slot) -> float:
         """How long it may go on with what it is doing. Writes end before that, but the user's functions may hang."""

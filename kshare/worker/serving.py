@@ -33,7 +33,7 @@ from kshare.worker.retry_group import prepare_retry_group
 from kshare.worker.retry_topics import default_retry_topics
 from kshare.worker.routes import Route
 from kshare.worker.runner import HandlerRunner
-from kshare.worker.user_functions import require_ended
+from kshare.worker.user_functions import is_failure, require_ended
 from kshare.worker.windows import watch_windows
 
 log = logging.getLogger("kshare.worker")
@@ -252,13 +252,15 @@ class Serving:
 
     async def _shut_down(self) -> None:
         """Call all hooks, whatever they raise. Raises the first exception."""
-        errors: list[Exception] = []
+        errors: list[BaseException] = []
         limit = max(self._drain_timeout, _SHUTDOWN_S)
         with anyio.move_on_after(limit) as scope:
             for hook in self._shutdown_hooks:
                 try:
                     await _call(hook)
-                except Exception as error:
+                except BaseException as error:
+                    if not is_failure(error):
+                        raise
                     if errors:
                         log.error("another shutdown hook failed", exc_info=error)
                     errors.append(error)

@@ -5,16 +5,41 @@ Installed before the event loop starts, so that asyncio doesn't install its own 
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_PATIENCE_S = 5.0
+_LAST_WORDS = b"kshare: ended by another signal, because functions go on although they were cancelled\n"
 _handlers: set[Callable[[int, FrameType | None], None]] = set()
 """Those of `on_stop_signals` that are installed."""
+
+
+class SignalCount:
+    """Lets a signal end the process, without another word to anybody, if the second one has ended nothing.
+
+    Functions that go on although they were cancelled can't be ended otherwise.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._second_at = 0.0
+
+    def note(self, which: signal.Signals) -> None:
+        self.count += 1
+        now = time.monotonic()
+        if self.count == 2:
+            self._second_at = now
+        elif self.count > 2 and now - self._second_at > _PATIENCE_S:
+            os.write(2, _LAST_WORDS)
+            signal.signal(which, signal.SIG_DFL)
+            os.kill(os.getpid(), which)
 
 
 def may_be_interrupted() -> bool:

@@ -127,7 +127,9 @@ class SlotWork:
                 until = coarse_clock.coarse_ms() + _BURST_MS
                 continue
             self._wake_another(slots)
-            await self._processing.one(slot, self._pipeline.delivery_of(item))
+            delivery = self._pipeline.delivery_of(item)
+            slot.begin(delivery, self._clock(), self._counts.done)
+            await self._processing.one(slot, delivery)
             slot.clear()
             admission.on_end()
 
@@ -149,6 +151,7 @@ class SlotWork:
             elif ended == SUSPENDED:
                 record = slot.item = burst.record
                 assert record is not None, "suspended"
+                slot.note_as_seen(self._clock(), self._counts.done)
                 self._wake_another(slots)
                 self._pipeline.caller.check_result(await burst.suspended())
                 slot.is_settling = True
@@ -185,6 +188,7 @@ class SlotWork:
         while True:
             if self._collector is None and await self._collect(slot):
                 self._wake()
+                slot.note_as_seen(self._clock(), self._counts.done)
                 await self._processing.batch(slot)
                 slot.clear()
                 self._admission.on_end()

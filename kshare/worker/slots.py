@@ -29,8 +29,10 @@ class Slot:
         "_innermost",
         "_own_scope",
         "batch",
+        "cancelled_at",
         "delivery",
         "is_collecting",
+        "is_given_up",
         "is_settling",
         "item",
         "keeps",
@@ -57,6 +59,10 @@ class Slot:
         """If it is cancelled because the handler takes too long: what it is processing."""
         self.keeps = False
         """Whether these are kept, and tried again here."""
+        self.cancelled_at: float | None = None
+        """When it was first seen that its handler was cancelled and goes on."""
+        self.is_given_up = False
+        """Whether its records were given back, because it doesn't end although it was cancelled."""
         self.scope: anyio.CancelScope | None = None
         self.leaves_task = False
         """Whether the task ends, and another one goes on: a handler has left a cancel scope open in this one."""
@@ -102,14 +108,19 @@ class Slot:
         """Whether it is still doing what `note_as_seen` saw."""
         return self.seen is self.current and self.seen_settling is self.is_settling
 
+    def begin(self, delivery: Delivery, now: float, successes: int) -> None:
+        self.item = self.delivery = delivery
+        self.note_as_seen(now, successes)
+
     def note_as_seen(self, now: float, successes: int) -> None:
         self.seen, self.seen_settling, self.seen_at = self.current, self.is_settling, now
         self.successes_then = successes
 
     def clear(self) -> None:
         self.item = self.delivery = self.batch = None
-        self.is_settling = self.keeps = False
+        self.is_settling = self.keeps = self.is_given_up = False
         self.timed_out = ()
+        self.cancelled_at = None
 
     def cancel(self) -> None:
         """Cancel the handler that is running."""

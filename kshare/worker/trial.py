@@ -207,6 +207,7 @@ class _TrialRun:
                 slot.batch = [*deliveries]
                 await self._pipeline.processing.batch(slot)
             else:
+                slot.begin(deliveries[0], 0.0, 0)
                 await self._pipeline.processing.one(slot, deliveries[0])
         if scope.cancelled_caught:
             self._is_timed_out = True

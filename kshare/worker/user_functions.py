@@ -22,15 +22,19 @@ class HandlerExit(Exception):
 
 
 def as_failure(error: BaseException) -> HandlerExit:
-    failure = HandlerExit(f"the handler raised {type(error).__qualname__}")
+    failure = HandlerExit(f"the handler raised {name_of(error)}")
     failure.__cause__ = error
     return failure
 
 
 def is_failure(error: BaseException) -> bool:
     """Whether it is the failure of a function, and not a cancellation, Ctrl-C, or the end of the event loop."""
+    if isinstance(error, Exception):
+        return True
     if isinstance(error, KeyboardInterrupt):
         return not may_be_interrupted()
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup(KeyboardInterrupt) is None or not may_be_interrupted()
     if isinstance(error, GeneratorExit):
         return _is_in_task()
     return not isinstance(error, anyio.get_cancelled_exc_class())
@@ -49,8 +53,15 @@ def message_of(error: BaseException) -> str:
     """What an exception says, on one line and shortened, for logs."""
     try:
         return shortened(str(error))
-    except Exception:
+    except BaseException as problem:
+        if not is_failure(problem):
+            raise
         return ""
+
+
+def name_of(error: BaseException) -> str:
+    """The class of an exception, which may have any name, as `message_of` is what it says."""
+    return shortened(type(error).__qualname__)
 
 
 def shortened(message: str) -> str:
@@ -119,12 +130,3 @@ def _described(result: Any) -> str:
     kind = type(result).__name__
     kind = {"async_generator": "async generator"}.get(kind, kind)
     return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
-
-
-def is_generator(function: Callable[..., Any]) -> bool:
-    """Whether a call of it only makes a generator, async or not."""
-    target = function.func if isinstance(function, partial) else function
-    return any(
-        inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one)
-        for one in (target, getattr(target, "__call__", None))  # noqa: B004  the method of an object
-    )

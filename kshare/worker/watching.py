@@ -14,6 +14,7 @@ from kshare.summary_log import SummaryLog
 from kshare.worker.breaker import BreakerState
 from kshare.worker.delivery import Delivery
 from kshare.worker.observer import HandlerRun, RecordOutcome, RecordSettled, RunResult, WorkerObserver
+from kshare.worker.user_functions import is_failure, name_of
 
 ResultT = TypeVar("ResultT")
 
@@ -55,7 +56,7 @@ class Watch:
         if not self.is_on:
             return
         if isinstance(cause, BaseException):
-            cause = type(cause).__qualname__
+            cause = name_of(cause)
         seconds = 0.0 if since is None else time.perf_counter() - since
         settled = RecordSettled(self._handler, delivery, outcome, cause or "", seconds)
         for observer in self._observers:
@@ -73,7 +74,9 @@ class Watch:
     def tell(self, function: Callable[..., ResultT], *arguments: object) -> ResultT | None:
         try:
             return function(*arguments)
-        except Exception:
+        except BaseException as problem:
+            if not is_failure(problem):
+                raise
             what = getattr(function, "__qualname__", repr(function))
             self._log.event(logging.ERROR, f"observer {what} raised", has_traceback=True)
             return None

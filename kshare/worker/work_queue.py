@@ -10,6 +10,7 @@ No IO and no clock.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from itertools import chain
@@ -54,6 +55,8 @@ class WorkQueue:
         self._batches: deque[tuple[BatchIterator, Lease]] = deque()
         self._ready: deque[Item] = deque()
         self._may_hold_unwritten = False
+        self._topic_ids: dict[TopicPartition, bytes] = {}
+        """Of the records that were acquired last."""
 
     def set_limits(self, *, max_span: int, careful_from: int) -> None:
         self._max_span = self._held.max_span = max_span
@@ -112,9 +115,13 @@ class WorkQueue:
 
     def take_in(self, batch: ShareBatch) -> None:
         """Records that were just acquired."""
+        where, (topic_id, _) = (batch.topic, batch.partition), lease_of(batch).partition
+        if self._topic_ids.setdefault(where, topic_id) != topic_id:
+            self._topic_ids[where] = topic_id
+            self._held.begin_anew(where)
         spans = spans_of(batch)
         if spans:
-            self._held.saw((batch.topic, batch.partition), spans[-1][1])
+            self._held.saw(where, spans[-1][1])
         records = iter(batch)
         is_careful = batch.delivery_count >= self._careful_from
         if self._lane_of is None and not is_careful:
@@ -173,10 +180,13 @@ class WorkQueue:
         return None
 
     def next_for_probe(self) -> Item | None:
-        """One that hasn't failed while the breaker was open; otherwise the one that has failed least often."""
+        """One that hasn't failed yet, as far as we know; otherwise the one that has failed least often."""
         while self._ready:
-            item = min(self._ready, key=_probes)
-            if _probes(item) and (record := self._next_of_batches()) is not None:
+            item = min(self._ready, key=_failures)
+            if (
+                _failures(item) > self._failures_of_batches
+                and (record := self._next_of_batches()) is not None
+            ):
                 return record
             self._ready.remove(item)
             if is_held(item):
@@ -203,8 +213,13 @@ class WorkQueue:
 
     @property
     def has_fresh(self) -> bool:
-        """Whether any may be processed now that hasn't failed while the breaker was open."""
-        return bool(self._batches) or any(not _probes(item) for item in self._ready)
+        """Whether any may be processed now that hasn't failed yet, as far as we know."""
+        return self._failures_of_batches == 0 or any(not _failures(item) for item in self._ready)
+
+    @property
+    def _failures_of_batches(self) -> float:
+        """How often the record that is next has ended without a result, if batches wait."""
+        return self._batches[0][1].delivery_count - 1 if self._batches else math.inf
 
     def _read(self, records: BatchIterator) -> ShareRecord | None:
         while True:
@@ -286,6 +301,11 @@ class WorkQueue:
         self._ready.extend(staying)
         return going
 
+    def in_hand(self) -> Iterator[Delivery]:
+        """Everything but what waits in batches, which nobody has seen."""
+        for item in chain(self._held, self._copies, self._ready, self._lanes):
+            yield item if isinstance(item, Delivery) else self._deliver(item)
+
     def take_all(self) -> Iterator[tuple[Delivery, float]]:
         """Take out everything, to be handed back: with the time at which it may be processed, or 0."""
         held = [*self._held.take_all(), *self._copies.take_all()]
@@ -296,8 +316,10 @@ class WorkQueue:
         self._lanes.keep_busy(self._keys.values())  # of those that are being processed
 
 
-def _probes(item: Item) -> int:
-    return item.probes if isinstance(item, Delivery) else 0
+def _failures(item: Item) -> int:
+    """How often it has failed while the breaker was open, or may have failed in earlier deliveries."""
+    earlier = record_of(item).delivery_count - 1
+    return earlier + item.probes if isinstance(item, Delivery) else earlier
 
 
 def _is_untried(item: Item, is_meant: Callable[[int], bool]) -> bool:

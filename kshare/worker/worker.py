@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import partial
@@ -18,18 +17,19 @@ from anyio.abc import TaskStatus
 from kshare.admin.config import admin_settings
 from kshare.errors import ConfigError, KshareError
 from kshare.http.endpoint import http_endpoint, parse_listen_address
+from kshare.surroundings import wall_time
 from kshare.worker.announcement import OWN_URL, AnnounceOptions, check_announce, require_endpoint
 from kshare.worker.app import Handlers, routes_of, with_options
 from kshare.worker.config import configure_worker
 from kshare.worker.health import WorkerHealth, WorkerState
 from kshare.worker.health_pages import HealthPages
 from kshare.worker.observer import WorkerObserver
-from kshare.worker.option_checks import require_number
+from kshare.worker.option_checks import require_backend, require_number
 from kshare.worker.options import LONGEST_LEASE_S, HandlerOptions, check_connection_names
 from kshare.worker.routes import Route
 from kshare.worker.runner import HandlerRunner
 from kshare.worker.serving import Serving
-from kshare.worker.signals import on_stop_signals
+from kshare.worker.signals import SignalCount, on_stop_signals
 from kshare.worker.status import ProcessStatus
 from kshare.worker.threads import CallInLoop, LoopOfWorker, WorkerThreads, caller_in_this_loop
 from kshare.worker.trial import Sample, Trial, route_for, sample_record, try_handler
@@ -105,19 +105,23 @@ class Worker(Handlers):
         on_running: Callable[[], None] | None = None,
     ) -> None:
         """Run the worker in an event loop of its own, until SIGINT or SIGTERM. A second signal ends it at once:
-        handlers are cancelled, and their records released.
+        handlers are cancelled, and their records released. If a handler goes on all the same, a signal that comes five
+        seconds later ends the process.
 
         `threads`: for Pythons without a GIL, how many threads run it, each with an event loop and members of its own.
         Hooks are called in each of them. `on_running` is called when all handlers of the first one are running.
         """
+        require_backend(backend)
         if type(threads) is not int or not 1 <= threads <= 1_000:
             raise ConfigError(f"threads must be a whole number from 1 to 1,000, not {threads!r:.80}")
         self._runnable_routes()  # what is wrong is said without the frames of an event loop
         loop: list[CallInLoop] = []
         received: list[signal.Signals] = []
+        signals = SignalCount()
 
         def on_signal(which: signal.Signals) -> None:
             # It may have interrupted anything, even the logging of a line, so it must not log itself.
+            signals.note(which)
             for _ in range(self.stops_per_signal()):
                 received.append(which)
                 call_in_loop(stop)
@@ -129,7 +133,8 @@ class Worker(Handlers):
                     call(function)
 
         def stop() -> None:
-            log.info("%s: stopping", received[-1].name)
+            if signals.count <= 2:
+                log.info("%s: stopping", received[-1].name)
             self.stop()
 
         def started() -> None:
@@ -158,7 +163,7 @@ class Worker(Handlers):
     async def serve(
         self,
         *,
-        wall_clock: Callable[[], float] = time.time,
+        wall_clock: Callable[[], float] = wall_time,
         task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
     ) -> None:
         """Run the worker in the running event loop, until `stop` is called.
@@ -248,8 +253,8 @@ class Worker(Handlers):
     def pause(self, name: str, seconds: float) -> None:
         """Let the handlers of a topic, or the handler with this name, acquire and start nothing for some time.
 
-        What is running goes on. Call it in the thread of the event loop; if there are several (`threads`), in any of
-        them, for all.
+        What is running goes on. If it is paused already, the later end counts; 0 seconds end the pause. Call it in the
+        thread of the event loop; if there are several (`threads`), in any of them, for all.
         """
         require_number("seconds", seconds, 0, LONGEST_LEASE_S)
         workers = [self, *(self._threads.workers if self._threads is not None else ())]

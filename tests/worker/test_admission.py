@@ -317,3 +317,52 @@ async def test_a_rate_limit_of_a_higher_priority_leaves_time_for_a_lower_one(ksh
         kshare_broker.produce("orders", [b"%d" % number for number in range(50)])
         await until(lambda: len(low) == 50)
         assert worker.runners[0].queue.has_ready
+
+
+def test_a_pause_of_no_time_ends_the_pause() -> None:
+    worker = Worker(group="g")
+    got: list[int] = []
+
+    @worker.handler("orders")
+    async def ship(number: int) -> None:
+        got.append(number)
+
+    with run_worker(worker) as running:
+        running.worker.pause("orders", 3600)
+        running.produce("orders", b"1")
+        running.advance(5)
+        assert got == []
+        assert running.worker.health().handlers[0].state == "paused"
+        running.worker.pause("orders", 0)
+        running.wait_until(lambda: got == [1])
+
+
+@pytest.mark.anyio
+async def test_records_that_succeed_while_the_first_one_hangs_keep_the_breaker_closed(
+    kshare_broker: Broker,
+) -> None:
+    """What was processed before running handlers were looked after, up to a second later, counted as earlier."""
+    from_the_start(kshare_broker)
+    kshare_broker.create_topic("t")
+    worker = Worker(kshare_broker.bootstrap, group="g", time_limit=1.5, concurrency=10, dead_letters="dead")
+    states: set[str] = set()
+    done: list[int] = []
+    hung: list[int] = []
+
+    @worker.handler("t")
+    async def process(number: int) -> None:
+        if number in (1, 2, 3):
+            hung.append(number)
+            await anyio.sleep_forever()
+        done.append(number)
+
+    async with running(worker):
+        kshare_broker.produce("t", [b"0"])
+        await until(lambda: done == [0])
+        await anyio.sleep(0.3)
+        kshare_broker.produce("t", [b"%d" % number for number in range(1, 11)])
+        await until(lambda: len(done) == 8)
+        while len(hung) < 6:  # each of them has hung once
+            states.add(worker.health().handlers[0].breaker)
+            await anyio.sleep(0.01)
+    assert states == {"closed"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kshare import ConfigError
-from kshare.worker import Delivery
+from kshare.worker import Delivery, Worker
 from kshare.worker.handlers import inspect_handler
 from kshare.worker.payloads import PayloadError
 from tests.worker import postponed
@@ -195,6 +196,12 @@ async def async_generator(value: bytes) -> Any:
         (both, {"runs_in": "process"}, "handler both is async, so it can't run in a process"),
         (plain, {"runs_in": "loop"}, "handler plain is a plain function, which would block the event loop"),
         (plain, {"runs_in": "process"}, "handler plain runs in another process, which can't settle records"),
+        (both, {"runs_in": "proces"}, 'runs_in must be "thread" or "process", not \'proces\''),
+        (
+            lambda value: None,
+            {"runs_in": "process"},
+            "can't run in other processes, which import it by its name",
+        ),
         (plain, {"runs_in": "greenlet"}, 'runs_in must be "thread" or "process", not \'greenlet\''),
         (
             batch_of_one_delivery,
@@ -208,3 +215,20 @@ async def async_generator(value: bytes) -> Any:
 def test_refused_functions(function: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         inspect_handler(function, **options)
+
+
+class Locked:
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+    def ship(self, value: bytes) -> None: ...
+
+
+def test_functions_that_other_processes_cannot_import_are_refused_when_the_worker_starts() -> None:
+    """Each record would fail."""
+    worker = Worker("localhost:1", group="g")
+    worker.handler("orders", runs_in="process")(Locked().ship)
+    with pytest.raises(
+        ConfigError, match=r"can't run in other processes, which import it by its name \(.*pickle"
+    ):
+        worker.run()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
 
 from kshare import ConfigError
-from kshare.worker import HandlerOptions, RetryTopics, Worker
+from kshare.worker import Delivery, HandlerOptions, RetryTopics, Worker
 from kshare.worker.options import check_name, check_names
 
 
@@ -103,3 +105,13 @@ def test_options_of_batches_are_refused_for_handlers_of_single_records(name: str
     with pytest.raises(ConfigError, match=f"{name} is for batch handlers: write batch_handler"):
         worker.handler("orders", **option)
     worker.batch_handler("orders", **option)
+
+
+def test_dead_letters_may_be_an_async_function_in_a_plain_decorator() -> None:
+    async def keep(delivery: Delivery, reason: str) -> None: ...
+
+    @functools.wraps(keep)
+    def decorated(delivery: Delivery, reason: str) -> Awaitable[None]:
+        return keep(delivery, reason)
+
+    assert HandlerOptions(dead_letters=decorated).dead_letters is decorated

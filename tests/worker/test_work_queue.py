@@ -268,3 +268,33 @@ def test_taking_out_everything_forgets_all_other_keys() -> None:
     gc.collect()
     assert [one() is None for one in keys] == [False, True, True]
     assert running is not None
+
+
+def test_what_has_not_failed_is_probed_with_first() -> None:
+    """Records of earlier deliveries may have failed in them."""
+    queue, _, _ = queue_of()
+    queue.take_in(batch(1, delivery_count=2))
+    fresh, failed = delivery(batch(1, offset=10)), delivery(batch(1, offset=20))
+    failed.probes = 3
+    queue.put(failed)
+    assert not queue.has_fresh
+    queue.put(fresh)
+    assert queue.has_fresh
+    order = []
+    while (item := queue.next_for_probe()) is not None:
+        order.append(record_of(item).offset)
+    assert order == [10, 0, 20]
+
+
+def test_offsets_of_a_topic_that_was_created_again_begin_anew() -> None:
+    """The window seemed to reach to the last offset of the old topic, so that records pinned too much at once."""
+    queue, _, _ = queue_of(max_span=100)
+    queue.take_in(batch(1, offset=5000))
+    builder = BatchBuilder()
+    for number in range(2):
+        builder.append(b"%d" % number, timestamp=0, offset=number)
+    new = ShareBatch("orders", Lease((b"n" * 16, 0), 0, 1, 1), list(read_batches(builder.build())))
+    queue.take_in(new)
+    queue.hold(delivery(new), 10.0)
+    assert list(queue.over_budget()) == []
+    assert queue.newest(("orders", 0)) == 1

@@ -35,6 +35,7 @@ from kshare.http.endpoint import parse_listen_address
 from kshare.net.addresses import format_address
 from kshare.net.pool import Pool
 from kshare.worker import Worker
+from kshare.worker.option_checks import require_backend
 from kshare.worker.signals import on_stop_signals
 
 log = logging.getLogger("kshare.worker")
@@ -80,6 +81,7 @@ class RunOptions:
 
 def run_worker(app: AppOptions, options: RunOptions, place: ChildPlace | None) -> int:
     """Returns the exit code. `place` is given by a supervisor to its processes."""
+    require_backend(options.backend)
     if place is not None:
         return _run_child(app, options, place)
     if options.workers is not None or options.reloads:
