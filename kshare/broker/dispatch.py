@@ -54,6 +54,8 @@ HANDLERS = {
     47: "offset_delete",
     55: "describe_quorum",
     60: "describe_cluster",
+    68: "consumer_group_heartbeat",
+    69: "consumer_group_describe",
     71: "get_telemetry_subscriptions",
     72: "push_telemetry",
     74: "list_config_resources",

@@ -63,10 +63,24 @@ def _check(request: TxnOffsetCommitRequest, call: Call) -> None:
         transactions.add(transaction, [])
     elif transaction.state is not TransactionState.ONGOING:
         raise RequestError(ErrorCode.INVALID_TXN_STATE)
-    if request.member_id or request.generation_id_or_member_epoch >= 0:
+    if call.broker.consumer_groups.has(request.group_id):
+        _check_member(request, call)
+    elif request.member_id or request.generation_id_or_member_epoch >= 0:
         call.broker.classic_groups.check_commit(
             request.group_id,
             request.member_id,
             request.generation_id_or_member_epoch,
             request.group_instance_id,
         )
+
+
+def _check_member(request: TxnOffsetCommitRequest, call: Call) -> None:
+    """Raises RequestError if the member of a consumer group may not commit."""
+    partitions = []
+    for topic in request.topics:
+        found = call.broker.cluster.find(topic.topic_id if call.version >= _BY_ID_SINCE else topic.name)
+        topic_id = found.id if found is not None else topic.topic_id
+        partitions += [(topic_id, each.partition_index) for each in topic.partitions]
+    call.broker.consumer_groups.check_commit(
+        request.group_id, request.member_id, request.generation_id_or_member_epoch, partitions, None
+    )
