@@ -103,6 +103,7 @@ class Broker:
             assigns_at_once_after_empty=self.profile.assigns_at_once_after_empty,
             rebalances_for_assignor=self.profile.rebalances_for_assignor,
             keeps_partition_epochs=is_new,
+            accepts_joining_again=is_new,
             describes_revoking=is_new,
         )
         return ConsumerGroups(

@@ -75,6 +75,8 @@ class GroupBehavior:
     """Whether the group epoch increases when the members prefer another assignor."""
     keeps_partition_epochs: bool = True
     """Whether a member may commit with an older epoch for partitions that it has had since then (KIP-1251)."""
+    accepts_joining_again: bool = True
+    """Whether a member may join again at any time. Otherwise only if its first response may have been lost."""
     describes_revoking: bool = True
     """Whether descriptions of members have the partitions that they still have to revoke."""
 
@@ -195,7 +197,10 @@ class ConsumerGroup:
         """The member, which may be a new one. A static member may replace the one that it was before."""
         known = self.by_instance(request.instance) if request.instance is not None else None
         if known is None:
-            return self.members.get(request.member_id) or ConsumerMember(request.member_id)
+            member = self.members.get(request.member_id) or ConsumerMember(request.member_id)
+            if not self.behavior.accepts_joining_again:
+                _check_epoch(member, request)
+            return member
         if known.epoch != LEAVE_FOR_NOW:
             raise RequestError(
                 ErrorCode.UNRELEASED_INSTANCE_ID,
@@ -210,12 +215,7 @@ class ConsumerGroup:
             if request.instance is None
             else self.static_member(request.instance, request.member_id)
         )
-        if request.epoch > member.epoch:
-            raise _fenced("greater", request.epoch, member)
-        # The response with the current epoch may have been lost.
-        is_lost = request.epoch == member.previous_epoch and _is_within(request.owned, member.assigned)
-        if request.epoch < member.epoch and not is_lost:
-            raise _fenced("smaller", request.epoch, member)
+        _check_epoch(member, request)
         return member
 
     def _enter(self, member: ConsumerMember) -> None:
@@ -322,6 +322,16 @@ class ConsumerGroup:
             if all(partition in held and held[partition] <= epoch for partition in partitions):
                 return
         self.check_epoch(member_id, epoch)
+
+
+def _check_epoch(member: ConsumerMember, request: Heartbeat) -> None:
+    """Raises RequestError if the member never had this epoch, or has moved on from it."""
+    if request.epoch > member.epoch:
+        raise _fenced("greater", request.epoch, member)
+    # The response with the current epoch may have been lost.
+    is_lost = request.epoch == member.previous_epoch and _is_within(request.owned, member.assigned)
+    if request.epoch < member.epoch and not is_lost:
+        raise _fenced("smaller", request.epoch, member)
 
 
 def _is_within(owned: Collection[TopicIdPartition] | None, assigned: Collection[TopicIdPartition]) -> bool:
