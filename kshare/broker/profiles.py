@@ -147,7 +147,7 @@ class Profile:
 
     @property
     def rebalances_for_assignor(self) -> bool:
-        """Since 4.4. Earlier, a consumer group noticed only with its next assignment that it prefers another assignor."""
+        """Since 4.4: a consumer group is assigned again as soon as its members prefer another assignor."""
         return self.has_dead_letters
 
     @property

@@ -95,7 +95,7 @@ def _uniform_for_different(members: Sequence[AssignedMember], counts: Mapping[by
             if (topic_id, index) not in assigned:
                 least = min(subscribers[topic_id], key=lambda each: len(target[each]))
                 target[least].add((topic_id, index))
-    while any([_move_one(topic_id, subscribers[topic_id], target) for topic_id in topics]):
+    while any(_move_one(topic_id, subscribers[topic_id], target) for topic_id in topics):
         pass
     return target
 
@@ -119,5 +119,7 @@ def _all_partitions(
     """All partitions that somebody has subscribed to, in order."""
     topics = frozenset[bytes]().union(*(member.topics for member in members))
     return {
-        (topic_id, index): None for topic_id in sorted(topics & counts.keys()) for index in range(counts[topic_id])
+        (topic_id, index): None
+        for topic_id in sorted(topics & counts.keys())
+        for index in range(counts[topic_id])
     }

@@ -145,7 +145,9 @@ class ConsumerGroup:
         if member is None:
             raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance} is unknown.")
         if member.id != member_id:
-            reason = f"Static member {member_id} with instance id {instance} was fenced by member {member.id}."
+            reason = (
+                f"Static member {member_id} with instance id {instance} was fenced by member {member.id}."
+            )
             raise RequestError(ErrorCode.FENCED_INSTANCE_ID, reason)
         return member
 
@@ -263,9 +265,7 @@ class ConsumerGroup:
 
     def _reconcile(self, member: ConsumerMember, request: Heartbeat, now: int) -> HeartbeatResult:
         before = member.assigned.keys()
-        held = {
-            partition for each in self.members.values() if each is not member for partition in each.held
-        }
+        held = {partition for each in self.members.values() if each is not member for partition in each.held}
         member.reconcile(
             self.assignment_epoch,
             self.target_of(member),

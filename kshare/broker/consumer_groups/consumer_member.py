@@ -71,13 +71,14 @@ class ConsumerMember:
         `topic_ids` are the topics that the member is subscribed to now; `owned` is what it says it has, None if it
         says nothing; `is_held` says whether another member has a partition.
         """
-        if self.state is MemberState.STABLE and self.epoch == target_epoch:
-            self._drop_unsubscribed(topic_ids, owned, now)
-        elif self.state is MemberState.UNREVOKED_PARTITIONS and _owns_any(self.revoking, owned):
+        if self.is_reconciled(target_epoch) or self._must_still_revoke(owned):
             self._drop_unsubscribed(topic_ids, owned, now)
         else:
             wanted = {partition for partition in target if partition[0] in topic_ids}
             self._approach(target_epoch, wanted, owned, is_held, now)
+
+    def _must_still_revoke(self, owned: Set[TopicIdPartition] | None) -> bool:
+        return self.state is MemberState.UNREVOKED_PARTITIONS and _owns_any(self.revoking, owned)
 
     def _approach(
         self,

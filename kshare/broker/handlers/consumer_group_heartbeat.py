@@ -39,9 +39,7 @@ def _answer(request: ConsumerGroupHeartbeatRequest, call: Call) -> ConsumerGroup
     if request.member_epoch < JOIN:
         is_for_now = request.member_epoch == LEAVE_FOR_NOW
         groups.leave(request.group_id, request.member_id, request.instance_id, for_now=is_for_now)
-        return ConsumerGroupHeartbeatResponse(
-            member_id=request.member_id, member_epoch=request.member_epoch
-        )
+        return ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
     heartbeat = _heartbeat(request, call)
     result = groups.heartbeat(request.group_id, heartbeat)
     return ConsumerGroupHeartbeatResponse(

@@ -48,9 +48,7 @@ def _check(request: OffsetCommitRequest, call: Call) -> None:
     member_id, epoch = request.member_id, request.generation_id_or_member_epoch
     if call.broker.consumer_groups.has(request.group_id):
         partitions = _partitions(request, call)
-        call.broker.consumer_groups.check_commit(
-            request.group_id, member_id, epoch, partitions, call.version
-        )
+        call.broker.consumer_groups.check_commit(request.group_id, member_id, epoch, partitions, call.version)
         return
     if epoch >= 0 and call.version >= _FOR_MEMBERS_SINCE and not call.broker.groups.kind_of(request.group_id):
         raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND)

@@ -199,10 +199,11 @@ def test_commits_with_an_older_epoch(keeps: bool) -> None:
 
 
 class Client:
-    """A well-behaved member: revokes what it is told to, with its next heartbeat or later."""
+    """A well-behaved member: it revokes what it is told to, and sends everything again if a response was lost."""
 
-    def __init__(self, name: str, instance: str | None) -> None:
-        self.name, self.instance, self.epoch = name, instance, JOIN
+    def __init__(self, name: str, instance: str | None, topics: frozenset[str]) -> None:
+        self.name, self.instance, self.topics, self.epoch = name, instance, topics, JOIN
+        self.must_send_everything = True
         self.owned: frozenset[TopicIdPartition] = frozenset()
 
 
@@ -231,8 +232,9 @@ class Reconciliation(RuleBasedStateMachine):
     )
     def join(self, name: str, topics: tuple[str, ...], assignor: str | None, is_static: bool) -> None:
         if name not in self.clients:
-            client = self.clients[name] = Client(name, name if is_static else None)
-            self._send(client, topics=frozenset(topics), assignor=assignor)
+            client = Client(name, name if is_static else None, frozenset(topics))
+            self.clients[name] = client
+            self._send(client, assignor=assignor)
 
     @rule(name=names, is_lost=strategies.booleans(), is_silent=strategies.booleans())
     def beat(self, name: str, is_lost: bool, is_silent: bool) -> None:
@@ -242,6 +244,7 @@ class Reconciliation(RuleBasedStateMachine):
     @rule(name=names, topics=strategies.sampled_from([("orders",), ("parcels",), ()]))
     def subscribe(self, name: str, topics: tuple[str, ...]) -> None:
         if name in self.clients:
+            self.clients[name].topics = frozenset(topics)
             self._send(self.clients[name], topics=frozenset(topics))
 
     @rule(name=names)
@@ -291,16 +294,15 @@ class Reconciliation(RuleBasedStateMachine):
         }
         assert {each for client in self.clients.values() for each in client.owned} == expected
 
-    def _send(
-        self, client: Client, *, is_lost: bool = False, is_silent: bool = False, **fields: Any
-    ) -> None:
-        if client.epoch == JOIN:
-            fields = {"rebalance_timeout_ms": 500, "topics": None} | fields
+    def _send(self, client: Client, *, is_lost: bool = False, is_silent: bool = False, **fields: Any) -> None:
+        if client.must_send_everything or client.epoch == JOIN:
+            fields = {"rebalance_timeout_ms": 500, "topics": client.topics} | fields
+            is_silent = False
         request = Heartbeat(
             client.name,
             client.epoch,
             instance=client.instance,
-            owned=None if is_silent and client.epoch else client.owned,
+            owned=None if is_silent else client.owned,
             **fields,
         )
         try:
@@ -311,6 +313,7 @@ class Reconciliation(RuleBasedStateMachine):
             assert refusal.code is ErrorCode.FENCED_MEMBER_EPOCH
             client.epoch, client.owned = JOIN, frozenset()
             return
+        client.must_send_everything = is_lost
         if not is_lost:
             client.epoch = result.epoch
             if result.assigned is not None:

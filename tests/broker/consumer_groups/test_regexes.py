@@ -73,6 +73,8 @@ def test_mistakes(regex: str, problem: str) -> None:
     assert caught.value.message == expected
 
 
-@pytest.mark.parametrize("regex", ["a{,2}", "[]a]", "[^]a]", "[a-]", r"\d\w\s", r"\x41", "(a{500}){3}", "(?P<1a>)"])
+@pytest.mark.parametrize(
+    "regex", ["a{,2}", "[]a]", "[^]a]", "[a-]", r"\d\w\s", r"\x41", "(a{500}){3}", "(?P<1a>)"]
+)
 def test_unusual_ones_are_accepted(regex: str) -> None:
     check_regex(regex)

@@ -15,7 +15,15 @@ from kshare.protocol.messages import (
 from kshare.protocol.messages.create_partitions_request import CreatePartitionsTopic
 from kshare.protocol.messages.create_topics_request import CreatableTopic
 from kshare.protocol.messages.delete_topics_request import DeleteTopicState
-from tests.integration.conversation.grouped import KEEPS_INTERVAL_SINCE, LAG_S, LEAVE, LEAVE_FOR_NOW, Grouped, describe, new_group
+from tests.integration.conversation.grouped import (
+    KEEPS_INTERVAL_SINCE,
+    LAG_S,
+    LEAVE,
+    LEAVE_FOR_NOW,
+    Grouped,
+    describe,
+    new_group,
+)
 from tests.integration.conversation.talk import Talk
 
 HEARTBEATS_WITHOUT_REGEX = 0

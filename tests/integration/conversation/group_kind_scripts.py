@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import (
     ConsumerGroupDescribeRequest,
     DeleteGroupsRequest,
     DescribeGroupsRequest,
-    JoinGroupRequest,
+    FindCoordinatorRequest,
+    InitProducerIdRequest,
     ListGroupsRequest,
     OffsetCommitRequest,
     OffsetDeleteRequest,
     OffsetFetchRequest,
     ShareGroupDescribeRequest,
     ShareGroupHeartbeatRequest,
+    TxnOffsetCommitRequest,
 )
-from kshare.protocol.messages.join_group_request import JoinGroupRequestProtocol
 from kshare.protocol.messages.offset_commit_request import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
@@ -26,6 +28,10 @@ from kshare.protocol.messages.offset_delete_request import (
     OffsetDeleteRequestTopic,
 )
 from kshare.protocol.messages.offset_fetch_request import OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kshare.protocol.messages.txn_offset_commit_request import (
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from tests.integration.conversation import classic_scripts
 from tests.integration.conversation.grouped import LEAVE_FOR_NOW, Grouped, describe, new_group
 from tests.integration.conversation.sharer import Sharer
@@ -33,6 +39,8 @@ from tests.integration.conversation.talk import Talk
 
 FOR_MEMBERS_SINCE, OLD = 9, 8
 """Versions of OffsetCommit."""
+BY_NAME = 5
+"""A version of TxnOffsetCommit."""
 
 
 def commit(
@@ -45,7 +53,7 @@ def commit(
     **fields: Any,
 ) -> None:
     name = topic or member.topics[0]
-    rows = [OffsetCommitRequestPartition(index, 5, metadata) for index, metadata in ((i, -1) for i in partitions or (0,))]
+    rows = [OffsetCommitRequestPartition(index, 5) for index in partitions or (0,)]
     values = {"member_id": member.id, "group_instance_id": member.instance} | fields
     request = OffsetCommitRequest(
         member.group,
@@ -111,6 +119,57 @@ def members_commit(talk: Talk) -> None:
     fetch(talk, one, -1, None)
 
 
+def members_commit_in_transactions(talk: Talk) -> None:
+    topic, group, name = talk.topic("orders", 2), new_group(talk), talk.name("transaction")
+    talk.wait_for(
+        lambda: FindCoordinatorRequest(key_type=1, coordinator_keys=[name]),
+        lambda answer: answer.coordinators[0].error_code == 0,
+    )
+    producer = talk.wait_for(
+        lambda: InitProducerIdRequest(name, 60_000), lambda answer: answer.error_code == 0
+    )
+    one, two = (Grouped(talk, group, label, [topic]) for label in ("one", "two"))
+
+    def commit_later(
+        epoch: int, *partitions: int, member_id: str = one.id, version: int | None = None
+    ) -> None:
+        rows = [TxnOffsetCommitRequestPartition(index, 5) for index in partitions or (0,)]
+        request = TxnOffsetCommitRequest(
+            name,
+            group,
+            producer.producer_id,
+            producer.producer_epoch,
+            epoch,
+            member_id,
+            topics=[TxnOffsetCommitRequestTopic(topic, talk.topic_ids[topic], rows)],
+        )
+        answer: Any = talk.wait_for(
+            lambda: request,
+            lambda answer: answer.topics[0].partitions[0].error_code != ErrorCode.CONCURRENT_TRANSACTIONS,
+            version,
+        )
+        talk.note(f"commit {epoch}", [each.error_code for each in answer.topics[0].partitions])
+
+    one.join()
+    for version in (talk.newest(TxnOffsetCommitRequest), BY_NAME):
+        for epoch in (one.epoch, one.epoch + 1, one.epoch - 1, -1, LEAVE_FOR_NOW):
+            commit_later(epoch, version=version)
+        commit_later(-1, member_id="", version=version)
+        commit_later(one.epoch, member_id=two.id, version=version)
+    two.join()
+    old = one.epoch
+    one.beat()
+    one.beat(one.owned)
+    commit_later(old, 0)
+    commit_later(old, 1)
+    commit_later(old, 0, 1)
+    one.leave()
+    two.leave()
+    commit_later(-1, member_id="")
+    commit_later(-1)
+    commit_later(2)
+
+
 def static_members_commit(talk: Talk) -> None:
     topic, group = talk.topic("orders", 2), new_group(talk)
     one, again = (Grouped(talk, group, name, [topic], "instance") for name in ("one", "again"))
@@ -127,18 +186,35 @@ def static_members_commit(talk: Talk) -> None:
     commit(talk, again, again.epoch)
 
 
+_WITHOUT_TYPES = 4
+"""A version of ListGroups."""
+_FILTERS: tuple[tuple[list[str], list[str]], ...] = (
+    ([], []),
+    ([], ["Consumer"]),
+    ([], ["consumer", "share"]),
+    (["stable"], []),
+    (["Empty"], ["consumer"]),
+    (["Assigning", "Reconciling"], []),
+    ([], ["classic"]),
+)
+"""States and kinds."""
+
+
 def listed(talk: Talk, *groups: str) -> None:
-    for states, kinds in (((), ()), ((), ("Consumer",)), ((), ("consumer", "share")), (("stable",), ()), (("Empty",), ("consumer",)), (("Assigning", "Reconciling"), ()), ((), ("classic",))):
-        answer = talk.quietly(ListGroupsRequest(list(states), list(kinds)))
-        rows = sorted(
-            [each.group_id, each.protocol_type, each.group_state, each.group_type]
+    found = []
+    for states, kinds in _FILTERS:
+        answer = talk.quietly(ListGroupsRequest(states, kinds))
+        found += sorted(
+            [states, kinds, each.group_id, each.protocol_type, each.group_state, each.group_type]
             for each in answer.groups
             if each.group_id in groups
         )
-        talk.note(f"listed {states} {kinds}", [answer.error_code, *rows])
-    for version in (3, 4):
-        older = talk.quietly(ListGroupsRequest(), version=version)
-        talk.note("listed", sorted([each.group_id, each.group_state] for each in older.groups if each.group_id in groups))
+    talk.note("listed", found)
+    older = talk.quietly(ListGroupsRequest(), version=_WITHOUT_TYPES)
+    talk.note(
+        "listed",
+        sorted([each.group_id, each.group_state] for each in older.groups if each.group_id in groups),
+    )
 
 
 def groups_are_listed_and_described(talk: Talk) -> None:
@@ -162,16 +238,13 @@ def groups_are_listed_and_described(talk: Talk) -> None:
     one.beat(one.owned)
     two.until_assigned(2)
     listed(talk, group)
-    for request in (
-        DescribeGroupsRequest([group, classic]),
-        ConsumerGroupDescribeRequest([group, classic, shared, talk.name("none")]),
-        ShareGroupDescribeRequest([group]),
-    ):
-        talk.ask(request)
+    talk.ask(DescribeGroupsRequest([group, classic]))
+    describe(talk, group, classic, shared, talk.name("none"))
+    talk.ask(ShareGroupDescribeRequest([group]))
     described: Any = talk.quietly(DescribeGroupsRequest([group]), version=5).groups[0]
     talk.note("described", [described.error_code, described.group_state, described.protocol_type])
-    older: Any = talk.quietly(ConsumerGroupDescribeRequest([group], include_authorized_operations=True), version=0)
-    talk.note("described", [older.groups[0].error_code, older.groups[0].authorized_operations, len(older.groups[0].members)])
+    older: Any = talk.quietly(ConsumerGroupDescribeRequest([group], True), version=0).groups[0]
+    talk.note("described", [older.error_code, older.authorized_operations, len(older.members)])
     talk.ask(Grouped(talk, shared, "other", [topic]).full_request(0))
     talk.ask(Grouped(talk, shared, "other", [topic]).request(1))
     talk.ask(Grouped(talk, shared, "other", [topic]).request(-1))
@@ -245,6 +318,7 @@ def empty_groups_change_their_kind(talk: Talk) -> None:
 
 SCRIPTS = [
     members_commit,
+    members_commit_in_transactions,
     static_members_commit,
     groups_are_listed_and_described,
     groups_are_deleted,

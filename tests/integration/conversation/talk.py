@@ -68,6 +68,7 @@ _IN_ITS_WORDS = frozenset(
 """Requests whose error texts are compared."""
 _SETS = ("partitions", "subscribedTopicNames")
 """Lists that brokers sort as they like."""
+_NAMING = ("topicName", "groupId", "memberId", "topicId", "name")
 _GROUP_RESOURCE, _SET = 32, 0
 
 
@@ -310,7 +311,7 @@ def _place(item: Any) -> Any:
     if not isinstance(item, dict):
         return 0, ""
     partition = item.get("partitionIndex", item.get("partition", 0))
-    name = next((item[field] for field in ("topicName", "groupId", "memberId", "topicId", "name") if item.get(field)), "")
+    name = next((item[field] for field in _NAMING if item.get(field)), "")
     return partition, name
 
 
