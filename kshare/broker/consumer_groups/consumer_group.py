@@ -23,15 +23,15 @@ from kshare.broker.consumer_groups.regexes import check_regex, matching
 from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
 
-JOIN, LEAVE, LEAVE_FOR_NOW = 0, -1, -2
+JOIN_EPOCH, LEAVE_FOR_NOW = 0, -2
 REGEX_INTERVAL_MS = 10_000
 """Topics that match regular expressions are looked for at most this often."""
-Metadata = Mapping[str, tuple[bytes, int]]
+TopicMetadata = Mapping[str, tuple[bytes, int]]
 """Topic name → topic id and number of partitions."""
 
 
 @dataclass(slots=True, frozen=True)
-class Heartbeat:
+class ConsumerHeartbeat:
     """The parts of a heartbeat request that the group needs. What is None hasn't changed."""
 
     member_id: str
@@ -51,11 +51,11 @@ class Heartbeat:
     @property
     def is_full(self) -> bool:
         """Whether it has everything, as clients send it after errors: then they need the assignment again."""
-        return self.epoch == JOIN or None not in (self.rebalance_timeout_ms, self.topics, self.owned)
+        return self.epoch == JOIN_EPOCH or None not in (self.rebalance_timeout_ms, self.topics, self.owned)
 
 
 @dataclass(slots=True, frozen=True)
-class HeartbeatResult:
+class ConsumerHeartbeatResult:
     epoch: int
     assigned: frozenset[TopicIdPartition] | None
     """None if nothing has changed."""
@@ -151,9 +151,11 @@ class ConsumerGroup:
             raise RequestError(ErrorCode.FENCED_INSTANCE_ID, reason)
         return member
 
-    def heartbeat(self, request: Heartbeat, existing: Metadata, now: int, interval: int) -> HeartbeatResult:
+    def heartbeat(
+        self, request: ConsumerHeartbeat, existing: TopicMetadata, now: int, interval: int
+    ) -> ConsumerHeartbeatResult:
         """`existing` are all existing topics. If it raises RequestError, nothing has changed."""
-        member = self._joining(request) if request.epoch == JOIN else self._staying(request)
+        member = self._joining(request) if request.epoch == JOIN_EPOCH else self._staying(request)
         before = self.assignor
         if request.regex and request.regex != member.regex and request.regex not in self._resolved:
             check_regex(request.regex)
@@ -195,7 +197,7 @@ class ConsumerGroup:
             self.assignment_epoch = self.epoch
             self._assigned_at = None
 
-    def _joining(self, request: Heartbeat) -> ConsumerMember:
+    def _joining(self, request: ConsumerHeartbeat) -> ConsumerMember:
         """The member, which may be a new one. A static member may replace the one that it was before."""
         known = self.by_instance(request.instance) if request.instance is not None else None
         if known is None:
@@ -209,9 +211,11 @@ class ConsumerGroup:
                 f"Static member {request.member_id} with instance id {request.instance} cannot join the group because "
                 f"the instance id is owned by {known.id} member.",
             )
-        return replace(known, id=request.member_id, epoch=JOIN, previous_epoch=JOIN, session_ends_at=0)
+        return replace(
+            known, id=request.member_id, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH, session_ends_at=0
+        )
 
-    def _staying(self, request: Heartbeat) -> ConsumerMember:
+    def _staying(self, request: ConsumerHeartbeat) -> ConsumerMember:
         member = (
             self.member(request.member_id)
             if request.instance is None
@@ -228,7 +232,7 @@ class ConsumerGroup:
             self._target[member.id] = self._target.pop(known.id, set())
         self.members[member.id] = member
 
-    def _update(self, member: ConsumerMember, request: Heartbeat) -> bool:
+    def _update(self, member: ConsumerMember, request: ConsumerHeartbeat) -> bool:
         """Returns whether the subscription has changed in a way that the group must be assigned again."""
         member.client_id, member.host = request.client_id, request.host
         member.instance = member.instance if request.instance is None else request.instance
@@ -263,7 +267,9 @@ class ConsumerGroup:
         self.assignment_epoch = self.epoch
         self._assigned_at = now
 
-    def _reconcile(self, member: ConsumerMember, request: Heartbeat, now: int) -> HeartbeatResult:
+    def _reconcile(
+        self, member: ConsumerMember, request: ConsumerHeartbeat, now: int
+    ) -> ConsumerHeartbeatResult:
         before = member.assigned.keys()
         held = {partition for each in self.members.values() if each is not member for partition in each.held}
         member.reconcile(
@@ -275,18 +281,18 @@ class ConsumerGroup:
             now,
         )
         is_sent = request.is_full or member.assigned.keys() != before
-        return HeartbeatResult(member.epoch, frozenset(member.assigned) if is_sent else None)
+        return ConsumerHeartbeatResult(member.epoch, frozenset(member.assigned) if is_sent else None)
 
     def _topic_ids(self, member: ConsumerMember) -> set[bytes]:
         """The ids of the existing topics that a member has subscribed to."""
         return {self._metadata[name][0] for name in self.topics_of(member) if name in self._metadata}
 
-    def _subscribed(self, existing: Metadata) -> dict[str, tuple[bytes, int]]:
+    def _subscribed(self, existing: TopicMetadata) -> dict[str, tuple[bytes, int]]:
         return {name: existing[name] for name in sorted(self.topics) if name in existing}
 
     # --- regular expressions
 
-    def _resolve(self, existing: Metadata, may_describe: Callable[[str], bool], now: int) -> None:
+    def _resolve(self, existing: TopicMetadata, may_describe: Callable[[str], bool], now: int) -> None:
         """Look for topics that match. As in Kafka, this happens after the response, and not more often than allowed."""
         regexes = {member.regex for member in self.members.values() if member.regex}
         if not regexes or (self._resolved_at is not None and now - self._resolved_at < REGEX_INTERVAL_MS):
@@ -324,7 +330,7 @@ class ConsumerGroup:
         self.check_epoch(member_id, epoch)
 
 
-def _check_epoch(member: ConsumerMember, request: Heartbeat) -> None:
+def _check_epoch(member: ConsumerMember, request: ConsumerHeartbeat) -> None:
     """Raises RequestError if the member never had this epoch, or has moved on from it."""
     if request.epoch > member.epoch:
         raise _fenced("greater", request.epoch, member)

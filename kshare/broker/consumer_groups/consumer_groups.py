@@ -13,11 +13,11 @@ from kshare.broker.cluster import Cluster
 from kshare.broker.configs import Configs
 from kshare.broker.consumer_groups.assignors import ASSIGNORS, TopicIdPartition
 from kshare.broker.consumer_groups.consumer_group import (
-    JOIN,
+    JOIN_EPOCH,
     ConsumerGroup,
+    ConsumerHeartbeat,
+    ConsumerHeartbeatResult,
     GroupBehavior,
-    Heartbeat,
-    HeartbeatResult,
 )
 from kshare.broker.consumer_groups.consumer_member import ConsumerMember
 from kshare.broker.groups import Groups, ListedGroup
@@ -94,10 +94,10 @@ class ConsumerGroups:
 
     # --- heartbeats
 
-    def heartbeat(self, group_id: str, request: Heartbeat) -> HeartbeatResult:
+    def heartbeat(self, group_id: str, request: ConsumerHeartbeat) -> ConsumerHeartbeatResult:
         """Raises RequestError."""
         self._check_assignor(request.assignor)
-        if request.epoch == JOIN:
+        if request.epoch == JOIN_EPOCH:
             group = self._joined(group_id)
             self._check_room(group, request.member_id)
         else:

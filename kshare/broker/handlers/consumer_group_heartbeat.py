@@ -9,7 +9,7 @@ from __future__ import annotations
 from kshare.broker.authorizer import AclResource, Operation
 from kshare.broker.connection import Call
 from kshare.broker.consumer_groups.assignors import TopicIdPartition
-from kshare.broker.consumer_groups.consumer_group import JOIN, LEAVE_FOR_NOW, Heartbeat
+from kshare.broker.consumer_groups.consumer_group import JOIN_EPOCH, LEAVE_FOR_NOW, ConsumerHeartbeat
 from kshare.broker.handlers.share_group_heartbeat import WITHOUT_TEXT, check_coordinator
 from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
@@ -36,7 +36,7 @@ def _answer(request: ConsumerGroupHeartbeatRequest, call: Call) -> ConsumerGroup
     _check(request, call.version)
     check_coordinator(call, request.group_id)
     groups = call.broker.consumer_groups
-    if request.member_epoch < JOIN:
+    if request.member_epoch < JOIN_EPOCH:
         is_for_now = request.member_epoch == LEAVE_FOR_NOW
         groups.leave(request.group_id, request.member_id, request.instance_id, for_now=is_for_now)
         return ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
@@ -52,7 +52,7 @@ def _answer(request: ConsumerGroupHeartbeatRequest, call: Call) -> ConsumerGroup
 
 def _check(request: ConsumerGroupHeartbeatRequest, version: int) -> None:
     """Raises RequestError with Kafka's messages."""
-    must_have_id = version >= _CLIENTS_CHOOSE_IDS_SINCE or request.member_epoch != JOIN
+    must_have_id = version >= _CLIENTS_CHOOSE_IDS_SINCE or request.member_epoch != JOIN_EPOCH
     if must_have_id and not request.member_id.strip():
         raise _invalid("MemberId can't be empty.")
     if not request.group_id.strip():
@@ -61,7 +61,7 @@ def _check(request: ConsumerGroupHeartbeatRequest, version: int) -> None:
         raise _invalid("InstanceId can't be empty.")
     if request.rack_id is not None and not request.rack_id.strip():
         raise _invalid("RackId can't be empty.")
-    if request.member_epoch == JOIN:
+    if request.member_epoch == JOIN_EPOCH:
         _check_joining(request)
     elif request.member_epoch == LEAVE_FOR_NOW and request.instance_id is None:
         raise _invalid("InstanceId can't be null.")
@@ -84,9 +84,9 @@ def _invalid(reason: str) -> RequestError:
     return RequestError(ErrorCode.INVALID_REQUEST, reason)
 
 
-def _heartbeat(request: ConsumerGroupHeartbeatRequest, call: Call) -> Heartbeat:
+def _heartbeat(request: ConsumerGroupHeartbeatRequest, call: Call) -> ConsumerHeartbeat:
     names, owned = request.subscribed_topic_names, request.topic_partitions
-    return Heartbeat(
+    return ConsumerHeartbeat(
         request.member_id or _new_id(call),
         request.member_epoch,
         call.client_id or "",

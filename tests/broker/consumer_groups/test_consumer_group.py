@@ -10,11 +10,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from kshare.broker.consumer_groups.assignors import TopicIdPartition
 from kshare.broker.consumer_groups.consumer_group import (
-    JOIN,
+    JOIN_EPOCH,
     LEAVE_FOR_NOW,
     ConsumerGroup,
+    ConsumerHeartbeat,
     GroupBehavior,
-    Heartbeat,
 )
 from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
@@ -35,12 +35,12 @@ class Stage:
             "rebalance_timeout_ms": 500,
             "owned": frozenset(),
         }
-        return self.beat(name, JOIN, **usual | fields)
+        return self.beat(name, JOIN_EPOCH, **usual | fields)
 
     def beat(self, name: str, epoch: int, **fields: Any) -> tuple[int, list[int] | None]:
         """The epoch and the assigned partitions of "orders" in the response."""
         result = self.group.heartbeat(
-            Heartbeat(name, epoch, **fields), self.existing, self.now, self.interval
+            ConsumerHeartbeat(name, epoch, **fields), self.existing, self.now, self.interval
         )
         found = result.assigned
         return result.epoch, None if found is None else sorted(index for _, index in found)
@@ -202,7 +202,7 @@ class Client:
     """A well-behaved member: it revokes what it is told to, and sends everything again if a response was lost."""
 
     def __init__(self, name: str, instance: str | None, topics: frozenset[str]) -> None:
-        self.name, self.instance, self.topics, self.epoch = name, instance, topics, JOIN
+        self.name, self.instance, self.topics, self.epoch = name, instance, topics, JOIN_EPOCH
         self.must_send_everything = True
         self.owned: frozenset[TopicIdPartition] = frozenset()
 
@@ -259,7 +259,7 @@ class Reconciliation(RuleBasedStateMachine):
         client = self.clients.get(name)
         if client is not None and client.instance is not None:
             self.stage.group.leave(client.name, client.instance, for_now=True)
-            client.name, client.epoch, client.owned = f"{client.name}'", JOIN, frozenset()
+            client.name, client.epoch, client.owned = f"{client.name}'", JOIN_EPOCH, frozenset()
             self._send(client)
 
     @rule(count=strategies.integers(0, 6), topic=strategies.sampled_from(sorted(TOPICS)))
@@ -295,10 +295,10 @@ class Reconciliation(RuleBasedStateMachine):
         assert {each for client in self.clients.values() for each in client.owned} == expected
 
     def _send(self, client: Client, *, is_lost: bool = False, is_silent: bool = False, **fields: Any) -> None:
-        if client.must_send_everything or client.epoch == JOIN:
+        if client.must_send_everything or client.epoch == JOIN_EPOCH:
             fields = {"rebalance_timeout_ms": 500, "topics": client.topics} | fields
             is_silent = False
-        request = Heartbeat(
+        request = ConsumerHeartbeat(
             client.name,
             client.epoch,
             instance=client.instance,
@@ -311,7 +311,7 @@ class Reconciliation(RuleBasedStateMachine):
             )
         except RequestError as refusal:
             assert refusal.code is ErrorCode.FENCED_MEMBER_EPOCH
-            client.epoch, client.owned = JOIN, frozenset()
+            client.epoch, client.owned = JOIN_EPOCH, frozenset()
             return
         client.must_send_everything = is_lost
         if not is_lost:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,19 @@ from kshare.broker.broker import Broker as State
 from kshare.broker.classic_groups.coordinator import JoinParameters
 from kshare.broker.classic_groups.offsets import CommittedOffset
 from kshare.broker.clock import ManualClock
-from kshare.broker.consumer_groups.consumer_group import JOIN, Heartbeat, HeartbeatResult
+from kshare.broker.connection import Call, ClientConnection
+from kshare.broker.consumer_groups.consumer_group import (
+    JOIN_EPOCH,
+    ConsumerHeartbeat,
+    ConsumerHeartbeatResult,
+)
 from kshare.broker.consumer_groups.consumer_groups import supported_assignors
+from kshare.broker.handlers import consumer_group_describe, consumer_group_heartbeat
 from kshare.broker.request_error import RequestError
 from kshare.broker.settings import Resource
 from kshare.broker.storage.folder import DataFolder
 from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
 
 SESSION_MS, REBALANCE_MS = 45_000, 10_000
 
@@ -29,16 +37,16 @@ class Stage:
         self.broker = State(clock=self.clock, settings=chosen)
         self.broker.cluster.create_topic("orders", 2)
 
-    def join(self, member: str, group: str = "g", **fields: Any) -> HeartbeatResult:
+    def join(self, member: str, group: str = "g", **fields: Any) -> ConsumerHeartbeatResult:
         usual: dict[str, Any] = {
             "topics": frozenset({"orders"}),
             "rebalance_timeout_ms": REBALANCE_MS,
             "owned": frozenset(),
         }
-        return self.beat(member, JOIN, group, **usual | fields)
+        return self.beat(member, JOIN_EPOCH, group, **usual | fields)
 
-    def beat(self, member: str, epoch: int, group: str = "g", **fields: Any) -> HeartbeatResult:
-        return self.broker.consumer_groups.heartbeat(group, Heartbeat(member, epoch, **fields))
+    def beat(self, member: str, epoch: int, group: str = "g", **fields: Any) -> ConsumerHeartbeatResult:
+        return self.broker.consumer_groups.heartbeat(group, ConsumerHeartbeat(member, epoch, **fields))
 
     def members(self, group: str = "g") -> list[str]:
         return sorted(self.broker.consumer_groups.find(group).members)
@@ -202,3 +210,17 @@ def test_members_join_again_after_a_restart(tmp_path: Path) -> None:
     assert again.join("one").epoch > epoch
     assert again.broker.classic_groups.offsets.of("g") == {("orders", 0): CommittedOffset(5)}
     folder.close()
+
+
+def test_only_the_coordinator_answers() -> None:
+    broker = State(nodes=3)
+    coordinator = broker.cluster.coordinator(0, "g")
+    request = ConsumerGroupHeartbeatRequest("g", "one", -1)
+    for node in broker.cluster.nodes.values():
+        call = Call(broker, node, ClientConnection(1, node, "127.0.0.1"), request.API_KEY, 1, "client")
+        heartbeat = asyncio.run(consumer_group_heartbeat.handle(request, call))
+        described = asyncio.run(
+            consumer_group_describe.handle(ConsumerGroupDescribeRequest(["g"]), call)
+        ).groups[0]
+        expected = ErrorCode.GROUP_ID_NOT_FOUND if node is coordinator else ErrorCode.NOT_COORDINATOR
+        assert (heartbeat.error_code, described.error_code) == (expected, expected)
