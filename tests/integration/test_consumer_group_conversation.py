@@ -6,15 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from kshare.broker.profiles import Release
 from tests.integration.conftest import AS_IN_KAFKA, EmbeddedCluster
 from tests.integration.conversation import consumer_group_scripts, group_kind_scripts
-from tests.integration.conversation.script_book import Script, tell_both
+from tests.integration.conversation.script_book import EMULATED, Script, tell_both
 from tools.kafka.cluster import Cluster
 
 pytestmark = [pytest.mark.kafka]
-
-EMULATED: dict[str, Release] = {"4.1.2": "4.1", "4.3.1": "4.3", "4.4.0": "4.4"}
 
 
 @pytest.fixture(scope="module")

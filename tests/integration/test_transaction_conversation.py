@@ -6,8 +6,7 @@ import pytest
 
 from tests.integration.conftest import EmbeddedCluster
 from tests.integration.conversation import transaction_scripts
-from tests.integration.conversation.script_book import Script, tell_both
-from tests.integration.test_consumer_group_conversation import EMULATED
+from tests.integration.conversation.script_book import EMULATED, Script, tell_both
 from tools.kafka.cluster import Cluster
 
 pytestmark = [pytest.mark.kafka]
