@@ -29,6 +29,7 @@ from kshare.surroundings import random_bytes
 
 if TYPE_CHECKING:
     from kshare.broker.classic_groups.coordinator import ClassicGroups
+    from kshare.broker.consumer_groups.consumer_groups import ConsumerGroups
     from kshare.broker.share_groups.share_groups import ShareGroups
     from kshare.broker.share_state.coordinator import ShareCoordinator
     from kshare.broker.shares.shares import Shares
@@ -89,6 +90,31 @@ class Broker:
         self.transactions.ended.append(made.offsets.end_transaction)
         self.cluster.topic_deleted.append(lambda topic: made.offsets.forget_topic(topic.name))
         return made
+
+    @cached_property
+    def consumer_groups(self) -> ConsumerGroups:
+        from kshare.broker.consumer_groups.consumer_group import GroupBehavior
+        from kshare.broker.consumer_groups.consumer_groups import ConsumerGroups, supported_assignors
+
+        is_new = self.profile.has_assignment_intervals
+        behavior = GroupBehavior(
+            assignors=supported_assignors(self.configs.broker("group.consumer.assignors")),
+            first_epoch=1 if is_new else 0,
+            assigns_at_once_after_empty=self.profile.assigns_at_once_after_empty,
+            rebalances_for_assignor=self.profile.rebalances_for_assignor,
+            keeps_partition_epochs=is_new,
+            accepts_joining_again=is_new,
+            describes_revoking=is_new,
+        )
+        return ConsumerGroups(
+            self.clock,
+            self.configs,
+            self.cluster,
+            self.groups,
+            self.classic_groups.offsets.forget_group,
+            behavior,
+            has_interval=is_new,
+        )
 
     @cached_property
     def share_states(self) -> ShareCoordinator:

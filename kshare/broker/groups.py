@@ -33,6 +33,12 @@ class GroupKind(Protocol):
     def delete(self, group_id: str) -> None:
         """Delete an existing group of this kind. Raises RequestError, for example NON_EMPTY_GROUP."""
 
+    def give_way(self, group_id: str) -> bool:
+        """Forget an empty group, but not its offsets, so that it can become one of another kind.
+
+        False if it isn't empty, or if groups of this kind never change it.
+        """
+
 
 class Groups:
     """All groups, by kind."""

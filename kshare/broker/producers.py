@@ -16,6 +16,8 @@ from kshare.protocol.records import Batch, ControlType
 _REMEMBERED = 5
 """The number of batches that a producer may have in flight."""
 _SEQUENCES = 2**31
+_COORDINATOR_EPOCH = 0
+"""That of the transaction coordinator, which never moves here."""
 
 
 @dataclass(slots=True)
@@ -33,6 +35,7 @@ class ProducerState:
     """The first offset of its open transaction in this partition."""
     last_timestamp: int = -1
     coordinator_epoch: int = -1
+    """That of the last marker, or -1."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -95,12 +98,17 @@ class ProducerStates:
             return None
         state = self._states.get(batch.producer_id)
         if state is None or state.epoch != batch.producer_epoch:
-            opened = state.first_open_offset if state else None
-            state = self._states[batch.producer_id] = ProducerState(batch.producer_epoch)
-            state.first_open_offset = opened
+            before, state = state, ProducerState(batch.producer_epoch)
+            self._states[batch.producer_id] = state
+            if before is not None:
+                state.first_open_offset, state.coordinator_epoch = (
+                    before.first_open_offset,
+                    before.coordinator_epoch,
+                )
         state.last_timestamp = batch.max_timestamp
         if batch.is_control:
             first, state.first_open_offset = state.first_open_offset, None
+            state.coordinator_epoch = _COORDINATOR_EPOCH
             if first is None:
                 return None
             return EndedTransaction(first, batch.control_type == ControlType.ABORT)

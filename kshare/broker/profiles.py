@@ -100,11 +100,10 @@ _OTHER_IN_4_1: dict[int, tuple[int, int]] = {
     90: (0, 0),
 }
 
-# group.version is missing: it means the new consumer group protocol, which this broker doesn't support.
 _FEATURES = {
-    "4.4": {"metadata": (7, 33), "share": (0, 2), "transaction": (0, 2)},
-    "4.3": {"metadata": (7, 30), "share": (0, 1), "transaction": (0, 2)},
-    "4.1": {"metadata": (7, 27), "share": (0, 1), "transaction": (0, 2)},
+    "4.4": {"group": (0, 1), "metadata": (7, 33), "share": (0, 2), "transaction": (0, 2)},
+    "4.3": {"group": (0, 1), "metadata": (7, 30), "share": (0, 1), "transaction": (0, 2)},
+    "4.1": {"group": (0, 1), "metadata": (7, 27), "share": (0, 1), "transaction": (0, 2)},
 }
 
 
@@ -134,8 +133,21 @@ class Profile:
         return self.has_dead_letters
 
     @property
+    def has_assignment_intervals(self) -> bool:
+        """Since 4.2: consumer groups wait between assignments. Earlier, there was no such setting.
+
+        Since then, members also keep the epoch in which they got each partition.
+        """
+        return self.can_renew
+
+    @property
     def assigns_at_once_after_empty(self) -> bool:
-        """Since 4.4. Earlier, the next member of an empty share group waited for the assignment interval."""
+        """Since 4.4. Earlier, the next member of an empty group waited for the assignment interval."""
+        return self.has_dead_letters
+
+    @property
+    def rebalances_for_assignor(self) -> bool:
+        """Since 4.4: a consumer group is assigned again as soon as its members prefer another assignor."""
         return self.has_dead_letters
 
     @property

@@ -39,7 +39,7 @@ _NAMES = """
     delegation.token.expiry.time.ms delegation.token.max.lifetime.ms delegation.token.secret.key
     delete.records.purgatory.purge.interval.requests early.start.listeners fetch.max.bytes
     fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
-    group.consumer.assignors group.consumer.max.size group.consumer.migration.policy
+    group.consumer.migration.policy
     group.coordinator.append.linger.ms group.coordinator.background.threads
     group.coordinator.cached.buffer.max.bytes group.coordinator.threads group.share.enable
     group.streams.assignment.interval.ms group.streams.assignors group.streams.heartbeat.interval.ms

@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 QUICK_SETTINGS = {
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.min.heartbeat.interval.ms": "500",
+    "group.consumer.min.session.timeout.ms": "1000",
     "group.share.assignment.interval.ms": "0",
     "group.share.min.heartbeat.interval.ms": "500",
     MIN_LOCK_MS: "1000",

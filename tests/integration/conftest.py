@@ -16,7 +16,11 @@ from tools.kafka.jars import TESTED_RELEASES, install
 EMBEDDED = "embedded"
 EMBEDDED_TOO = {"test_first_slice", "test_membership", "test_state_command"}
 """Modules that also run on the embedded broker, like all behaviour tests."""
-AS_IN_KAFKA = {"auto.create.topics.enable": "false", "group.share.assignment.interval.ms": "1000"}
+AS_IN_KAFKA = {
+    "auto.create.topics.enable": "false",
+    "group.consumer.assignment.interval.ms": "1000",
+    "group.share.assignment.interval.ms": "1000",
+}
 """Settings with which the embedded broker behaves as our real brokers, where its defaults differ."""
 _CLUSTERS = pytest.StashKey[list[Cluster]]()
 

@@ -187,14 +187,54 @@ def test_the_share_console_prints_the_chosen_properties(broker: Broker) -> None:
     assert re.fullmatch(r"CreateTime:\d+\|Partition:0\|Offset:0\|Delivery:1\|h:v\|key\|value\n", consumed)
 
 
-def test_the_new_consumer_group_protocol_is_refused_with_a_reason(broker: Broker) -> None:
-    """The embedded broker doesn't support it. The client fails at once, with advice what to do instead."""
-    said = run_tool(
-        f"{_TOOLS}.consumer.ConsoleConsumer",
-        *("--bootstrap-server", broker.bootstrap, "--topic", "orders", "--timeout-ms", "60000"),
-        *("--command-property", "group.protocol=consumer"),
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+def test_the_console_consumer_with_the_consumer_protocol(broker: Broker, assignor: str) -> None:
+    """It commits when it ends, and the next one goes on from there."""
+    for values in ([b"a", b"b"], [b"c", b"d"]):
+        broker.produce("orders", values)
+        consumed = with_bootstrap(
+            broker,
+            f"{_TOOLS}.consumer.ConsoleConsumer",
+            *("--topic", "orders", "--group", "readers", "--from-beginning", "--max-messages", "2"),
+            *("--command-property", "group.protocol=consumer"),
+            *("--command-property", f"group.remote.assignor={assignor}"),
+        )
+        assert sorted(consumed.split()) == [value.decode() for value in values]
+
+
+def test_consumer_groups_are_described(broker: Broker) -> None:
+    command = f"{_TOOLS}.consumer.group.ConsumerGroupCommand"
+    group = ("--group", "readers")
+    with ThreadPoolExecutor() as pool:
+        reading = pool.submit(
+            with_bootstrap,
+            broker,
+            f"{_TOOLS}.consumer.ConsoleConsumer",
+            *("--topic", "orders", *group, "--from-beginning", "--max-messages", "2"),
+            *("--command-property", "group.protocol=consumer"),
+        )
+        state = members = listed = ""
+        while not reading.done() and "Stable" not in state:
+            state, members, listed = side_by_side(
+                (broker, command, "--describe", *group, "--state"),
+                (broker, command, "--describe", *group, "--members", "--verbose"),
+                (broker, f"{_TOOLS}.GroupsCommand", "--list"),
+            )
+        broker.produce("orders", [b"a", b"b"])
+        assert sorted(reading.result().split()) == ["a", "b"]
+    (row,) = [row for row in words(state) if row[0] == "readers"]
+    assert row[-3:] == ["uniform", "Stable", "1"]
+    (row,) = [row for row in words(members) if row[0] == "readers"]
+    assert row[3:] == ["console-consumer", "2", "2", "orders:0,1", "2", "orders:0,1"]
+    assert ["readers", "Consumer", "consumer"] in words(listed)
+    offsets, deleted, after = (
+        side_by_side((broker, command, "--describe", *group, "--offsets"))[0],
+        with_bootstrap(broker, command, "--delete", *group),
+        with_bootstrap(broker, command, "--list"),
     )
-    assert "does not support the new CONSUMER group protocol. Set group.protocol=classic" in said.stderr
+    assert sum(int(row[3]) for row in words(offsets) if row[:2] == ["readers", "orders"]) == 2
+    assert "was successful" in deleted
+    assert words(after) == []
 
 
 def test_share_consumer_performance(broker: Broker) -> None:

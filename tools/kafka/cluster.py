@@ -50,6 +50,8 @@ _QUICK_SETTINGS = {
     "broker.heartbeat.interval.ms": "500",
     "broker.session.timeout.ms": "4000",
     # Lets tests set short locks, heartbeats and sessions in the group's own configuration.
+    "group.consumer.min.heartbeat.interval.ms": "500",
+    "group.consumer.min.session.timeout.ms": "1000",
     "group.share.min.record.lock.duration.ms": "1000",
     "group.share.min.heartbeat.interval.ms": "500",
     "group.share.min.session.timeout.ms": "1000",

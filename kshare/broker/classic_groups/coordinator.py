@@ -65,10 +65,10 @@ class ClassicGroups:
     # --- GroupKind
 
     def has(self, group_id: str) -> bool:
-        return group_id in self._by_id or self.offsets.has(group_id)
+        return group_id in self._by_id or self._has_only_offsets(group_id)
 
     def listed(self) -> Iterator[ListedGroup]:
-        for group_id in dict.fromkeys([*self._by_id, *self.offsets.groups()]):
+        for group_id in dict.fromkeys([*self._by_id, *filter(self._has_only_offsets, self.offsets.groups())]):
             group = self.describe(group_id)
             yield ListedGroup(group_id, group.state, "classic", group.protocol_type)
 
@@ -79,11 +79,23 @@ class ClassicGroups:
         self._by_id.pop(group_id, None)
         self.offsets.forget_group(group_id)
 
+    def give_way(self, group_id: str) -> bool:
+        group = self._by_id.get(group_id)
+        if group is not None and (group.members or group.pending):
+            return False
+        self._by_id.pop(group_id, None)
+        return True
+
+    def _has_only_offsets(self, group_id: str) -> bool:
+        """Whether it is a group without members, and not one of another kind, whose offsets are here too."""
+        others = (kind for kind in self._groups.kinds if kind is not self)
+        return self.offsets.has(group_id) and not any(kind.has(group_id) for kind in others)
+
     def describe(self, group_id: str) -> ClassicGroup:
         """The group. If there is none, one in state Empty if it has offsets, otherwise Dead."""
         found = self._by_id.get(group_id)
         if found is None:
-            state = GroupState.EMPTY if self.offsets.has(group_id) else GroupState.DEAD
+            state = GroupState.EMPTY if self._has_only_offsets(group_id) else GroupState.DEAD
             found = ClassicGroup(group_id, state)
         return found
 
@@ -120,13 +132,13 @@ class ClassicGroups:
     def _check_join(self, group_id: str, parameters: JoinParameters) -> None:
         if not group_id:
             raise RequestError(ErrorCode.INVALID_GROUP_ID)
-        other = self._groups.kind_of(group_id)
-        if other is not None and other is not self:
-            raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         minimum = self._configs.broker_number("group.min.session.timeout.ms")
         maximum = self._configs.broker_number("group.max.session.timeout.ms")
         if not minimum <= parameters.session_timeout_ms <= maximum:
             raise RequestError(ErrorCode.INVALID_SESSION_TIMEOUT)
+        other = self._groups.kind_of(group_id)
+        if other is not None and other is not self and not other.give_way(group_id):
+            raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
     def _announce(self, group: ClassicGroup, parameters: JoinParameters) -> str:
         member_id = f"{parameters.client_id}-{self._new_id()}"

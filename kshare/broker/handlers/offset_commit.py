@@ -1,4 +1,4 @@
-"""OffsetCommit v2-10: commits offsets of a classic group.
+"""OffsetCommit v2-10: commits offsets of a classic group or a consumer group.
 
 v2: the first supported version.
 v3: the response adds ThrottleTimeMs.
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from kshare.broker.classic_groups.offsets import CommittedOffset
 from kshare.broker.connection import Call
+from kshare.broker.consumer_groups.assignors import TopicIdPartition
 from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import OffsetCommitRequest, OffsetCommitResponse
@@ -25,6 +26,7 @@ from kshare.protocol.messages.offset_commit_response import (
 )
 
 _GROUP = 0
+_FOR_MEMBERS_SINCE = 9
 _BY_ID_SINCE = 10
 
 
@@ -33,17 +35,33 @@ async def handle(request: OffsetCommitRequest, call: Call) -> OffsetCommitRespon
     try:
         if call.broker.cluster.coordinator(_GROUP, request.group_id) is not call.node:
             raise RequestError(ErrorCode.NOT_COORDINATOR)
-        call.broker.classic_groups.check_commit(
-            request.group_id,
-            request.member_id,
-            request.generation_id_or_member_epoch,
-            request.group_instance_id,
-        )
+        _check(request, call)
     except RequestError as refusal:
         error = refusal.code
     return OffsetCommitResponse(
         topics=[_commit(request.group_id, topic, error, call) for topic in request.topics]
     )
+
+
+def _check(request: OffsetCommitRequest, call: Call) -> None:
+    """Raises RequestError if the client may not commit."""
+    member_id, epoch = request.member_id, request.generation_id_or_member_epoch
+    if call.broker.consumer_groups.has(request.group_id):
+        partitions = _partitions(request, call)
+        call.broker.consumer_groups.check_commit(request.group_id, member_id, epoch, partitions, call.version)
+        return
+    if epoch >= 0 and call.version >= _FOR_MEMBERS_SINCE and not call.broker.groups.kind_of(request.group_id):
+        raise RequestError(ErrorCode.GROUP_ID_NOT_FOUND)
+    call.broker.classic_groups.check_commit(request.group_id, member_id, epoch, request.group_instance_id)
+
+
+def _partitions(request: OffsetCommitRequest, call: Call) -> list[TopicIdPartition]:
+    found = []
+    for topic in request.topics:
+        known = call.broker.cluster.find(topic.topic_id if call.version >= _BY_ID_SINCE else topic.name)
+        topic_id = known.id if known is not None else topic.topic_id
+        found += [(topic_id, each.partition_index) for each in topic.partitions]
+    return found
 
 
 def _commit(

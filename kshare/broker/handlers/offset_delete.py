@@ -1,4 +1,6 @@
-"""OffsetDelete v0: deletes committed offsets of an empty group.
+"""OffsetDelete v0: deletes committed offsets of an empty classic group, or of a consumer group.
+
+Those of topics that members of a consumer group have subscribed to can't be deleted.
 
 v0: the first version.
 """
@@ -18,16 +20,26 @@ _GROUP = 0
 
 async def handle(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteResponse:
     groups = call.broker.classic_groups
+    consumers = call.broker.consumer_groups
     if call.broker.cluster.coordinator(_GROUP, request.group_id) is not call.node:
         return OffsetDeleteResponse(ErrorCode.NOT_COORDINATOR)
-    if not groups.has(request.group_id):
+    subscribed: set[str] = set()
+    if consumers.has(request.group_id):
+        subscribed = consumers.find(request.group_id).topics
+    elif not groups.has(request.group_id):
         return OffsetDeleteResponse(ErrorCode.GROUP_ID_NOT_FOUND)
     if groups.describe(request.group_id).members:
         return OffsetDeleteResponse(ErrorCode.NON_EMPTY_GROUP)
     answer = OffsetDeleteResponse()
     for topic in request.topics:
         indexes = [each.partition_index for each in topic.partitions]
-        groups.offsets.forget(request.group_id, [(topic.name, index) for index in indexes])
-        rows = [OffsetDeleteResponsePartition(index) for index in indexes]
+        error = ErrorCode.NONE
+        if call.broker.cluster.find(topic.name) is None:
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        elif topic.name in subscribed:
+            error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+        else:
+            groups.offsets.forget(request.group_id, [(topic.name, index) for index in indexes])
+        rows = [OffsetDeleteResponsePartition(index, error) for index in indexes]
         answer.topics.append(OffsetDeleteResponseTopic(topic.name, rows))
     return answer

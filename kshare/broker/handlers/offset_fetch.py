@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from kshare.broker.classic_groups.offsets import CommittedOffset, TopicPartition
 from kshare.broker.connection import Call
+from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import OffsetFetchRequest, OffsetFetchResponse
 from kshare.protocol.messages.offset_fetch_request import OffsetFetchRequestGroup, OffsetFetchRequestTopics
@@ -73,6 +74,11 @@ def _fetch(wanted: OffsetFetchRequestGroup, stable_only: bool, call: Call) -> Of
     result = OffsetFetchResponseGroup(wanted.group_id)
     if call.broker.cluster.coordinator(_GROUP, wanted.group_id) is not call.node:
         result.error_code = ErrorCode.NOT_COORDINATOR
+        return result
+    try:
+        call.broker.consumer_groups.check_fetch(wanted.group_id, wanted.member_id, wanted.member_epoch)
+    except RequestError as refusal:
+        result.error_code = refusal.code
         return result
     offsets = call.broker.classic_groups.offsets
     committed = offsets.of(wanted.group_id)

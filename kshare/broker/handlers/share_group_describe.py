@@ -20,7 +20,7 @@ from kshare.protocol.messages.share_group_describe_response import (
 )
 
 _ASSIGNOR = "simple"
-_TEXTS = {
+TEXTS = {
     ErrorCode.GROUP_AUTHORIZATION_FAILED: None,
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: (
         "The group has described topic(s) that the client is not authorized to describe."
@@ -46,7 +46,7 @@ def _described(group_id: str, call: Call) -> DescribedGroup:
         for name in {name for member in group.members.values() for name in member.topics}:
             call.require(Operation.DESCRIBE, AclResource.TOPIC, name)
     except RequestError as refusal:
-        return DescribedGroup(refusal.code, _TEXTS.get(refusal.code, refusal.message), group_id)
+        return DescribedGroup(refusal.code, TEXTS.get(refusal.code, refusal.message), group_id)
     return DescribedGroup(
         group_id=group_id,
         group_state=group.state,

@@ -16,7 +16,7 @@ from kshare.protocol.messages import ShareGroupHeartbeatRequest, ShareGroupHeart
 from kshare.protocol.messages.share_group_heartbeat_response import Assignment, TopicPartitions
 
 _GROUP = 0
-_WITHOUT_TEXT = {
+WITHOUT_TEXT = {
     ErrorCode.GROUP_AUTHORIZATION_FAILED,
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -29,7 +29,7 @@ async def handle(request: ShareGroupHeartbeatRequest, call: Call) -> ShareGroupH
     try:
         return _answer(request, call)
     except RequestError as refusal:
-        text = None if refusal.code in _WITHOUT_TEXT else refusal.message
+        text = None if refusal.code in WITHOUT_TEXT else refusal.message
         return ShareGroupHeartbeatResponse(error_code=refusal.code, error_message=text)
 
 

@@ -7,7 +7,8 @@ v3: the request adds GenerationIdOrMemberEpoch, MemberId and GroupInstanceId; fl
     and tagged fields.
 v4: may return TRANSACTION_ABORTABLE.
 v5: a group's offsets needn't be added to the transaction explicitly.
-v6: the request adds TopicId and drops Name; the response adds TopicId and drops Name. Since Kafka 4.4.
+v6: the request adds TopicId and drops Name; the response adds TopicId and drops Name, and may have
+    STALE_MEMBER_EPOCH. Since Kafka 4.4.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from kshare.protocol.messages.txn_offset_commit_response import (
 _GROUP = 0
 _BY_ID_SINCE = 6
 _IMPLICIT_SINCE = 5
+_HAS_STALE_EPOCHS_SINCE = 6
 
 
 async def handle(request: TxnOffsetCommitRequest, call: Call) -> TxnOffsetCommitResponse:
@@ -63,10 +65,31 @@ def _check(request: TxnOffsetCommitRequest, call: Call) -> None:
         transactions.add(transaction, [])
     elif transaction.state is not TransactionState.ONGOING:
         raise RequestError(ErrorCode.INVALID_TXN_STATE)
-    if request.member_id or request.generation_id_or_member_epoch >= 0:
+    if not request.member_id and request.generation_id_or_member_epoch < 0:
+        return
+    if call.broker.consumer_groups.has(request.group_id):
+        _check_member(request, call)
+    else:
         call.broker.classic_groups.check_commit(
             request.group_id,
             request.member_id,
             request.generation_id_or_member_epoch,
             request.group_instance_id,
         )
+
+
+def _check_member(request: TxnOffsetCommitRequest, call: Call) -> None:
+    """Raises RequestError if the member of a consumer group may not commit."""
+    partitions = []
+    for topic in request.topics:
+        found = call.broker.cluster.find(topic.topic_id if call.version >= _BY_ID_SINCE else topic.name)
+        topic_id = found.id if found is not None else topic.topic_id
+        partitions += [(topic_id, each.partition_index) for each in topic.partitions]
+    try:
+        call.broker.consumer_groups.check_commit(
+            request.group_id, request.member_id, request.generation_id_or_member_epoch, partitions, None
+        )
+    except RequestError as refusal:
+        if refusal.code is ErrorCode.STALE_MEMBER_EPOCH and call.version < _HAS_STALE_EPOCHS_SINCE:
+            raise RequestError(ErrorCode.ILLEGAL_GENERATION) from None
+        raise

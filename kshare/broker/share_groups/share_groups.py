@@ -60,6 +60,9 @@ class ShareGroups:
                 self._states.delete((group_id, topic_id, index))
         del self._by_id[group_id]
 
+    def give_way(self, group_id: str) -> bool:
+        return False
+
     # --- heartbeats
 
     def all(self) -> Iterable[ShareGroup]:

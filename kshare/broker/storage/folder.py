@@ -61,6 +61,7 @@ class DataFolder:
             broker.configs.changed,
             broker.authorizer.changed,
             broker.transactions.changed,
+            broker.consumer_groups.changed,
             offsets.pending_changed,
         ):
             signal.listen(self._mark)

@@ -1,7 +1,7 @@
 """Converts the broker's metadata to JSON and back: topics, configs, producers, transactions. Does no file IO.
 
 Records and committed offsets aren't included: they change too often, and have their own files. Offsets that wait for
-the end of a transaction are included.
+the end of a transaction are included, and so are consumer groups, but not their members.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ def to_json(broker: Broker) -> dict[str, Any]:
         "rules": [astuple(rule) for rule in broker.authorizer.rules],
         "next_producer_id": transactions.next_producer_id,
         "transactions": [_transaction(each) for each in transactions.by_id.values()],
+        "consumer_groups": [[group.id, group.epoch] for group in broker.consumer_groups.all()],
         "pending_offsets": [
             [producer_id, group, *partition, offset.offset, offset.leader_epoch, offset.metadata]
             for producer_id, group, partition, offset in broker.classic_groups.offsets.pending()
@@ -58,6 +59,8 @@ def from_json(broker: Broker, state: dict[str, Any]) -> None:
     for rule in state.get("rules", []):  # missing in folders of older versions
         broker.authorizer.rules[AclRule(*rule)] = None
     broker.transactions.next_producer_id = state["next_producer_id"]
+    for group, epoch in state.get("consumer_groups", []):  # missing in folders of older versions
+        broker.consumer_groups.restore(group, epoch)
     for producer_id, group, topic, index, *offset in state["pending_offsets"]:
         broker.classic_groups.offsets.commit_later(
             producer_id, group, (topic, index), CommittedOffset(*offset)

@@ -10,6 +10,7 @@ from kshare.protocol.messages import (
     ShareGroupDescribeRequest,
 )
 from kshare.protocol.messages.create_acls_request import AclCreation
+from tests.integration.conversation.grouped import Grouped, describe, new_group
 from tests.integration.conversation.offset_scripts import alter, delete, show
 from tests.integration.conversation.sharer import ACCEPT, Sharer
 from tests.integration.conversation.state_scripts import Coordinator
@@ -116,6 +117,35 @@ def state_is_for_brokers(talk: Talk) -> None:
         grant(talk, _GROUP, one.group, _READ)
 
 
+def consumer_groups_have_rights_too(talk: Talk) -> None:
+    topic, hidden, group = talk.topic("topic-f"), talk.topic("hidden-f"), new_group(talk, "group-f")
+    insider = Grouped(talk, group, "insider", [topic])
+    insider.join()
+    talk.connection("root")
+    talk.user = STRANGER
+    talk.hang_up("main")
+    one = Grouped(talk, group, "stranger", [topic])
+    regex = {"subscribed_topic_names": None, "subscribed_topic_regex": f".*-f-{talk.mark}"}
+
+    def try_to_take_part() -> None:
+        one.join()
+        one.ask(1)
+        one.ask(-1)
+        describe(talk, group)
+        describe(talk, talk.name("missing"))
+
+    try_to_take_part()
+    grant(talk, _GROUP, group, _READ)
+    try_to_take_part()
+    one.join(**regex)
+    one.until_assigned(0)
+    describe(talk, group)
+    one.leave()
+    grant(talk, _TOPIC, topic, _DESCRIBE)
+    one.join(subscribed_topic_names=[topic, hidden])
+    try_to_take_part()
+
+
 SCRIPTS = {
     script.__name__: script
     for script in (
@@ -124,5 +154,6 @@ SCRIPTS = {
         only_looking_on,
         nothing_is_missing,
         state_is_for_brokers,
+        consumer_groups_have_rights_too,
     )
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from kshare.broker.profiles import Release
 from tests.integration.conversation import (
     cold_scripts,
     delivery_scripts,
@@ -32,6 +33,8 @@ SCRIPTS: dict[str, Script] = {
 }
 
 
+EMULATED: dict[str, Release] = {"4.1.2": "4.1", "4.3.1": "4.3", "4.4.0": "4.4"}
+"""A tested release of Kafka → the release that the embedded broker emulates beside it."""
 TRIES = 3
 """A busy real broker may need two steps for what it usually does in one, such as learning of a topic: then a script is
 repeated. A real difference fails every time."""

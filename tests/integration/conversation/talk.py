@@ -55,6 +55,8 @@ _LEFT_OUT = frozenset(
 _IN_ITS_WORDS = frozenset(
     {
         "AlterShareGroupOffsetsRequest",
+        "ConsumerGroupDescribeRequest",
+        "ConsumerGroupHeartbeatRequest",
         "DeleteGroupsRequest",
         "DeleteShareGroupOffsetsRequest",
         "DescribeGroupsRequest",
@@ -64,6 +66,9 @@ _IN_ITS_WORDS = frozenset(
     }
 )
 """Requests whose error texts are compared."""
+_SETS = ("partitions", "subscribedTopicNames")
+"""Lists that brokers sort as they like."""
+_NAMING = ("topicName", "groupId", "memberId", "topicId", "name")
 _GROUP_RESOURCE, _SET = 32, 0
 
 
@@ -177,6 +182,10 @@ class Talk:
         """Keep another value that must be equal."""
         self.log.append((what, self._comparable(value)))
 
+    def newest(self, kind: type[Request[Any]]) -> int:
+        """The highest version of an API that both sides support."""
+        return self._versions[kind.API_KEY]
+
     def connection(self, name: str) -> Connection:
         if name not in self._connections:
             address = self._addresses.get(name, self._address)
@@ -283,6 +292,8 @@ class Talk:
         if isinstance(value, dict):
             return {k: self._comparable(v, left_out, k) for k, v in value.items() if k not in left_out}
         if isinstance(value, list):
+            if field in _SETS and all(isinstance(item, int | str) for item in value):
+                return sorted(self._comparable(item) for item in value)
             return sorted((self._comparable(item, left_out) for item in value), key=_place)
         if field == "records":
             return value and [
@@ -296,11 +307,12 @@ class Talk:
 
 
 def _place(item: Any) -> Any:
-    """The sort key: brokers list topics, partitions and groups in any order."""
+    """The sort key: brokers list topics, partitions, groups and members in any order."""
     if not isinstance(item, dict):
-        return 0, "", ""
+        return 0, ""
     partition = item.get("partitionIndex", item.get("partition", 0))
-    return partition, item.get("topicName", ""), item.get("groupId", "")
+    name = next((item[field] for field in _NAMING if item.get(field)), "")
+    return partition, name
 
 
 def codes(value: Any) -> set[int]:

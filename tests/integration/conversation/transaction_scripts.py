@@ -1,0 +1,126 @@
+"""Requests of admin clients about transactions and producers."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import (
+    AddPartitionsToTxnRequest,
+    DescribeProducersRequest,
+    DescribeTransactionsRequest,
+    EndTxnRequest,
+    FindCoordinatorRequest,
+    InitProducerIdRequest,
+    ListTransactionsRequest,
+)
+from kshare.protocol.messages.add_partitions_to_txn_request import AddPartitionsToTxnTopic
+from kshare.protocol.messages.describe_producers_request import TopicRequest
+from kshare.protocol.record_builder import BatchBuilder
+from tests.integration.conversation.talk import Talk
+
+BY_CLIENTS, WITHOUT_BUMPS = 3, 4
+"""Versions of AddPartitionsToTxn and EndTxn."""
+
+
+def described(talk: Talk, *ids: str) -> None:
+    answer: Any = talk.quietly(DescribeTransactionsRequest(list(ids)))
+    for each in answer.transaction_states:
+        talk.note(
+            "transaction",
+            [
+                each.error_code,
+                each.transactional_id,
+                each.transaction_state,
+                each.transaction_timeout_ms,
+                each.transaction_start_time_ms > 0,
+                each.producer_epoch,
+                [[topic.topic, *sorted(topic.partitions)] for topic in each.topics],
+            ],
+        )
+
+
+def listed(talk: Talk, *ids: str, **filters: Any) -> None:
+    answer = talk.quietly(ListTransactionsRequest(**filters))
+    rows = sorted(
+        [each.transactional_id, each.transaction_state]
+        for each in answer.transaction_states
+        if each.transactional_id in ids
+    )
+    talk.note(f"listed {sorted(filters)}", [answer.error_code, *sorted(answer.unknown_state_filters), *rows])
+
+
+def producers(talk: Talk, topic: str, *indexes: int) -> None:
+    answer: Any = talk.quietly(DescribeProducersRequest([TopicRequest(topic, list(indexes))]))
+    for row in sorted(answer.topics[0].partitions, key=lambda each: each.partition_index):
+        talk.note("partition", [row.partition_index, row.error_code, row.error_message])
+        for each in row.active_producers:
+            numbers = [each.producer_epoch, each.last_sequence, each.coordinator_epoch]
+            talk.note("producer", [*numbers, each.current_txn_start_offset, each.last_timestamp > 0])
+
+
+def a_transaction_is_watched(talk: Talk) -> None:
+    topic, name, missing = talk.topic("orders", 2), talk.name("transaction"), talk.name("missing")
+    talk.wait_for(
+        lambda: FindCoordinatorRequest(key_type=1, coordinator_keys=[name]),
+        lambda answer: answer.coordinators[0].error_code == 0,
+    )
+    producer = talk.wait_for(
+        lambda: InitProducerIdRequest(name, 60_000), lambda answer: answer.error_code == 0
+    )
+    talk.wait_for(
+        lambda: DescribeProducersRequest([TopicRequest(topic, [0, 1])]),
+        lambda answer: not any(row.error_code for row in answer.topics[0].partitions),
+    )
+    described(talk, name, missing)
+    listed(talk, name)
+    producers(talk, topic, 0, 7)
+    producers(talk, missing, 0)
+    for is_commit in (True, False):
+        rows = [AddPartitionsToTxnTopic(topic, [0, 1])]
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=name,
+            v3_and_below_producer_id=producer.producer_id,
+            v3_and_below_producer_epoch=producer.producer_epoch,
+            v3_and_below_topics=rows,
+        )
+        talk.wait_for(
+            lambda asked=request: asked,  # type: ignore[misc]
+            lambda answer: (
+                answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
+                != ErrorCode.CONCURRENT_TRANSACTIONS
+            ),
+            BY_CLIENTS,
+        )
+        builder = BatchBuilder(
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            base_sequence=0 if is_commit else 1,
+            is_transactional=True,
+        )
+        builder.append(b"value", timestamp=time.time_ns() // 1_000_000)
+        talk.produce_batch(topic, builder, transactional_id=name)
+        described(talk, name)
+        producers(talk, topic, 0)
+        listed(talk, name, state_filters=["Ongoing"])
+        listed(talk, name, state_filters=["Empty", "Wrong"])
+        listed(talk, name, producer_id_filters=[producer.producer_id])
+        listed(talk, name, producer_id_filters=[producer.producer_id + 1000])
+        listed(talk, name, duration_filter=0)
+        listed(talk, name, duration_filter=50_000)
+        listed(talk, name, transactional_id_pattern=f"trans.*{talk.mark}")
+        listed(talk, name, transactional_id_pattern="trans")
+        listed(talk, name, transactional_id_pattern="[")
+        ended = EndTxnRequest(name, producer.producer_id, producer.producer_epoch, is_commit)
+        talk.note("ended", talk.quietly(ended, version=WITHOUT_BUMPS).error_code)
+        talk.wait_for(
+            lambda: DescribeTransactionsRequest([name]),
+            lambda answer: answer.transaction_states[0].transaction_state.startswith("Complete"),
+        )
+        described(talk, name)
+        producers(talk, topic, 0)
+        listed(talk, name)
+
+
+SCRIPTS = [a_transaction_is_watched]
