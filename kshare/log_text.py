@@ -19,7 +19,7 @@ _HARMFUL_IN_LINES = re.compile(f"[\x00-\x08\x0b-\x1f{_UNSEEN}]")
 
 
 def escaped(text: str) -> str:
-    r"""Control characters, lone surrogates and what can't be seen become escapes, as Python writes them: `\x1b`, `\n`."""
+    r"""Control characters and what can't be seen become escapes, as Python writes them: `\x1b`, `\n`, `\ud800`."""
     if text.isascii() and text.isprintable():  # nearly all are, and it is much faster
         return text
     return _HARMFUL.sub(_escape, text)

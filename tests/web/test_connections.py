@@ -136,7 +136,9 @@ def test_one_address_has_only_so_many_connections(monkeypatch: pytest.MonkeyPatc
 class _Connection:
     """What the limits see of one."""
 
-    def __init__(self, network: str, progress_at: float, *, has_user: bool = False, waits: bool = True) -> None:
+    def __init__(
+        self, network: str, progress_at: float, *, has_user: bool = False, waits: bool = True
+    ) -> None:
         self.network = network
         self.progress_at = progress_at
         self.has_user = has_user
@@ -171,12 +173,12 @@ def test_which_connection_is_closed() -> None:
 def test_pipelined_requests_are_bounded() -> None:
     """The page of each is made in turn: thousands at once would make others wait."""
     most = connections.MOST_PIPELINED
-    with running_console("127.0.0.1:1") as console:
-        with connect(console, 40 * b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n") as opened:
-            assert 0 < read_to_end(opened).count(b"HTTP/1.1 200") <= most + 1
+    sent = 4 * most * b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with running_console("127.0.0.1:1") as console, connect(console, sent) as opened:
+        assert 0 < read_to_end(opened).count(b"HTTP/1.1 200") <= most + 1
 
 
 def test_a_refused_request_is_the_last_of_its_connection() -> None:
-    with running_console("127.0.0.1:1") as console:
-        with connect(console, 5 * b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n") as opened:
-            assert read_to_end(opened).count(b"HTTP/1.1 421") == 1
+    sent = 5 * b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n"
+    with running_console("127.0.0.1:1") as console, connect(console, sent) as opened:
+        assert read_to_end(opened).count(b"HTTP/1.1 421") == 1

@@ -14,7 +14,10 @@ TOKEN = b"\0alice\0" + PASSWORD
 
 def login(version: int = 2, client_id: bytes = b"me", key: int = 36) -> bytes:
     header = (
-        key.to_bytes(2, "big") + version.to_bytes(2, "big", signed=True) + bytes(4) + len(client_id).to_bytes(2, "big")
+        key.to_bytes(2, "big")
+        + version.to_bytes(2, "big", signed=True)
+        + bytes(4)
+        + len(client_id).to_bytes(2, "big")
     )
     return header + client_id + b"\0" + bytes([len(TOKEN) + 1]) + TOKEN + b"\0"
 
@@ -52,9 +55,26 @@ METADATA = sized(struct.pack(">hhih", 3, 1, 10, 2) + b"me\xff\xff\xff\xff")
         HANDSHAKE + sized(b"n,,n=alice") + sized(TOKEN),
     ],
     ids=[
-        *("whole", "bare", "cut", "bare and cut", "stray byte", "version", "long id", "long and cut", "scram"),
+        *(
+            "whole",
+            "bare",
+            "cut",
+            "bare and cut",
+            "stray byte",
+            "version",
+            "long id",
+            "long and cut",
+            "scram",
+        ),
         *("version 32", "bare version 200", "stray byte and negative version"),
-        *("raw token", "bare and raw", "stray byte and raw", "raw and cut", "raw among others", "raw and response"),
+        *(
+            "raw token",
+            "bare and raw",
+            "stray byte and raw",
+            "raw and cut",
+            "raw among others",
+            "raw and response",
+        ),
         "two raw tokens",
     ],
 )
