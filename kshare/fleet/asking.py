@@ -9,6 +9,7 @@ import anyio
 
 from kshare.fleet.allowed_hosts import AllowedHosts
 from kshare.fleet.body_budget import BodyBudget
+from kshare.fleet.host_lookups import HostLookups
 from kshare.fleet.http_get import http_get
 from kshare.fleet.json_table import NotExpected, NotJson
 from kshare.fleet.no_status import NoStatus, NotAnswered, Why
@@ -23,6 +24,8 @@ PROCESS_LIMIT_S = 2.0
 _AT_ONCE = 64
 _MOST_ADDRESSES = 4
 _ANY_PORT = 9
+_LOOKUPS = HostLookups()
+"""For announced hosts, whose names anybody may choose who may write to the topic."""
 
 
 async def ask_all(
@@ -32,10 +35,10 @@ async def ask_all(
     urls = [*urls]
     budget = BodyBudget(len(urls))
     told: dict[StatusUrl, Told] = {}
-    places = anyio.CapacityLimiter(_AT_ONCE)
+    places = {is_given: anyio.CapacityLimiter(_AT_ONCE) for is_given in (True, False)}
 
     async def ask_one(url: StatusUrl, allowed: AllowedHosts | None) -> None:
-        async with places:
+        async with places[allowed is None]:  # announced ones don't make those wait whose URLs are given
             told[url] = await ask(url, allowed, limit_s, budget)
 
     async with anyio.create_task_group() as tasks:
@@ -88,10 +91,14 @@ async def _body(url: StatusUrl, allowed: AllowedHosts | None) -> bytes:
 
 async def _addresses(url: StatusUrl, allowed: AllowedHosts | None) -> list[str]:
     try:
-        found = await anyio.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
+        if allowed is None:
+            answers = await anyio.getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
+            found = [address[0] for *_, address in answers]
+        else:
+            found = await _LOOKUPS.addresses(url.host, url.port)
     except (OSError, UnicodeError) as problem:
         raise NotAnswered(Why.UNKNOWN_HOST, f"the host {url.host} isn't known") from problem
-    addresses = list(dict.fromkeys(address[0] for *_, address in found))
+    addresses = list(dict.fromkeys(found))
     if allowed is not None:
         kept = allowed.among(url.host, addresses)
         if not allowed.is_listed:

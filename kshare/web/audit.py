@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, TextIO
 
 from kshare.errors import ConfigError
 
@@ -28,7 +29,7 @@ class AuditLog:
         self._lock = Lock()
         if path is not None:
             try:
-                path.open("a").close()
+                _append(path).close()
             except OSError as error:
                 raise ConfigError(f"the audit log {path} can't be written: {error.strerror}") from None
 
@@ -63,5 +64,10 @@ class AuditLog:
         if self._path is None:
             log.warning("%s", line)
             return
-        with self._lock, self._path.open("a", encoding="utf-8") as file:
+        with self._lock, _append(self._path) as file:
             file.write(line + "\n")
+
+
+def _append(path: Path) -> TextIO:
+    """A file that doesn't exist is created for its owner alone: it has names and addresses of users."""
+    return open(path, "a", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600))

@@ -1,70 +1,163 @@
-"""Bounds the connections of the console: whoever connects and is silent can't lock others out.
+"""Bounds the connections of the console: whoever connects and does nothing can't lock others out.
 
-A connection has a few seconds for the headers of a request, and again for those of the next one. If there are too many,
-the one that has waited longest for headers is closed, so that new ones find a place.
+A connection has a few seconds for the headers of a request, and again for those of the next one. A response of which
+the client has taken nothing for as long is given up. If there are too many connections, altogether or of one address,
+one is closed, so that new ones find a place: one that waits for its client rather than one that waits for us, and of
+these the one that has made no progress for longest; first of all, those without a login.
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
+from collections.abc import Callable
 from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from kshare.web.login_limits import network_of
+
 HEADERS_S = 10.0
+STALLED_S = 10.0
+"""How long a client may take nothing of a response."""
 MOST_CONNECTIONS = 512
 """Of which at most 200 show live pages."""
+MOST_OF_ADDRESS = 256
+"""More than show live pages: a proxy that only adds TLS makes the connections of all users."""
+MOST_PIPELINED = 10
+"""Requests that were sent before the response to the one before. Browsers and proxies send none."""
+
+_RESET = struct.pack("ii", 1, 0)
 
 
-class SilentConnections:
-    """Those that wait for the headers of a request, the longest waiting first."""
+class ConnectionLimits:
+    """`has_logins` tells whether a request that was let in says who makes it."""
 
-    def __init__(self, most: int = MOST_CONNECTIONS, headers_s: float = HEADERS_S) -> None:
+    def __init__(
+        self,
+        most: int = MOST_CONNECTIONS,
+        of_address: int | None = MOST_OF_ADDRESS,
+        *,
+        has_logins: bool = False,
+        headers_s: float = HEADERS_S,
+        stalled_s: float = STALLED_S,
+    ) -> None:
+        self.headers_s = headers_s
+        self.stalled_s = stalled_s
         self._most = most
-        self._headers_s = headers_s
-        self._timers: dict[BoundedProtocol, asyncio.TimerHandle] = {}
+        self._of_address = of_address
+        self._has_logins = has_logins
+        self._open: set[BoundedProtocol] = set()
 
     def add(self, one: BoundedProtocol) -> None:
-        self.discard(one)
-        self._timers[one] = one.loop.call_later(self._headers_s, one.hang_up)
-        if len(one.connections) > self._most:
-            next(iter(self._timers)).hang_up()
+        """Closes another one if there are too many."""
+        neighbours = [other for other in self._open if other.network == one.network]
+        if self._of_address is not None and len(neighbours) >= self._of_address:
+            min(neighbours, key=self._worth).hang_up()
+        elif len(self._open) >= self._most:
+            min(self._open, key=self._worth).hang_up()
+        self._open.add(one)
 
     def discard(self, one: BoundedProtocol) -> None:
-        timer = self._timers.pop(one, None)
-        if timer is not None:
-            timer.cancel()
+        self._open.discard(one)
+
+    def _worth(self, one: BoundedProtocol) -> tuple[bool, bool, float]:
+        return self._has_logins and one.has_user, not one.waits_for_client, one.progress_at
 
 
 class BoundedProtocol(H11Protocol):
-    silent: SilentConnections
+    limits: ConnectionLimits
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.silent.add(self)
+        transport.set_write_buffer_limits(0)  # writing pauses until the client has taken all that was written
+        self.network = network_of(self.client[0]) if self.client else ""
+        self.progress_at = self.loop.time()
+        self._timer: asyncio.TimerHandle | None = None
+        self._unsent = 0
+        self._pipelined = 0
+        self._had_user = False
+        self.limits.add(self)
+        self._set_timer(self.limits.headers_s, self.hang_up)
+
+    @property
+    def has_user(self) -> bool:
+        """Whether a request was let in, and not only refused."""
+        return self._had_user or "kshare.user" in (self.scope or ())
+
+    @property
+    def waits_for_client(self) -> bool:
+        """Whether the client has to send or to read something. Otherwise, a page is being made or is live."""
+        return self._is_idle or self.cycle.more_body or self.flow.write_paused
+
+    @property
+    def _is_idle(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
 
     def handle_events(self) -> None:
         before = self.cycle
         super().handle_events()
         if self.cycle is not before:  # a request has begun
-            self.silent.discard(self)
+            self.progress_at = self.loop.time()
+            if not self.flow.write_paused:
+                self._set_timer()
+        elif not self._is_idle:  # more of its body has come
+            self.progress_at = self.loop.time()
 
     def on_response_complete(self) -> None:
-        super().on_response_complete()
-        if self.cycle.response_complete and not self.transport.is_closing():
-            self.silent.add(self)
+        self._had_user = self.has_user
+        self._pipelined = self._pipelined + 1 if self.conn.trailing_data[0] else 0
+        if self._pipelined > MOST_PIPELINED:
+            self.transport.close()
+        super().on_response_complete()  # which may begin the next one
+        if self._is_idle:
+            self.progress_at = self.loop.time()
+            if not self.flow.write_paused:
+                self._set_timer(self.limits.headers_s, self.hang_up)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unsent = self.transport.get_write_buffer_size()
+        self._set_timer(self.limits.stalled_s, self._check_sending)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self.progress_at = self.loop.time()
+        if self._is_idle:
+            self._set_timer(self.limits.headers_s, self.hang_up)
+        else:
+            self._set_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.silent.discard(self)
+        self.limits.discard(self)
+        self._set_timer()
         super().connection_lost(exc)
 
     def hang_up(self) -> None:
-        self.silent.discard(self)
+        self.limits.discard(self)
+        self._set_timer()
         self.connections.discard(self)
+        if self.flow.write_paused:  # otherwise the system would keep what it hasn't sent, for minutes
+            self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         self.transport.abort()
 
+    def _check_sending(self) -> None:
+        unsent = self.transport.get_write_buffer_size()
+        if unsent >= self._unsent:
+            self.hang_up()
+            return
+        self._unsent, self.progress_at = unsent, self.loop.time()
+        self._set_timer(self.limits.stalled_s, self._check_sending)
 
-def bounded_protocol(silent: SilentConnections | None = None) -> type[asyncio.Protocol]:
+    def _set_timer(self, seconds: float = 0.0, act: Callable[[], None] | None = None) -> None:
+        """Instead of the one before."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if act is None else self.loop.call_later(seconds, act)
+
+
+def bounded_protocol(limits: ConnectionLimits) -> type[asyncio.Protocol]:
     """For uvicorn, which creates an object of it for each connection."""
-    attributes: dict[str, Any] = {"silent": silent or SilentConnections()}
+    attributes: dict[str, Any] = {"limits": limits}
     return type("BoundedProtocol", (BoundedProtocol,), attributes)

@@ -9,6 +9,8 @@ import codecs
 import json
 from dataclasses import dataclass
 
+from kshare.log_text import escaped_lines
+
 VIEWS = {"auto": "JSON, text or hex", "text": "text", "hex": "hex", "registry": "schema registry"}
 LIST_LIMIT, PAGE_LIMIT = 4 << 10, 1 << 20
 """How many bytes of a value are shown in a list, and on a record's own page."""
@@ -56,6 +58,7 @@ def encoded(value: object, limit: int) -> str:
 
 
 def visible(text: str) -> str:
+    text = escaped_lines(text)
     if text.isprintable():
         return text
     return "".join(sign if sign.isprintable() or sign in "\n\t" else _escaped(sign) for sign in text)

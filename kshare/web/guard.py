@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import anyio
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -77,9 +80,16 @@ class Guard:
             refused = (
                 error if isinstance(error, HTTPException) else HTTPException(400, "Content-Length is invalid")
             )
+            ending = {} if _has_body(headers) else {"Connection": "close"}
             response = PlainTextResponse(
-                f"{refused.detail}\n", refused.status_code, dict(refused.headers or {})
+                f"{refused.detail}\n", refused.status_code, {**(refused.headers or {}), **ending}
             )
             await response(scope, receive, send_safely)
             return
-        await self._app(scope, receive_within_limit, send_safely)
+        with suppress(ClientDisconnect):  # in the middle of a body: nobody waits for the response
+            await self._app(scope, receive_within_limit, send_safely)
+
+
+def _has_body(headers: Headers) -> bool:
+    """If so, a client that still sends it wouldn't see the response to a request that ends its connection."""
+    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers

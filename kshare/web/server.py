@@ -12,7 +12,7 @@ from kshare.errors import KshareError
 from kshare.net.addresses import format_address
 from kshare.web.app import make_app
 from kshare.web.config import WebConfig
-from kshare.web.connections import bounded_protocol
+from kshare.web.connections import MOST_OF_ADDRESS, ConnectionLimits, bounded_protocol
 from kshare.web.console import Console
 from kshare.web.watcher import Watcher
 
@@ -32,7 +32,7 @@ def serve(config: WebConfig, on_ready: Callable[[str, Callable[[], None]], None]
         server = _Server(
             uvicorn.Config(
                 make_app(console),
-                http=bounded_protocol(),
+                http=bounded_protocol(_connection_limits(config)),
                 ws="none",
                 log_level="warning",
                 access_log=False,
@@ -45,6 +45,14 @@ def serve(config: WebConfig, on_ready: Callable[[str, Callable[[], None]], None]
             lambda: on_ready(f"http://{format_address(listening.getsockname()[:2])}/", server.stop),
         )
         server.run([listening])
+
+
+def _connection_limits(config: WebConfig) -> ConnectionLimits:
+    is_behind_proxy = config.user_header is not None
+    return ConnectionLimits(
+        of_address=None if is_behind_proxy else MOST_OF_ADDRESS,
+        has_logins=is_behind_proxy or config.users is not None,
+    )
 
 
 class _Server(uvicorn.Server):

@@ -14,10 +14,11 @@ from kshare.wire.batch_boundaries import batch_cuts, is_certainly_batch
 from kshare.wire.guess import NO_LIKENESS, Guess, Hints, Ranked, rank
 from kshare.wire.internal_records import explain_records
 from kshare.wire.mapped_memory import let_go
-from kshare.wire.masking import mask
+from kshare.wire.masking import hide_token, mask
 
 _CLOSE = 1.0
 """Guesses whose scores are this close to the best one are alternatives."""
+_HANDSHAKE = "SaslHandshakeRequest"
 _IN_BATCH = re.compile(r"records\[(\d+)\]")
 
 
@@ -71,14 +72,21 @@ def input_parts(
     if is_segment(data, hints):
         yield from _batches(data, field, limit)
         return
+    takes_tokens = False
     for start, end in _frames(data, hints, limit):
         if start and limit.is_reached:
             return
         guesses = rank(data[start:end], hints, limit.guessing)
-        if guesses[0].guess.kind == "records":
+        if guesses[0].guess.kind == "records" and not takes_tokens:
             yield from _batches(data, field, limit)
             return
-        yield _piece(data, start, end, guesses, 0, limit)
+        if takes_tokens and not _is_no_token(guesses[0]):
+            yield _token(data, start, end, limit)
+            continue
+        part = _piece(data, start, end, guesses, 0, limit)
+        if part.guess.kind == "request":
+            takes_tokens = part.reading.message == _HANDSHAKE and part.reading.version == 0
+        yield part
 
 
 def _batches(data: memoryview, field: str | None, limit: InputLimit) -> Iterator[InputPart]:
@@ -105,6 +113,18 @@ def _piece(
         _renumber(reading, f"records[{number}]")
     explain_records(reading, naming)
     return InputPart(guess, reading, start, guesses)
+
+
+def _is_no_token(best: Ranked) -> bool:
+    """A token may look like many a response by chance, but hardly like a request."""
+    return best.is_whole and (best.guess.kind == "request" or best.guess.name == "SaslHandshakeResponse")
+
+
+def _token(data: memoryview, start: int, end: int, limit: InputLimit) -> InputPart:
+    copy, guess = bytearray(data[start:end]), Guess("request")
+    reading = guess.read(copy, limit=limit.naming or DissectionLimit.usual())
+    hide_token(reading, copy)
+    return InputPart(guess, reading, start, [Ranked(guess, NO_LIKENESS, False)])
 
 
 def _frames(data: memoryview, hints: Hints, limit: InputLimit) -> list[tuple[int, int]]:

@@ -60,5 +60,6 @@ def test_numbers_of_json_that_are_too_long_are_text() -> None:
 
 def test_plain_text_is_visible_as_it_is() -> None:
     assert visible("a b") == "a b"
+    assert visible("a\u3164\u2003") == "a\\u3164\\u2003"
     assert visible("\x00\u2066") == "\\x00\\u2066"
     assert json.loads(content(b'{"a": "\\u0000"}', "auto", LIMIT).text.replace("\\\\", "\\")) is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from urllib.parse import urlsplit
@@ -35,6 +37,25 @@ def test_a_body_whose_length_is_not_announced_is_bounded(monkeypatch: pytest.Mon
         assert answer.status == 413
         assert "at most" in answer.read().decode()
         connection.close()
+
+
+@pytest.mark.parametrize("page", ["/wire", "/group/offsets"])
+def test_a_client_that_leaves_in_the_middle_of_a_body_is_no_error(
+    caplog: pytest.LogCaptureFixture, page: str
+) -> None:
+    with running_console("127.0.0.1:1", allow_changes=True) as console:
+        logging.getLogger("uvicorn.error").addHandler(caplog.handler)  # it doesn't propagate
+        for _ in range(3):
+            connection = HTTPConnection(urlsplit(console.url).netloc, timeout=DEADLINE_S)
+            connection.putrequest("POST", page)
+            for name, value in {**FORM, "Content-Length": "1000"}.items():
+                connection.putheader(name, value)
+            connection.endheaders(b"text=")
+            time.sleep(0.1)
+            connection.close()
+        assert console.request("/health")[0] == 200
+        logging.getLogger("uvicorn.error").removeHandler(caplog.handler)
+    assert not [line for line in caplog.records if line.name.startswith("uvicorn")], caplog.text
 
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded", "Cookie": "kshare_session=x"}

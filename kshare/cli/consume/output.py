@@ -19,6 +19,7 @@ from contextlib import suppress
 import anyio
 
 from kshare.cli.terminal.failure import ClosedPipe
+from kshare.log_text import replaced_lines
 
 _ONE_BY_ONE = 1000
 _PIPE_PIECE = 4096
@@ -102,8 +103,4 @@ class RecordOutput:
 
 def _harmless(data: bytes) -> bytes:
     """Replace control characters, so that data can't move the cursor or set the title."""
-    text = data.decode("utf-8", "replace")
-    return "".join(
-        character if character.isprintable() or character in "\n\t" else "\N{REPLACEMENT CHARACTER}"
-        for character in text
-    ).encode("utf-8", "replace")
+    return replaced_lines(data.decode("utf-8", "replace")).encode("utf-8", "replace")

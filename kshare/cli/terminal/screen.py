@@ -15,7 +15,7 @@ from rich.console import Console, Group
 from rich.text import Text
 
 from kshare.cli.terminal.failure import ClosedPipe
-from kshare.log_text import escaped
+from kshare.log_text import escaped, replaced
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -105,10 +105,4 @@ class Screen:
 
 
 def _harmless(parts: Iterable[Part]) -> Iterable[Part]:
-    for text, style in parts:
-        yield (
-            "".join(
-                character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text
-            ),
-            style,
-        )
+    return ((replaced(text), style) for text, style in parts)

@@ -7,6 +7,7 @@ from datetime import datetime
 from textwrap import wrap
 
 from kshare.cli.terminal.colours import PROBLEM
+from kshare.log_text import replaced
 from kshare.monitor.figures import COLUMNS, UNKNOWN, Cell, Column, Figures, Row, TableView
 from kshare.wording import counted
 
@@ -202,7 +203,7 @@ def _text(cell: Cell, column: Column) -> str:
     if cell is None:
         return "-"
     if isinstance(cell, str):
-        return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in cell)
+        return replaced(cell)
     if column.name == "oldest_seconds":
         return _age(cell)
     if column.name.endswith("_per_second"):

@@ -10,7 +10,7 @@ from typing import BinaryIO
 from kshare.capture import CaptureWriter
 from kshare.dissect import dissect_request, dissect_response
 from kshare.traffic import Frame
-from kshare.wire.masking import hide_plausible, holds_secrets, mask
+from kshare.wire.masking import begins_raw_tokens, hide_plausible, holds_secrets, mask
 
 _SIZE_BYTES = 4
 
@@ -35,9 +35,15 @@ class CapturedConnection:
     ) -> None:
         self._file = file
         self._written = writer.connect(client, server, time)
+        self._takes_tokens = False
 
     def frame(self, frame: Frame) -> None:
-        data = b"".join((len(frame.data).to_bytes(_SIZE_BYTES, "big"), _masked(frame)))
+        if frame.is_request and frame.api_key >= 0:
+            self._takes_tokens = begins_raw_tokens(frame.api_key, frame.version)
+        # What nobody recognizes after that is a token, whatever the broker has responded.
+        is_token = frame.is_token or (self._takes_tokens and frame.api_key < 0)
+        masked = b"*" * len(frame.data) if is_token else _masked(frame)
+        data = b"".join((len(frame.data).to_bytes(_SIZE_BYTES, "big"), masked))
         send = self._written.client_sends if frame.is_request else self._written.server_sends
         send(data, frame.time)
 
@@ -47,8 +53,6 @@ class CapturedConnection:
 
 
 def _masked(frame: Frame) -> bytes | bytearray | memoryview:
-    if frame.is_token:
-        return b"*" * len(frame.data)
     if frame.api_key >= 0 and not holds_secrets(frame.api_key):
         return frame.data
     data = bytearray(frame.data)

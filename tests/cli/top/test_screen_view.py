@@ -226,3 +226,8 @@ def test_errors_are_shown_on_the_screen() -> None:
 def test_names_send_no_escape_sequences() -> None:
     found = figures(reading(partition(group="\x1b]0;title\x07")), None)
     assert "\x1b" not in "".join(shown(TopScreen("here", TableView.GROUPS, None, 2), found))
+
+
+def test_invisible_signs_in_names_are_replaced() -> None:
+    found = figures(reading(partition(group="a\u3164b\u200dc")), None)
+    assert "a\ufffdb\ufffdc" in "".join(shown(TopScreen("here", TableView.GROUPS, None, 2), found))
