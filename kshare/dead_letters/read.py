@@ -17,15 +17,14 @@ from kshare.admin.reading_budget import counting_budget
 from kshare.admin.results import TopicPartition
 from kshare.admin.routing import Router
 from kshare.admin.share_states import StateLog
+from kshare.dead_letters.claims import LETTER_TOPIC
 from kshare.dead_letters.dead_letter import DeadLetter, read
 from kshare.dead_letters.letter_states import LetterStates, default_group, letter_states, readable_states
 from kshare.dead_letters.selection import Selection
 from kshare.dead_letters.unreadable import Unreadable
 from kshare.errors import ConfigError, CorruptBatchError, KshareError, NotAuthorized
 
-_SETTINGS = "errors.deadletterqueue."
-_NAME = f"{_SETTINGS}topic.name"
-ENABLED = f"{_SETTINGS}group.enable"
+ENABLED = "errors.deadletterqueue.group.enable"
 _MOST_NAMED = 1_000
 """Groups of one topic."""
 _AT_A_TIME = 500
@@ -104,7 +103,7 @@ async def _senders(router: Router, known: Iterable[str]) -> Mapping[str, list[st
     senders: dict[str, list[str]] = defaultdict(list)
     for group in known:
         try:
-            entries = await configs.describe(router, ConfigResource.GROUP, group, keys=[_NAME])
+            entries = await configs.describe(router, ConfigResource.GROUP, group, keys=[LETTER_TOPIC])
         except NotAuthorized:
             continue  # the topic's own config may still tell
         for one in entries:
