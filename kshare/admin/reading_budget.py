@@ -15,7 +15,11 @@ _EACH = 16 << 20
 _TOTAL = 32 << 20
 LONGEST_VALUE = 1 << 20
 """More of a key, a value or a header isn't kept to be shown: Kafka's default limit for a whole record."""
-_MOST_HEADERS = 10_000
+_MOST_HEADERS = 1_000
+"""Of one record. Producers add a few; a batch of a kilobyte may have five million."""
+LETTER_PREFIX = "__dlq.errors."
+"""Dead-letter headers, which come last if kshare or another program wrote them, are found behind so many others."""
+_HEADER_MEMORY = 200
 
 
 def reading_budget() -> DecompressionBudget:
@@ -36,25 +40,35 @@ class KeptRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Headers
+    header_count: int
+    """Of all headers, of which `headers` may be a part."""
     key_size: int
     """Of the whole key, of which `key` may be the beginning."""
     value_size: int
 
     @property
     def kept_bytes(self) -> int:
-        headers = sum(len(name) + len(value or b"") for name, value in self.headers)
+        headers = sum(len(name) + len(value or b"") + _HEADER_MEMORY for name, value in self.headers)
         return len(self.key or b"") + len(self.value or b"") + headers
+
+
+def bounded_headers(record: Record | KeptRecord) -> Headers:
+    """Not all of them if there are very many, but those of a dead letter."""
+    if isinstance(record, KeptRecord):
+        return record.headers
+    return record.some_headers(_MOST_HEADERS, LETTER_PREFIX.encode())
 
 
 def kept(record: Record) -> KeptRecord:
     key, value = record.key, record.value
-    headers = tuple((name, _cut(each)) for name, each in record.headers[:_MOST_HEADERS])
+    headers = tuple((name, _cut(each)) for name, each in bounded_headers(record))
     return KeptRecord(
         record.offset,
         record.timestamp,
         _cut(key),
         _cut(value),
         headers,
+        record.header_count,
         len(key or b""),
         len(value or b""),
     )

@@ -26,6 +26,8 @@ from kshare.wording import span
 
 _MOST_KEPT = 32 << 20
 """Bytes of found records. With more than these, a search pauses."""
+_AT_A_TIME = 100
+"""Records between which other tasks run: each may have many headers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,8 @@ class _Search:
                     return record.offset
                 at = record.offset + 1
                 state.records += 1
+                if state.records % _AT_A_TIME == 0:
+                    await anyio.lowlevel.checkpoint()
                 if self._is_wanted(number, record):
                     found = kept(record)
                     state.kept_bytes += found.kept_bytes

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from kshare.admin.reading_budget import KeptRecord
+from kshare.admin.reading_budget import LETTER_PREFIX, KeptRecord, bounded_headers
 from kshare.protocol.record import Record
 from kshare.protocol.topic_names import is_topic_name
 
-PREFIX = "__dlq.errors."
+PREFIX = LETTER_PREFIX
 TRUNCATED = "truncated"
 MOVED_FROM, MOVED_FIRST = MOVED_HEADERS = "moved.from", "moved.first"
 MEANINGS = {
@@ -58,11 +58,13 @@ class DeadLetter:
     context: dict[str, bytes | None]
     """Headers about the record, without their prefix."""
     own_headers: tuple[Header, ...]
-    """Headers of the original record."""
+    """Headers of the original record; only the first if there are more than anybody would read."""
     origin: Origin | None
     """None if the headers are missing or invalid."""
     identity: bytes = b""
     """Of a letter that was cut: what `letter_identity` said of the whole."""
+    more_headers: int = 0
+    """How many headers were not read."""
 
     @property
     def is_dead_letter(self) -> bool:
@@ -130,7 +132,8 @@ def read(topic: str, partition: int, record: Record | KeptRecord) -> DeadLetter:
     """Parse any record. If it isn't a dead letter, its context is empty."""
     context: dict[str, bytes | None] = {}
     own: list[Header] = []
-    for name, value in record.headers:
+    headers = bounded_headers(record)
+    for name, value in headers:
         kept = None if value is None else bytes(value)
         if name.startswith(PREFIX):
             context[name.removeprefix(PREFIX)] = kept
@@ -146,6 +149,7 @@ def read(topic: str, partition: int, record: Record | KeptRecord) -> DeadLetter:
         context,
         tuple(own),
         _origin(context),
+        more_headers=record.header_count - len(headers),
     )
 
 

@@ -61,8 +61,10 @@ async def plan_drop(
 ) -> AsyncIterator[PlannedDrop]:
     """What a drop by this group would do now. Changes nothing."""
     duplicates = Duplicates()
-    count = 0
-    async for letter in open_letters(router, topic, group, request.selection, unreadable):
+    count, with_others = 0, bool(request.selection.places)
+    async for letter in open_letters(
+        router, topic, group, request.selection, unreadable, with_others=with_others
+    ):
         if duplicates.includes(letter):
             yield PlannedDrop(letter, is_duplicate=True)
         elif _is_droppable(letter, request.selection):

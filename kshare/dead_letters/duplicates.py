@@ -26,7 +26,7 @@ class Duplicates:
 
     def add(self, letter: DeadLetter) -> None:
         """This run redrives or drops it: its copies are duplicates from now on."""
-        if letter.origin is not None:
+        if _is_comparable(letter):
             self._dealt_with.add(letter_identity(letter))
 
     def discard(self, letter: DeadLetter) -> None:
@@ -35,16 +35,21 @@ class Duplicates:
 
     def includes(self, letter: DeadLetter) -> bool:
         """Whether this letter, or a copy of it, was added."""
-        return letter.origin is not None and letter_identity(letter) in self._dealt_with
+        return _is_comparable(letter) and letter_identity(letter) in self._dealt_with
 
     def hold(self, record: ShareRecord, letter: DeadLetter) -> None:
         """It wasn't chosen, but may turn out to be a duplicate later in the run."""
-        if letter.origin is not None:
+        if _is_comparable(letter):
             self._held[letter_identity(letter)][letter.place] = record, letter
 
     def take_held(self, letter: DeadLetter) -> list[HeldLetter]:
         """The copies of this letter that were held."""
-        return list(self._held.pop(letter_identity(letter), {}).values()) if letter.origin is not None else []
+        return list(self._held.pop(letter_identity(letter), {}).values()) if _is_comparable(letter) else []
+
+
+def _is_comparable(letter: DeadLetter) -> bool:
+    """Letters may differ in headers that weren't read."""
+    return letter.origin is not None and not letter.more_headers
 
 
 def letter_identity(letter: DeadLetter) -> bytes:

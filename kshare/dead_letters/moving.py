@@ -14,7 +14,7 @@ from kshare.client.record import ShareRecord
 from kshare.dead_letters.dead_letter import MOVED_FIRST, MOVED_FROM, MOVED_HEADERS, PREFIX, DeadLetter, Origin
 from kshare.dead_letters.duplicates import HeldLetter
 from kshare.dead_letters.letter_states import LetterStates
-from kshare.dead_letters.writing import write_each
+from kshare.dead_letters.writing import MOST_HEADERS, too_many_headers, write_each
 from kshare.errors import KshareError
 from kshare.producer.records import NewRecord, copied_record
 from kshare.producer.writer import RecordWriter
@@ -44,8 +44,14 @@ class LetterMover:
         A copy is larger than its dead letter: one that nearly fills max.message.bytes can't be written.
         """
         first = held[0][1]
-        new = [_moved(record, letter) for record, letter in held]
-        outcomes = await write_each(self._writer, first.topic, first.partition, new)
+        new = [_moved(record, letter) for record, letter in held if record.header_count <= MOST_HEADERS]
+        written = iter(await write_each(self._writer, first.topic, first.partition, new) if new else ())
+        outcomes: list[int | KshareError] = [
+            next(written)
+            if record.header_count <= MOST_HEADERS
+            else KshareError(too_many_headers(record.header_count))
+            for record, _ in held
+        ]
         return [
             one if isinstance(one, KshareError) else Origin(first.topic, first.partition, one)
             for one in outcomes

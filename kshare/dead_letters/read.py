@@ -17,15 +17,14 @@ from kshare.admin.reading_budget import counting_budget
 from kshare.admin.results import TopicPartition
 from kshare.admin.routing import Router
 from kshare.admin.share_states import StateLog
+from kshare.dead_letters.claims import LETTER_TOPIC
 from kshare.dead_letters.dead_letter import DeadLetter, read
 from kshare.dead_letters.letter_states import LetterStates, default_group, letter_states, readable_states
 from kshare.dead_letters.selection import Selection
 from kshare.dead_letters.unreadable import Unreadable
 from kshare.errors import ConfigError, CorruptBatchError, KshareError, NotAuthorized
 
-_SETTINGS = "errors.deadletterqueue."
-_NAME = f"{_SETTINGS}topic.name"
-ENABLED = f"{_SETTINGS}group.enable"
+ENABLED = "errors.deadletterqueue.group.enable"
 _MOST_NAMED = 1_000
 """Groups of one topic."""
 _AT_A_TIME = 500
@@ -90,7 +89,7 @@ async def _count(
     """
     total = settled = 0
     try:
-        async for letter in letters(router, topic, firsts, ends, unreadable):
+        async for letter in letters(router, topic, firsts, ends, unreadable, with_others=False):
             total += letter.is_dead_letter
             if len(named) < _MOST_NAMED and letter.group:
                 named.add(letter.group)
@@ -104,7 +103,7 @@ async def _senders(router: Router, known: Iterable[str]) -> Mapping[str, list[st
     senders: dict[str, list[str]] = defaultdict(list)
     for group in known:
         try:
-            entries = await configs.describe(router, ConfigResource.GROUP, group, keys=[_NAME])
+            entries = await configs.describe(router, ConfigResource.GROUP, group, keys=[LETTER_TOPIC])
         except NotAuthorized:
             continue  # the topic's own config may still tell
         for one in entries:
@@ -134,8 +133,13 @@ async def letters(
     firsts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
     unreadable: Unreadable,
+    *,
+    with_others: bool = True,
 ) -> AsyncIterator[DeadLetter]:
-    """Yield all records, partition by partition. What can't be read is left out, and noted."""
+    """Yield all records, partition by partition. What can't be read is left out, and noted.
+
+    Without `with_others`, records that have no headers are skipped: a batch may have a million of them.
+    """
     topic_id = (await router.metadata([topic])).topics[0].topic_id
     reader = LogReader(router)
     for (_, number), end in sorted(ends.items()):
@@ -150,7 +154,8 @@ async def letters(
                         if count % _AT_A_TIME == 0:
                             await anyio.lowlevel.checkpoint()
                         at = record.offset
-                        yield read(topic, number, record)
+                        if with_others or record.header_count:
+                            yield read(topic, number, record)
                 except CorruptBatchError as error:
                     unreadable.add(topic, number, at, last, error)
                 at = last + 1
@@ -159,14 +164,20 @@ async def letters(
 
 
 async def open_letters(
-    router: Router, topic: str, group: str, selection: Selection, unreadable: Unreadable
+    router: Router,
+    topic: str,
+    group: str,
+    selection: Selection,
+    unreadable: Unreadable,
+    *,
+    with_others: bool = True,
 ) -> AsyncIterator[DeadLetter]:
     """Yield the selected dead letters that this group hasn't settled. Raises ConfigError if one doesn't exist."""
     firsts, ends = await bounds(router, topic)
     require_letters(topic, selection, firsts, ends)
     states = await letter_states(router, topic, group, firsts, ends)
     starts = {where: max(first, states.starts.get(where[1], 0)) for where, first in firsts.items()}
-    async for letter in letters(router, topic, starts, ends, unreadable):
+    async for letter in letters(router, topic, starts, ends, unreadable, with_others=with_others):
         is_open = not states.has_settled(letter) and not states.has_given_up(letter)
         if is_open and selection.wants(letter):
             yield letter

@@ -33,6 +33,11 @@ class PlannedRedrive:
         """The topic, if its record would be written."""
         return self.target if self.reason is None and not self.is_duplicate else None
 
+    @property
+    def kind(self) -> str:
+        """The reason without the place of the record, to be counted."""
+        return (self.reason or "").replace(str(self.letter.origin), "the original record")
+
 
 async def plan_redrive(
     router: Router, topic: str, group: str, request: RedriveRequest, unreadable: Unreadable

@@ -43,6 +43,7 @@ _CLOSED = (
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
 )
 """Errors about one topic: dead letters of others can be redriven."""
+_MOST_LEFT = 10_000
 _AT_ONCE = 500
 """The most records that are written, confirmed and accepted together."""
 
@@ -51,12 +52,15 @@ _AT_ONCE = 500
 class RedriveProgress(RunProgress):
     redriven: int = 0
     left: list[tuple[DeadLetter, str]] = field(default_factory=list)
-    """Dead letters that can't be redriven, and why."""
+    """Dead letters that can't be redriven, without their values, and why: only the first of very many."""
+    left_count: int = 0
+    has_left_letter: bool = False
+    """Whether any of them is more than an ordinary record."""
     targets: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
     @property
     def seen(self) -> int:
-        return self.redriven + self.passed_over + self.duplicates + len(self.left)
+        return self.redriven + self.passed_over + self.duplicates + self.left_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +179,10 @@ class Redrive(LetterRun[RedriveProgress]):
         where = (letter.partition, letter.offset)
         if where not in self._held:
             self._missing.discard(where)
-            self.progress.left.append((letter, reason))
+            self.progress.left_count += 1
+            self.progress.has_left_letter |= letter.is_dead_letter
+            if len(self.progress.left) < _MOST_LEFT:
+                self.progress.left.append((letter.cut(0, b""), reason))
             self._on_outcome(LetterOutcome(letter, Fate.LEFT, reason=reason))
         self._hold(record)
 

@@ -15,6 +15,13 @@ _INVALID = (ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP)
 _MARGIN = 200
 """Bytes that a batch has besides its records, and that a dead letter grows by when it is moved once more."""
 
+MOST_HEADERS = 100_000
+"""Records with more headers aren't copied: there may be millions in a kilobyte, which take hundreds of megabytes."""
+
+
+def too_many_headers(count: int) -> str:
+    return f"it has {count:,} headers, and kshare copies at most {MOST_HEADERS:,}"
+
 
 class RecordRefused(KshareError):
     """The broker doesn't accept this record. It isn't written."""

@@ -5,6 +5,9 @@ aborted transactions. So a group that has read everything may keep a start offse
 
 Start offsets that haven't moved aren't read again, unless nothing was found there and the log has grown. A reading of
 many partitions is spread over several calls, so that no call takes long; until then, no record is known to wait.
+
+What few bytes become is read first: a topic whose batches of 500 bytes become 15 MiB would starve all others. Of what
+is left for the rest, those get it first that were passed over most often.
 """
 
 from __future__ import annotations
@@ -19,7 +22,10 @@ from kshare.admin.results import PartitionProgress
 from kshare.admin.routing import Router
 from kshare.errors import BrokerError, CorruptBatchError, DecodeError
 from kshare.monitor.side_by_side import side_by_side
+from kshare.protocol.compression_bounds import decompressed_bound
 from kshare.protocol.decompression_budget import BudgetSpentError, DecompressionBudget
+from kshare.protocol.record_header import HEADER
+from kshare.protocol.records import Batch
 
 K = TypeVar("K")
 
@@ -27,6 +33,11 @@ _PEEK_BYTES = 16 * 1024
 _MOST_FETCHES = 500
 _MOST_PEEKS = 4
 """So many fetches may find nothing but markers and aborted transactions before the next reading continues."""
+_CHEAP_BYTES = 256 << 10
+"""Of one batch, decompressed."""
+_MOST_REMEMBERED = 20_000
+
+_Partition = tuple[bytes, int, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +60,14 @@ class _Place(NamedTuple):
     offset: int
     is_committed_only: bool
 
+    @property
+    def of(self) -> _Partition:
+        return self.topic_id, self.partition, self.is_committed_only
+
+
+class _TooLargeError(Exception):
+    """It isn't cheap: it is read with what is left for such places."""
+
 
 class OldestRecords:
     def __init__(self, router: Router) -> None:
@@ -63,6 +82,10 @@ class OldestRecords:
         """Offsets before which nothing waits."""
         self._unreadable: set[_Place] = set()
         """What couldn't be read just now; the right to read a topic may be missing."""
+        self._costs: dict[_Partition, int] = {}
+        """How many bytes a batch became when the partition was last read."""
+        self._passed_over: dict[_Partition, int] = {}
+        """In how many readings since it was last read."""
 
     async def read(
         self,
@@ -90,48 +113,100 @@ class OldestRecords:
         self._ends = {place: end for place, end in self._ends.items() if place in self._known}
         self._looked_until = {place: one for place, one in self._looked_until.items() if place in ends}
         self._unreadable.clear()
+        self._forget({place.of for place in ends})
         new = [place for place in ends if place not in self._known]
-        budget = reading_budget()
+        new.sort(key=lambda place: -self._passed_over.get(place.of, 0))
+        now, later = new[:_MOST_FETCHES], new[_MOST_FETCHES:]
+        cheap, rest = reading_budget(), reading_budget()
+        dear: list[_Place] = []
 
         async def look(place: _Place) -> None:
-            if budget.left > 0:  # the others are looked at in the next reading
-                await self._look(place, ends[place], budget)
+            if self._costs.get(place.of, 0) > _CHEAP_BYTES or not await self._look(
+                place, ends, cheap, is_cheap=True
+            ):
+                dear.append(place)
 
-        await side_by_side(look, new[:_MOST_FETCHES])
+        async def look_again(place: _Place) -> None:
+            has_room = rest.left > 0 and self._costs.get(place.of, 0) <= rest.left
+            if not has_room or not await self._look(place, ends, rest, is_cheap=False):
+                later.append(place)
+
+        await side_by_side(look, now)
+        dear.sort(
+            key=lambda place: (
+                self._costs.get(place.of, 0) > _CHEAP_BYTES,
+                -self._passed_over.get(place.of, 0),
+            )
+        )
+        await side_by_side(look_again, dear)
+        for where in {place.of for place in later}:
+            self._passed_over[where] = self._passed_over.get(where, 0) + 1
         known = self._known | dict.fromkeys(self._unreadable, Waiting())
         return {key: known.get(place, UNREAD) for key, place in places.items()}
 
-    async def _look(self, place: _Place, end: int, budget: DecompressionBudget) -> None:
-        """What can't be read leaves this place unknown, and nothing else. A batch that is broken isn't read again."""
+    def _forget(self, present: set[_Partition]) -> None:
+        """Partitions that nobody reads any more, once there are many."""
+        if len(self._costs) + len(self._passed_over) > _MOST_REMEMBERED:
+            self._costs = {where: cost for where, cost in self._costs.items() if where in present}
+            self._passed_over = {
+                where: count for where, count in self._passed_over.items() if where in present
+            }
+
+    async def _look(
+        self, place: _Place, ends: Mapping[_Place, int], budget: DecompressionBudget, *, is_cheap: bool
+    ) -> bool:
+        """What can't be read leaves this place unknown, and nothing else. A batch that is broken isn't read again.
+
+        False if the budget doesn't suffice.
+        """
         try:
-            found = await self._find(place, budget)
+            found = await self._find(place, budget, is_cheap=is_cheap)
+        except (_TooLargeError, BudgetSpentError):
+            return False
         except CorruptBatchError:
             self._known[place] = Waiting()
-        except BudgetSpentError:
-            return
         except (BrokerError, DecodeError):
             self._unreadable.add(place)
         else:
-            if found is None:
-                return
-            self._known[place] = found
-            if not found.has_records:
-                self._ends[place] = end
+            if found is not None:
+                self._known[place] = found
+                if not found.has_records:
+                    self._ends[place] = ends[place]
+        self._passed_over.pop(place.of, None)
+        return True
 
-    async def _find(self, place: _Place, budget: DecompressionBudget) -> Waiting | None:
+    async def _find(self, place: _Place, budget: DecompressionBudget, *, is_cheap: bool) -> Waiting | None:
         """None if the next reading has to continue."""
         offset = self._looked_until.get(place, place.offset)
         for _ in range(_MOST_PEEKS):
             fetch = await self._readers[place.is_committed_only].fetch(place[:2], offset, _PEEK_BYTES)
             for batch, is_for_users in fetch.batches(budget):
                 if is_for_users:
-                    for record in batch.records([(place.offset, batch.last_offset)]):
-                        return Waiting(record.timestamp / 1000)
-                offset = batch.last_offset + 1
-            self._looked_until[place] = offset
+                    time = self._first_time(batch, place, budget, is_cheap=is_cheap)
+                    if time is not None:
+                        return Waiting(time / 1000)
+                offset = self._looked_until[place] = batch.last_offset + 1
             if offset >= fetch.end:
                 return UNREAD
         return None
+
+    def _first_time(
+        self, batch: Batch, place: _Place, budget: DecompressionBudget, *, is_cheap: bool
+    ) -> int | None:
+        """When the first record at or after the place was written; None if there is none in this batch.
+
+        Raises _TooLargeError if only cheap ones are wanted, and it isn't known to be one.
+        """
+        is_unknown = is_cheap and batch.compression and place.of not in self._costs
+        if is_unknown and decompressed_bound(batch.compression, batch.view[HEADER.size :]) > _CHEAP_BYTES:
+            raise _TooLargeError
+        before = budget.left
+        try:
+            records = batch.records([(place.offset, batch.last_offset)])
+            return next((one.timestamp for one in records), None)
+        finally:
+            if before > _CHEAP_BYTES:  # else it may not have had enough
+                self._costs[place.of] = before - budget.left
 
 
 def _first_of(one: PartitionProgress) -> int | None:

@@ -31,6 +31,13 @@ cdef class Record:
     cdef _read_headers(self)
 
 
+@cython.locals(
+    first=uint64_t, left=int64_t, name_end=int64_t, number=uint64_t, others=int64_t, position=int64_t, room=int64_t,
+    size=int64_t, start=int64_t, stop=int64_t, value_at=int64_t
+)
+cdef tuple _some_headers(Record record, int64_t most, bytes prefix)
+
+
 @cython.final
 cdef class RecordWalk:
     cdef bytes _kept

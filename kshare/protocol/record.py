@@ -134,6 +134,17 @@ class Record:
                 position = end
         return tuple(headers)
 
+    @property
+    def header_count(self) -> int:
+        return self._header_count
+
+    def some_headers(self, most: int, prefix: bytes = b"") -> Headers:
+        """The first `most` of the headers, and of the others at most as many whose names begin with `prefix`.
+
+        For those who show what others wrote: a kilobyte, decompressed, may have millions of headers.
+        """
+        return _some_headers(self, most, prefix)
+
     def __reduce__(self) -> NoReturn:
         refuse_copy(self, "keep its offset, timestamp, key, value and headers, which are plain values")
 
@@ -141,6 +152,33 @@ class Record:
         return (
             f"Record(offset={self.offset}, key={self.key!r}, value={self.value!r}, headers={self.headers!r})"
         )
+
+
+def _some_headers(record: Record, most: int, prefix: bytes) -> Headers:
+    """Headers that aren't wanted are skipped without creating objects."""
+    data = record._data
+    stop, left, position = record._stop, record._header_count, record._headers_at
+    size, first = len(prefix), prefix[0] if prefix else 0
+    headers: list[tuple[str, bytes | None]] = []
+    room, others = most, most if prefix else 0
+    while left > 0 and (room > 0 or others > 0):
+        left -= 1
+        number, position = read_number(data, position, stop, 28)
+        start, position = position, position + (number >> 1)
+        name_end = position
+        number, position = read_number(data, position, stop, 28)
+        value_at = position
+        if not number & 1:
+            position += number >> 1
+        if room > 0:
+            room -= 1
+        elif name_end - start >= size and data[start] == first and data[start : start + size] == prefix:
+            others -= 1
+        else:
+            continue
+        value = None if number & 1 else data[value_at:position]
+        headers.append((data[start:name_end].decode("utf-8", "replace"), value))
+    return tuple(headers)
 
 
 class RecordWalk:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from kshare.protocol.compression import Compression
 from kshare.protocol.record_builder import BatchBuilder
@@ -15,6 +16,22 @@ def bomb(size: int, compression: Compression = Compression.ZSTD) -> bytes:
     """One record of zeros, written now: retention would remove older ones."""
     batch = BatchBuilder(compression=compression)
     batch.append(bytes(size), timestamp=time.time_ns() // 1_000_000)
+    return bytes(batch.build())
+
+
+def many_headers(count: int, more: Sequence[tuple[str, bytes | None]] = ()) -> bytes:
+    """One record with so many headers without a value, and then these: three bytes each, before compression."""
+    batch = BatchBuilder(compression=Compression.ZSTD)
+    headers: list[tuple[str, bytes | None]] = [("h", None)] * count
+    batch.append(None, timestamp=time.time_ns() // 1_000_000, headers=[*headers, *more])
+    return bytes(batch.build())
+
+
+def many_records(count: int) -> bytes:
+    """So many records with nothing in them."""
+    batch, now = BatchBuilder(compression=Compression.ZSTD), time.time_ns() // 1_000_000
+    for _ in range(count):
+        batch.append(None, timestamp=now)
     return bytes(batch.build())
 
 

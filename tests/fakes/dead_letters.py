@@ -28,6 +28,13 @@ class FakeRecord:
     timestamp: int = 0
     delivery_count: int = 1
 
+    @property
+    def header_count(self) -> int:
+        return len(self.headers)
+
+    def some_headers(self, most: int, prefix: bytes = b"") -> list[tuple[str, bytes]]:
+        return self.headers
+
     def accept(self) -> None:
         if self.is_lost:
             raise AcknowledgeError("lost")

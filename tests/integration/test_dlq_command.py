@@ -95,7 +95,10 @@ def test_skipped_letters_are_moved_before_they_would_be_archived(
 def test_others_are_redriven_once_beside_records_that_are_refused(
     kafka: Cluster, fresh_topic: FreshTopic, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One is too large, and one has no key: brokers refuse the batch because of it."""
+    """One is too large, and one has no key: brokers refuse the batch because of it.
+
+    They never were in the topic, so it is named.
+    """
     grave = fresh_topic(1)
     topic, group, maker = f"compacted-{grave}", f"users-of-{grave}", f"makers-of-{grave}"
     kafka.create_topic(topic, 1, settings={"cleanup.policy": "compact", "max.message.bytes": "2000"})
@@ -109,7 +112,8 @@ def test_others_are_redriven_once_beside_records_that_are_refused(
     producer.close()
 
     def redrive(*words: str) -> tuple[int, Any]:
-        code = run(["dlq", "redrive", grave, *words, "--bootstrap-server", kafka.bootstrap, "--json"])
+        where = ("--to", topic, "--bootstrap-server", kafka.bootstrap)
+        code = run(["dlq", "redrive", grave, *words, *where, "--json"])
         return code, json.loads(capsys.readouterr().out)
 
     with (

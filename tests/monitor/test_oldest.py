@@ -57,3 +57,35 @@ async def test_one_batch_that_cannot_be_read_costs_one_time(
     append(kshare_broker, "attacked", batch)
     kshare_broker.produce("healthy", [b"x"])
     assert await known(kshare_broker) == {"attacked": [False, True], "healthy": [True, True]}
+
+
+@pytest.mark.lengthy
+async def test_batches_that_become_much_do_not_starve_the_others(
+    kshare_broker: Broker, anyio_backend: str
+) -> None:
+    """Their groups, which come first, go on to the next batch before each reading. Each of them is read in turn."""
+    count, readings = 8, 6
+    kshare_broker.create_topic("attacked", count)
+    kshare_broker.create_topic("healthy", 2)
+    large = bomb(15 * MIB)
+    for partition in range(count):
+        for _ in range(readings):
+            append(kshare_broker, "attacked", large, partition)
+    for partition, compression in enumerate((Compression.NONE, Compression.GZIP)):
+        for _ in range(readings):
+            append(kshare_broker, "healthy", bomb(1000, compression), partition)
+    read: set[int] = set()
+    async with (
+        AdminClient(kshare_broker.bootstrap) as admin,
+        Pool(NetSettings.parse(kshare_broker.bootstrap)) as pool,
+    ):
+        await pool.bootstrap()
+        collector = Collector(Router(pool, 10))
+        for offset in range(readings):
+            for name, partitions in (("attacked", count), ("healthy", 2)):
+                starts = {(name, number): offset for number in range(partitions)}
+                await admin.alter_share_group_offsets(name, starts)
+            attacked, healthy = (await collector.read()).groups
+            assert [one.oldest is not None for one in healthy.partitions] == [True, True]
+            read |= {one.partition for one in attacked.partitions if one.oldest is not None}
+    assert read == set(range(count))

@@ -263,3 +263,16 @@ def test_malformed_header_name_is_decoded_as_in_java(read: Any) -> None:
     recheck(data)
     [batch] = read(data)
     assert [record.headers for record in batch] == [(("\ufffdb", b"x"),)]
+
+
+def test_some_of_the_headers_are_read_without_the_others(read: Any) -> None:
+    named = [("own.a", b"1"), ("ow", None), ("own.b", None), ("own.c", b"3")]
+    builder = BatchBuilder()
+    builder.append(b"", timestamp=NOW, headers=[("x", b"y"), *named])
+    ((record,),) = read(builder.build())
+    assert record.header_count == 5
+    assert record.some_headers(2) == (("x", b"y"), ("own.a", b"1"))
+    assert record.some_headers(2, b"own.") == (("x", b"y"), *named[:1], *named[2:])
+    assert record.some_headers(1, b"own.") == (("x", b"y"), ("own.a", b"1"))
+    assert record.some_headers(9, b"own.") == record.some_headers(9) == record.headers
+    assert record.some_headers(0) == ()

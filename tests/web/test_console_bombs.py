@@ -18,7 +18,7 @@ import pytest
 from kshare import AdminClient
 from kshare.protocol.compression import Compression
 from kshare.testing import Broker
-from tests.fakes.bombs import MIB, append, bomb, damaged
+from tests.fakes.bombs import MIB, append, bomb, damaged, many_headers
 from tests.helpers.http_pages import page
 from tests.helpers.memory import most_mib
 
@@ -52,6 +52,9 @@ def attack(broker: Broker) -> None:
         append(broker, "attacked", damaged(), partition)
     for codec in CODECS:
         append(broker, "dlq.attacked", bomb(SIZES.get(codec, 160) * MIB, codec))
+    headers = many_headers(5_000_000)
+    for topic in ("attacked", "dlq.attacked"):
+        append(broker, topic, headers)
     broker.set_group_config("attacked", {"errors.deadletterqueue.topic.name": "dlq.attacked"})
 
     async def start_groups() -> None:

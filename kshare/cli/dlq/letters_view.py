@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,7 +77,8 @@ def show_letters(
                 room -= found[-1].kept_bytes
                 if len(found) == max_letters or room <= 0:
                     break
-        problem = await if_none_is_letter(router, topic, found)
+        has_letter = any(one.is_dead_letter for one in found)
+        problem = "" if has_letter else await if_none_is_letter(router, topic, len(found))
         return [] if problem else found, states, problem
 
     found, states, problem = cluster.run_routed(work)
@@ -160,11 +160,11 @@ class _Mark:
         return {"settled": self.is_settled, "given_up": self.is_given_up, "moved_to": self.moved_to}
 
 
-async def if_none_is_letter(router: Router, topic: str, found: Sequence[DeadLetter]) -> str:
-    """A note if this is an ordinary topic. Empty if it has dead letters or no records, or may have dead letters."""
-    if not found or any(one.is_dead_letter for one in found) or await accepts_dead_letters(router, topic):
+async def if_none_is_letter(router: Router, topic: str, count: int) -> str:
+    """A note that these records are of an ordinary topic. Empty if there are none, or they may be dead letters."""
+    if not count or await accepts_dead_letters(router, topic):
         return ""
-    return f"none of these {counted(len(found), 'record')} is a dead letter"
+    return f"none of these {counted(count, 'record')} is a dead letter"
 
 
 def _explain(screen: Screen, letter: DeadLetter) -> None:
@@ -183,6 +183,8 @@ def _explain(screen: Screen, letter: DeadLetter) -> None:
         )
     for name, own in letter.own_headers:
         screen.line((f"  {name}: {readable(own)}", ""), ("  a header of the record", "dim"))
+    if letter.more_headers:
+        screen.line((f"  {counted(letter.more_headers, 'more header')}, which kshare doesn't read", "yellow"))
     if letter.has_copy:
         screen.line(("  key    ", "cyan"), (readable(letter.key), ""))
         screen.line(("  value  ", "cyan"), (readable(letter.value), ""))
@@ -218,6 +220,7 @@ def letter_form(letter: DeadLetter) -> dict[str, Any]:
             name: None if value is None else readable(value) for name, value in letter.context.items()
         },
         "headers": [[name, None if value is None else readable(value)] for name, value in letter.own_headers],
+        "more_headers": letter.more_headers,
         "key": None if letter.key is None else readable(letter.key),
         "value": None if letter.value is None else readable(letter.value),
     }

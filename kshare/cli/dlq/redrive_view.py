@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
 from kshare.cli.cluster.known_topics import explaining
 from kshare.cli.dlq.letters_view import if_none_is_letter, letter_form
+from kshare.cli.dlq.redrive_plan import RedrivePlan
 from kshare.cli.dlq.run_view import (
     complain,
     complain_of_unreadable,
@@ -22,7 +22,6 @@ from kshare.cli.dlq.run_view import (
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.table import show, show_json
-from kshare.dead_letters.dead_letter import DeadLetter
 from kshare.dead_letters.letter_run import RunOutcome
 from kshare.dead_letters.letter_states import default_group
 from kshare.dead_letters.other_readers import OtherReaders, other_readers, sentences, subscriptions
@@ -42,14 +41,18 @@ def run_redrive(
     if is_dry_run:
         unreadable = Unreadable()
         planned, readers = cluster.run_routed(
-            lambda router: _planned(router, topic, named, request, unreadable)
+            lambda router: _planned(router, topic, named, request, unreadable, RedrivePlan(is_json))
         )
-        if request.target is None:
-            _require_a_letter(cluster, topic, [one.letter for one in planned])
-        given_up = "" if planned else note_of_given_up(cluster, topic, named, request.selection)
+        if request.target is None and not planned.has_letter:
+            _require_letters(cluster, topic, len(planned.rows) + planned.unshown)
+        given_up = "" if planned.rows else note_of_given_up(cluster, topic, named, request.selection)
         _show_plan(screen, planned, readers, given_up, is_json)
         screen.done()
         complain_of_unreadable(unreadable.texts)
+        if is_json and planned.unshown:
+            raise Failure(
+                f"{planned.unshown} more aren't shown, as they would take too much memory: choose some"
+            )
         return
     outcome = watched(
         _progress_text,
@@ -61,22 +64,25 @@ def run_redrive(
             )
         ),
     )
-    if not is_json and not outcome.problem and not outcome.progress.redriven:
-        _require_a_letter(cluster, topic, [letter for letter, _ in outcome.progress.left])
+    progress = outcome.progress
+    if not (is_json or outcome.problem or progress.redriven or progress.has_left_letter):
+        _require_letters(cluster, topic, progress.left_count)
     _show_outcome(screen, outcome, named, request, is_json)
     screen.done()
     _complain(outcome, named, request)
 
 
 async def _planned(
-    router: Router, topic: str, group: str, request: RedriveRequest, unreadable: Unreadable
-) -> tuple[list[PlannedRedrive], OtherReaders]:
-    async def plan() -> list[PlannedRedrive]:
-        return [one async for one in plan_redrive(router, topic, group, request, unreadable)]
-
-    planned = await explaining(router, _topics(topic, request), plan())
-    written = [(one.written_to, one.letter.group) for one in planned if one.written_to is not None]
-    return planned, other_readers(await subscriptions(router) if written else {}, written)
+    router: Router,
+    topic: str,
+    group: str,
+    request: RedriveRequest,
+    unreadable: Unreadable,
+    plan: RedrivePlan,
+) -> tuple[RedrivePlan, OtherReaders]:
+    planned = plan_redrive(router, topic, group, request, unreadable)
+    await explaining(router, _topics(topic, request), plan.fill(planned))
+    return plan, other_readers(await subscriptions(router) if plan.written else {}, plan.written)
 
 
 def _topics(topic: str, request: RedriveRequest) -> list[str]:
@@ -84,31 +90,32 @@ def _topics(topic: str, request: RedriveRequest) -> list[str]:
     return [topic] if request.target is None else [topic, request.target]
 
 
-def _require_a_letter(cluster: Cluster, topic: str, found: Sequence[DeadLetter]) -> None:
-    if problem := cluster.run_routed(lambda router: if_none_is_letter(router, topic, found)):
+def _require_letters(cluster: Cluster, topic: str, count: int) -> None:
+    if problem := cluster.run_routed(lambda router: if_none_is_letter(router, topic, count)):
         raise Failure(
             f"{problem}: they don't say where they came from; name a topic to write them to with --to"
         )
 
 
 def _progress_text(progress: RedriveProgress) -> str:
-    return f"redriven {progress.redriven}, skipped {progress.passed_over}, not redriven {len(progress.left)}"
+    return f"redriven {progress.redriven}, skipped {progress.passed_over}, not redriven {progress.left_count}"
 
 
 def _show_plan(
-    screen: Screen, planned: Sequence[PlannedRedrive], readers: OtherReaders, given_up: str, is_json: bool
+    screen: Screen, planned: RedrivePlan, readers: OtherReaders, given_up: str, is_json: bool
 ) -> None:
     if is_json:
-        return show_json(screen, [_form(one, readers) for one in planned])
-    if not planned:
+        return show_json(screen, [_form(one, readers) for one in planned.rows])
+    if not planned.rows:
         return screen.line((f"nothing to redrive{given_up}", ""))
-    rows_shown = [(one.letter.place, one.letter.origin, _destination(one)) for one in planned]
+    rows_shown = [(one.letter.place, one.letter.origin, _destination(one)) for one in planned.rows]
     show(screen, ["LETTER", "FROM", "TO"], rows_shown)
-    count = Counter(one.written_to for one in planned if one.written_to is not None)
-    targets = _by_target(count)
-    screen.line(
-        (f"{counted(count.total(), 'dead letter')} would be redriven{targets}; nothing was changed", "")
-    )
+    if planned.unshown:
+        screen.line((f"{planned.unshown} more aren't shown", ""))
+    total, targets = planned.targets.total(), _by_target(planned.targets)
+    screen.line((f"{counted(total, 'dead letter')} would be redriven{targets}; nothing was changed", ""))
+    for kind, count in planned.left.most_common():
+        screen.line((f"{counted(count, 'dead letter')} would not be redriven: {kind}", ""))
     for sentence in sentences(readers):
         screen.line((sentence, ""))
     return None
@@ -144,6 +151,7 @@ def _show_outcome(
             "redriven": progress.redriven,
             "targets": progress.targets,
             "left": [{"letter": one.place, "reason": reason} for one, reason in progress.left],
+            "left_count": progress.left_count,
             **form_of(outcome),
         }
         return show_json(screen, form)
@@ -159,6 +167,8 @@ def _show_outcome(
         )
     for letter, reason in progress.left:
         screen.line((f"{letter.place} not redriven: {reason}", ""))
+    if more := progress.left_count - len(progress.left):
+        screen.line((f"{more} more not redriven", ""))
     show_moved(screen, progress, group)
     return None
 
@@ -173,5 +183,5 @@ def _complain(outcome: RunOutcome[RedriveProgress], group: str, request: Redrive
     progress = outcome.progress
     has_skipped = not request.settles_others and progress.passed_over > 0
     complain(outcome.problem, progress, group, outcome.is_complete, "redrive", can_settle_others=has_skipped)
-    if progress.left:
-        raise Failure(f"{counted(len(progress.left), 'dead letter')} couldn't be redriven")
+    if progress.left_count:
+        raise Failure(f"{counted(progress.left_count, 'dead letter')} couldn't be redriven")

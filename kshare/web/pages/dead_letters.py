@@ -41,7 +41,7 @@ from kshare.web.pages.records import find_record, partition_count
 from kshare.web.paging import chosen, page_of
 from kshare.web.rendering import query
 
-_TOPICS_ON_PAGE, _OUTCOMES_ON_PAGE = 50, 100
+_TOPICS_ON_PAGE, _OUTCOMES_ON_PAGE, _HEADERS_ON_PAGE = 50, 100, 500
 _COUNTING_S, _PLANNING_S = 4.0, 8.0
 _REQUEST_S = 1.0
 """How long a broker may take for one request when topics are counted. A few are counted at once, so ten that aren't
@@ -162,8 +162,9 @@ def routes(console: Console) -> list[Route]:
             ],
             headers=[
                 (visible(name), None if value is None else content(value, "auto", LIST_LIMIT))
-                for name, value in found.own_headers
+                for name, value in found.own_headers[:_HEADERS_ON_PAGE]
             ],
+            more_headers=max(0, len(found.own_headers) - _HEADERS_ON_PAGE) + found.more_headers,
             has_copy=found.has_copy,
             is_ordinary=is_ordinary,
             readers=_readers(console, _written(choice, [found])),

@@ -163,7 +163,7 @@ def routes(console: Console) -> list[Route]:
                 (visible(name), None if value is None else content(bytes(value), "auto", LIST_LIMIT))
                 for name, value in headers[:most]
             ],
-            max(0, len(headers) - most),
+            max(0, one.header_count - most),
             standing_in(group, topic, found.partition, one.offset) if group else None,
         )
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from kshare.testing import Broker
 from tests.cli.running import Kshare
+from tests.helpers.lost_records import lose
 from tests.helpers.rejecting import reject
 
 GRAVE, GROUP = "dlq.orders", "packers"
@@ -28,7 +29,12 @@ def bury(broker: Broker, count: int, group: str = "shippers", *, copies: bool = 
 def letter(
     broker: Broker, value: bytes | None, origin: tuple[str, int, int] | None = None, at: int = 0, **more: str
 ) -> None:
-    """Write a dead letter of GROUP, unless another is named, to partition `at`, as another program might."""
+    """Write a dead letter of GROUP, unless another is named, to partition `at`, as another program might.
+
+    Its record doesn't exist any more, if it wasn't written before.
+    """
+    if origin is not None and origin[0] != GRAVE:
+        lose(broker, *origin[:2], origin[2] + 1)
     broker.produce(GRAVE, [value], partition=at, headers=context(origin, {"group": GROUP, **more}))
 
 

@@ -20,6 +20,7 @@ from kshare.testing import Broker
 from tests.cli.dlq.letters import GRAVE, GROUP, SETTINGS, bury, context, letter, letters_of, redriven, values
 from tests.cli.running import DEADLINE, KSHARE, ROOT, Kshare, assert_refused, without_colours
 from tests.cli.terminals import on_terminal
+from tests.helpers.lost_records import lose
 from tests.helpers.reading_groups import make_reader
 
 # --- list and show
@@ -183,6 +184,9 @@ def test_letters_without_copy_and_original_are_left(broker: Broker, run: Kshare)
     letter(broker, b"x")
     done = run("dlq", "redrive", GRAVE)
     assert done.code == 1
+    assert "1:0 not redriven: it has no copy of the record, and orders[1]@0 is beyond the end" in done.out
+    lose(broker, "orders", 1, 1)
+    done = run("dlq", "redrive", GRAVE)
     assert "1:0 not redriven: it has no copy of the record, and orders[1]@0 no longer exists" in done.out
     assert (
         "0:0 not redriven: it has no headers that say where its record is: name a topic with --to" in done.out

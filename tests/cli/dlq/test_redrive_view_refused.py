@@ -9,6 +9,7 @@ import pytest
 from kshare.testing import Broker
 from tests.cli.dlq.letters import GRAVE, GROUP, letter, letters_of, redriven, values
 from tests.cli.running import Kshare
+from tests.helpers.lost_records import lose
 from tests.helpers.reading_groups import make_reader
 
 _ADVICE = re.compile(r"raise max\.message\.bytes of topic (\S+) to (\d+)\n")
@@ -47,6 +48,7 @@ def test_others_are_redriven_once_beside_one_that_is_invalid(broker: Broker, run
             ("group", GROUP.encode()),
         )
     ]
+    lose(broker, "orders", 0, 10)
     for key in (b"k", None, b"l"):
         broker.produce(GRAVE, [b"x"], key=key, headers=context, partition=0)
     done = run("dlq", "redrive", GRAVE)

@@ -13,6 +13,7 @@ from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ListOffsetsRequest
 from kshare.testing import Broker
 from tests.helpers.consoles import RunningConsole, eventually, running_console
+from tests.helpers.lost_records import lose
 from tests.helpers.reading_groups import make_reader
 
 GRAVE, GROUP, HEADER = "dlq.orders", "packers", "__dlq.errors."
@@ -41,6 +42,7 @@ def read_only(broker: Broker) -> Iterator[RunningConsole]:
 def bury(broker: Broker, value: bytes, **more: str) -> None:
     said = {"topic": "orders", "partition": "0", "offset": "0", "group": GROUP, **more}
     headers = [(HEADER + name.replace("_", "."), text.encode()) for name, text in said.items()]
+    lose(broker, said["topic"], int(said["partition"]), int(said["offset"]) + 1)
     broker.produce(GRAVE, [value], headers=headers)
 
 
