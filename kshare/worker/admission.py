@@ -24,7 +24,7 @@ from kshare.worker.group_limits import ShareLimits
 from kshare.worker.rate_limit import TokenBucket
 from kshare.worker.routes import Route
 from kshare.worker.slots import Slot
-from kshare.worker.user_functions import name_of
+from kshare.worker.user_functions import exception_name
 from kshare.worker.watching import Watch
 from kshare.worker.work_queue import Item, WorkQueue
 
@@ -190,7 +190,7 @@ class Admission:
         was_closed = self._breaker.is_closed
         is_attempt = self._breaker.on_failure(self._clock(), self._counts.done, is_first=_is_first(delivery))
         self._on_failed(delivery)
-        self._tell_if_open(name_of(error), was_closed)
+        self._tell_if_open(exception_name(error), was_closed)
         return is_attempt
 
     def on_timed_out(self, slot: Slot, deliveries: list[Delivery]) -> None:

@@ -25,7 +25,7 @@ from kshare.worker.headers import Header, RetryContext, dead_letter_headers, own
 from kshare.worker.log_context import log_fields
 from kshare.worker.options import DeadLetterFunction, OversizedDeadLetters
 from kshare.worker.retry_topics import RetryTopics
-from kshare.worker.user_functions import is_failure, message_of, name_of, require_ended, shortened
+from kshare.worker.user_functions import exception_name, is_failure, message_of, require_ended, shortened
 
 log = logging.getLogger("kshare.worker")
 
@@ -176,7 +176,9 @@ class Copies:
         except BaseException as problem:
             if not is_failure(problem):
                 raise
-            cause = f"records couldn't be kept by dead_letters ({name_of(problem)}); this is tried again"
+            cause = (
+                f"records couldn't be kept by dead_letters ({exception_name(problem)}); this is tried again"
+            )
             detail = f"{delivery!r}: {message_of(problem)}"
             self._log.event(logging.ERROR, cause, detail, log_fields(delivery))
             log.debug("dead_letters failed for %r", delivery, exc_info=True)
@@ -199,7 +201,7 @@ class Copies:
             attempts=delivery.attempt if counts else delivery.attempt - 1,
             unfinished=delivery.unfinished,
             due_ms=due_ms,
-            error=name_of(error) if error is not None else "",
+            error=exception_name(error) if error is not None else "",
         )
 
     async def _write(

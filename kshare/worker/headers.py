@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from kshare.worker.user_functions import name_of
+from kshare.worker.user_functions import exception_name
 
 Header = tuple[str, bytes | None]
 
@@ -135,6 +135,6 @@ def dead_letter_headers(
         ("message", message[:_MAX_MESSAGE]),
         ("attempts", origin.attempts),
         ("handler", handler),
-        *((("exception", name_of(error)),) if error is not None else ()),
+        *((("exception", exception_name(error)),) if error is not None else ()),
     )
     return [(DEAD_LETTER + name, str(value).encode(errors="replace")) for name, value in found]

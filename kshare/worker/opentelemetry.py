@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from kshare.installation import extra
 from kshare.worker.delivery import Delivery
 from kshare.worker.observer import HandlerRun, RecordOutcome, RecordSettled, RunResult, WorkerObserver
-from kshare.worker.user_functions import name_of
+from kshare.worker.user_functions import exception_name
 
 with extra("opentelemetry", __name__):
     from opentelemetry import context as current
@@ -187,7 +187,7 @@ def _end(span: Span, run: HandlerRun) -> Attributes:
     """End the span. Returns what its metrics say about the result."""
     found: Attributes = {"kshare.result": str(run.result)}
     if run.result is RunResult.FAILED and run.error is not None:
-        found["error.type"] = name_of(run.error)
+        found["error.type"] = exception_name(run.error)
         span.record_exception(run.error)
         span.set_status(Status(StatusCode.ERROR, str(run.error)))
     span.set_attributes(found)

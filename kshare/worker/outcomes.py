@@ -29,7 +29,7 @@ from kshare.worker.results import BatchResults, Result
 from kshare.worker.retry import LONGEST_DELAY_S, Exponential
 from kshare.worker.routes import OnError
 from kshare.worker.settling import Settling, is_open, without_result
-from kshare.worker.user_functions import is_failure, message_of, name_of, require_ended
+from kshare.worker.user_functions import exception_name, is_failure, message_of, require_ended
 from kshare.worker.watching import Watch
 
 log = logging.getLogger("kshare.worker")
@@ -196,7 +196,9 @@ class Outcomes:
         if not counts:
             await self._settling.delay(delivery, delay or 0.0, counts=False, error=error)
         elif delay is None:
-            await self._settling.give_up(delivery, f"{name_of(error)} in attempt {delivery.attempt}", error)
+            await self._settling.give_up(
+                delivery, f"{exception_name(error)} in attempt {delivery.attempt}", error
+            )
         else:
             await self._settling.delay(delivery, delay, counts=True, error=error)
 
@@ -224,7 +226,9 @@ class Outcomes:
                 raise
             cause = "records are retried after the default delay, because the delay function of their policy failed"
             self._summary.event(
-                logging.ERROR, cause, f"{name_of(problem)} for attempt {attempt}: {message_of(problem)}"
+                logging.ERROR,
+                cause,
+                f"{exception_name(problem)} for attempt {attempt}: {message_of(problem)}",
             )
             log.debug("the delay function failed", exc_info=True)
             return Exponential().after(attempt, luck)
@@ -234,7 +238,7 @@ class Outcomes:
         self._counts.failed += 1
         self._summary.records(
             logging.WARNING,
-            f"failed with {name_of(error)}",
+            f"failed with {exception_name(error)}",
             delivery.topic,
             delivery.partition,
             1,
@@ -252,7 +256,7 @@ class Outcomes:
             except BaseException as problem:
                 if not is_failure(problem):
                     raise
-                what = f"{name_of(problem)}: {message_of(problem)}"
+                what = f"{exception_name(problem)}: {message_of(problem)}"
                 self._summary.event(logging.ERROR, "on_error failed", what)
                 log.debug("on_error failed", exc_info=True)
         delivery.is_over = True

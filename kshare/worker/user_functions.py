@@ -22,7 +22,7 @@ class HandlerExit(Exception):
 
 
 def as_failure(error: BaseException) -> HandlerExit:
-    failure = HandlerExit(f"the handler raised {name_of(error)}")
+    failure = HandlerExit(f"the handler raised {exception_name(error)}")
     failure.__cause__ = error
     return failure
 
@@ -59,7 +59,7 @@ def message_of(error: BaseException) -> str:
         return ""
 
 
-def name_of(error: BaseException) -> str:
+def exception_name(error: BaseException) -> str:
     """The class of an exception, which may have any name, as `message_of` is what it says."""
     return shortened(type(error).__qualname__)
 

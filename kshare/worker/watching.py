@@ -14,7 +14,7 @@ from kshare.summary_log import SummaryLog
 from kshare.worker.breaker import BreakerState
 from kshare.worker.delivery import Delivery
 from kshare.worker.observer import HandlerRun, RecordOutcome, RecordSettled, RunResult, WorkerObserver
-from kshare.worker.user_functions import is_failure, name_of
+from kshare.worker.user_functions import exception_name, is_failure
 
 ResultT = TypeVar("ResultT")
 
@@ -56,7 +56,7 @@ class Watch:
         if not self.is_on:
             return
         if isinstance(cause, BaseException):
-            cause = name_of(cause)
+            cause = exception_name(cause)
         seconds = 0.0 if since is None else time.perf_counter() - since
         settled = RecordSettled(self._handler, delivery, outcome, cause or "", seconds)
         for observer in self._observers:

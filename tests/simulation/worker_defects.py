@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 
 from kshare.worker import serving
-from kshare.worker.copies import Copies, Written
+from kshare.worker.bounded_writes import BoundedWrites
 from kshare.worker.delivery import Delivery
 from kshare.worker.group_limits import ShareLimits
 from kshare.worker.outcomes import Outcomes
@@ -27,14 +27,14 @@ def results_are_not_written() -> None:
 
 def copies_are_taken_for_written() -> None:
     """Each fifth copy."""
-    original = Copies._write
+    original = BoundedWrites.publish
 
-    async def write(self: Copies, *arguments: Any, **options: Any) -> Written:
+    async def publish(self: BoundedWrites, *arguments: Any, **options: Any) -> Any:
         if next(_numbers) % 5 == 4:
-            return Written.YES
+            return None
         return await original(self, *arguments, **options)
 
-    Copies._write = write  # type: ignore[method-assign]
+    BoundedWrites.publish = publish  # type: ignore[method-assign]
 
 
 def untried_records_are_released() -> None:
