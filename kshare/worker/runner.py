@@ -507,7 +507,8 @@ class HandlerRunner:
                 continue
             elif slot.is_cancelled:
                 slot.cancelled_at = slot.cancelled_at or now
-                if now - slot.cancelled_at > _STUCK_S:
+                # Copies of what was cancelled may take as long as others to be written.
+                if now - slot.cancelled_at > (self._limit_of(slot) if slot.is_settling else _STUCK_S):
                     for delivery in self._given_up(slot):
                         tasks.start_soon(self._settle_elsewhere, self._pipeline.settling.hand_back, delivery)
             elif now - slot.seen_at > (limit := self._limit_of(slot)):

@@ -15,8 +15,9 @@ import anyio
 import pytest
 
 from kshare import ShareConsumer
+from kshare.protocol.messages import ProduceRequest
 from kshare.testing import Broker
-from kshare.worker import Delivery, Retry, Worker
+from kshare.worker import Delivery, Retry, RetryTopics, Worker
 from kshare.worker.observer import RecordSettled, WorkerObserver
 from tests.helpers.running_worker import from_the_start, running, until
 
@@ -214,6 +215,33 @@ async def test_records_of_functions_that_do_not_end_are_given_back(
     if how != "second stop":
         [line] = [one for one in caplog.messages if "go on although they were cancelled" in one]
         assert "t[0]@0" in line
+
+
+async def test_a_copy_that_takes_long_is_not_taken_for_a_function_that_goes_on(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("kshare.worker.runner._STUCK_S", 0.2)
+    broker.produce("t", [b"1"])
+    broker.faults.add(ProduceRequest, times=None, before_ms=1500)
+    worker = Worker(
+        broker.bootstrap,
+        group="g",
+        time_limit=0.2,
+        breaker=None,
+        retry=Retry(delay=0.05),
+        retry_topics=RetryTopics(tiers=(600.0,)),
+    )
+
+    @worker.handler("t")
+    async def hang(delivery: Delivery) -> None:
+        if delivery.attempt == 1:
+            raise ValueError
+        await anyio.sleep_forever()
+
+    async with running(worker):
+        await until(lambda: worker.runners[0].counts.moved == 1)
+    assert len(broker.records("t.retry.10m")) == 1
+    assert not any("although they were cancelled" in one for one in caplog.messages)
 
 
 PROGRAM = """
