@@ -102,12 +102,14 @@ def test_group_goes_on_after_a_restart(
         assert client(kafka.bootstrap, topic, f"readers of {topic}", sent) == sent
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.parametrize("settings", [[], ["--group.instance.id=one"]], ids=["dynamic", "static"])
 def test_group_of_java_goes_on_after_a_restart(
-    kafka: Cluster, fresh_topic: FreshTopic, plain_java: JavaClient, settings: list[str]
+    kafka: Cluster, fresh_topic: FreshTopic, plain_java: JavaClient, settings: list[str], protocol: str
 ) -> None:
     topic = fresh_topic()
     for run in range(2):
         sent = [f"{number} of run {run}" for number in range(COUNT)]
-        read = plain_java.run("group", kafka.bootstrap, topic, f"readers of {topic}", *settings, *sent)
+        words = [f"--group.protocol={protocol}", *settings, *sent]
+        read = plain_java.run("group", kafka.bootstrap, topic, f"readers of {topic}", *words)
         assert read == sent
