@@ -217,19 +217,26 @@ class Processing:
     async def cancelled(self, slot: Slot) -> None:
         """The slot was cancelled."""
         going = slot.timed_out or self.deliveries_of(slot)
-        await for_each([(one, slot.keeps) for one in going], self._cancelled)
+        if not slot.is_given_up:
+            await for_each([(one, slot.keeps) for one in going], self.settle_cancelled)
+        for delivery in going:
+            self.leave_lane(delivery)
 
-    async def _cancelled(self, delivery: Delivery, keeps: bool) -> None:
+    async def settle_cancelled(self, delivery: Delivery, keeps: bool = False) -> None:
+        """Its handler was cancelled. If it goes on all the same, other records of its key have to wait for its end."""
         await until_moved(delivery)
         await self._outcomes.on_cancelled(delivery, keeps=keeps)
-        await self.finish(delivery)
+        await self._finish(delivery)
 
     async def finish(self, delivery: Delivery) -> None:
         """What became of it is decided, and written where necessary."""
+        await self._finish(delivery)
+        self.leave_lane(delivery)
+
+    async def _finish(self, delivery: Delivery) -> None:
         if self._long_runs is not None:
             self._long_runs.stop_copying(delivery)
         await self._outcomes.finish(delivery)
-        self.leave_lane(delivery)
 
     def leave_lane(self, item: Item) -> None:
         if self._queue.leave(item):

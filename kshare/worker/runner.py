@@ -204,6 +204,7 @@ class HandlerRunner:
         self._is_abandoned = True
         self._pipeline.writes.end_in(0.0)
         calls, settling = self._slots.calls, self._pipeline.settling
+        settling.is_abandoned = True
         self._log_given_up("it was told to stop again", len(calls))
         deliveries_of = self._pipeline.processing.deliveries_of
         for delivery in [
@@ -385,10 +386,16 @@ class HandlerRunner:
         settling = self._pipeline.settling
         settling.is_ending = True
         for slot in self._slots.all:
-            for delivery in self._given_up(slot):
-                await settling.hand_back(delivery)
+            if slot.is_settling and not slot.has_ended:
+                # No copy takes as long: a `dead_letters` function goes on, and isn't called again.
+                for delivery in self._pipeline.processing.deliveries_of(slot):
+                    self._log_stuck(slot, delivery)
+                    settling.release_at_once(delivery)
+        stuck = [(delivery,) for slot in self._slots.all for delivery in self._given_up(slot)]
         rest = [(delivery, max(0.0, due_at - self._clock())) for delivery, due_at in self._queue.take_all()]
-        await for_each(rest, settling.hand_back)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(for_each, stuck, self._pipeline.processing.settle_cancelled)
+            tasks.start_soon(for_each, rest, settling.hand_back)
 
     def _log_given_up(self, reason: str, calls: int) -> None:
         if calls:
@@ -507,10 +514,10 @@ class HandlerRunner:
                 continue
             elif slot.is_cancelled:
                 slot.cancelled_at = slot.cancelled_at or now
-                # Copies of what was cancelled may take as long as others to be written.
-                if now - slot.cancelled_at > (self._limit_of(slot) if slot.is_settling else _STUCK_S):
+                # What is kept isn't given back: that would cost deliveries, while what it depends on is down.
+                if now - slot.cancelled_at > _STUCK_S and not slot.keeps:
                     for delivery in self._given_up(slot):
-                        tasks.start_soon(self._settle_elsewhere, self._pipeline.settling.hand_back, delivery)
+                        tasks.start_soon(self._pipeline.processing.settle_cancelled, delivery)
             elif now - slot.seen_at > (limit := self._limit_of(slot)):
                 self._pipeline.summary.event(
                     logging.WARNING,
@@ -527,20 +534,25 @@ class HandlerRunner:
                 slot.cancel()
 
     def _given_up(self, slot: Slot) -> list[Delivery]:
-        """What a slot has that doesn't end although it was cancelled, to be handed back. Once for each call."""
-        going = [] if slot.is_given_up else self._pipeline.processing.deliveries_of(slot)
+        """What a slot has whose handler goes on although it was cancelled, to be handed back. Once for each call."""
+        if slot.is_given_up or slot.is_settling or slot.has_ended:
+            return []
+        going = [*slot.timed_out] or self._pipeline.processing.deliveries_of(slot)
         if going:
             slot.is_given_up = True
-            self._pipeline.summary.event(
-                logging.ERROR,
-                "functions go on although they were cancelled, so their records are given back: until they end, they "
-                "take the places of others, and the worker can't end (does a bare `except` catch the cancellation?)",
-                repr(slot.current),
-                log_fields(going[0]),
-            )
+            self._log_stuck(slot, going[0])
         for delivery in going:
             delivery.is_over = True  # it can't settle anything any more
         return going
+
+    def _log_stuck(self, slot: Slot, delivery: Delivery) -> None:
+        self._pipeline.summary.event(
+            logging.ERROR,
+            "functions go on although they were cancelled, so their records are given back: until they end, they "
+            "take the places of others, and the worker can't end (does a bare `except` catch the cancellation?)",
+            repr(slot.current),
+            log_fields(delivery),
+        )
 
     def _limit_of(self, slot: Slot) -> float:
         """How long it may go on with what it is doing. Writes end before that, but the user's functions may hang."""

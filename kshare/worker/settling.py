@@ -73,6 +73,8 @@ class Settling:
         self._random = new_random()
         self.is_ending = False
         """Whether nothing can be held any more."""
+        self.is_abandoned = False
+        """Whether the consumer releases all that it has: what that costs is counted already."""
 
     def tiers_of(self, delivery: Delivery) -> RetryTopics | None:
         """The retry topics for copies of this record, if there are any."""
@@ -191,6 +193,8 @@ class Settling:
 
     def _not_copied(self, delivery: Delivery, act: Callable[[Delivery], Awaitable[None]]) -> None:
         """`act` couldn't write a copy."""
+        if self.is_abandoned:
+            return
         if (
             self.is_ending
             and delivery.moved_to is None

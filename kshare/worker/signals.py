@@ -6,11 +6,12 @@ Installed before the event loop starts, so that asyncio doesn't install its own 
 from __future__ import annotations
 
 import os
+import select
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -22,7 +23,7 @@ _handlers: set[Callable[[int, FrameType | None], None]] = set()
 
 
 class SignalCount:
-    """Lets a signal end the process, without another word to anybody, if the second one has ended nothing.
+    """Lets a signal end the process, without another word to anybody, if a second stop has ended nothing.
 
     Functions that go on although they were cancelled can't be ended otherwise.
     """
@@ -31,15 +32,24 @@ class SignalCount:
         self.count = 0
         self._second_at = 0.0
 
-    def note(self, which: signal.Signals) -> None:
-        self.count += 1
+    def note(self, which: signal.Signals, stops: int) -> None:
+        """`stops`: how often this signal tells the worker to stop."""
         now = time.monotonic()
-        if self.count == 2:
+        if self.count >= 2 and now - self._second_at > _PATIENCE_S:
+            _end_process(which)
+        if self.count < 2 <= self.count + stops:
             self._second_at = now
-        elif self.count > 2 and now - self._second_at > _PATIENCE_S:
+        self.count += stops
+
+
+def _end_process(which: signal.Signals) -> None:
+    with suppress(OSError, ValueError):
+        if select.select([], [2], [], 0)[1]:  # whoever reads it may have stopped
             os.write(2, _LAST_WORDS)
-            signal.signal(which, signal.SIG_DFL)
-            os.kill(os.getpid(), which)
+    with suppress(OSError, ValueError):
+        signal.signal(which, signal.SIG_DFL)
+        os.kill(os.getpid(), which)
+    os._exit(128 + which)  # the first process of a container can't be ended by its own signals
 
 
 def may_be_interrupted() -> bool:

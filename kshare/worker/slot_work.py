@@ -78,6 +78,7 @@ class SlotWork:
                     raise
                 # A handler has let its task be cancelled later, when it had returned: the slot goes on.
                 forget_cancellation()
+            slot.has_ended = True
             await self._processing.cancelled(slot)
             slot.clear()
             self._admission.on_end()

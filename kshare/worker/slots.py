@@ -31,6 +31,7 @@ class Slot:
         "batch",
         "cancelled_at",
         "delivery",
+        "has_ended",
         "is_collecting",
         "is_given_up",
         "is_settling",
@@ -63,6 +64,8 @@ class Slot:
         """When it was first seen that its handler was cancelled and goes on."""
         self.is_given_up = False
         """Whether its records were given back, because it doesn't end although it was cancelled."""
+        self.has_ended = False
+        """Whether its handler was cancelled and has ended, so that only its records have to be settled."""
         self.scope: anyio.CancelScope | None = None
         self.leaves_task = False
         """Whether the task ends, and another one goes on: a handler has left a cancel scope open in this one."""
@@ -118,7 +121,7 @@ class Slot:
 
     def clear(self) -> None:
         self.item = self.delivery = self.batch = None
-        self.is_settling = self.keeps = self.is_given_up = False
+        self.is_settling = self.keeps = self.is_given_up = self.has_ended = False
         self.timed_out = ()
         self.cancelled_at = None
 

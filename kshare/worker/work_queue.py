@@ -10,7 +10,6 @@ No IO and no clock.
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from itertools import chain
@@ -180,13 +179,12 @@ class WorkQueue:
         return None
 
     def next_for_probe(self) -> Item | None:
-        """One that hasn't failed yet, as far as we know; otherwise the one that has failed least often."""
+        """One that hasn't failed while the breaker was open, and was delivered least often: records of other deliveries
+        may have failed in them. Otherwise the one that has failed least often."""
         while self._ready:
             item = min(self._ready, key=_failures)
-            if (
-                _failures(item) > self._failures_of_batches
-                and (record := self._next_of_batches()) is not None
-            ):
+            is_behind = self._batches and _failures(item) > (0, self._batches[0][1].delivery_count)
+            if is_behind and (record := self._next_of_batches()) is not None:
                 return record
             self._ready.remove(item)
             if is_held(item):
@@ -213,13 +211,8 @@ class WorkQueue:
 
     @property
     def has_fresh(self) -> bool:
-        """Whether any may be processed now that hasn't failed yet, as far as we know."""
-        return self._failures_of_batches == 0 or any(not _failures(item) for item in self._ready)
-
-    @property
-    def _failures_of_batches(self) -> float:
-        """How often the record that is next has ended without a result, if batches wait."""
-        return self._batches[0][1].delivery_count - 1 if self._batches else math.inf
+        """Whether any may be processed now that hasn't failed while the breaker was open."""
+        return bool(self._batches) or any(not _failures(item)[0] for item in self._ready)
 
     def _read(self, records: BatchIterator) -> ShareRecord | None:
         while True:
@@ -316,10 +309,9 @@ class WorkQueue:
         self._lanes.keep_busy(self._keys.values())  # of those that are being processed
 
 
-def _failures(item: Item) -> int:
-    """How often it has failed while the breaker was open, or may have failed in earlier deliveries."""
-    earlier = record_of(item).delivery_count - 1
-    return earlier + item.probes if isinstance(item, Delivery) else earlier
+def _failures(item: Item) -> tuple[int, int]:
+    """How often it has failed while the breaker was open, and how often it was delivered."""
+    return item.probes if isinstance(item, Delivery) else 0, record_of(item).delivery_count
 
 
 def _is_untried(item: Item, is_meant: Callable[[int], bool]) -> bool:

@@ -121,8 +121,9 @@ class Worker(Handlers):
 
         def on_signal(which: signal.Signals) -> None:
             # It may have interrupted anything, even the logging of a line, so it must not log itself.
-            signals.note(which)
-            for _ in range(self.stops_per_signal()):
+            stops = self.stops_per_signal()
+            signals.note(which, stops)
+            for _ in range(stops):
                 received.append(which)
                 call_in_loop(stop)
                 others.stop()  # not in the loop, which may have ended before those of the other threads

@@ -14,7 +14,7 @@ import pytest
 
 from kshare.testing import Broker
 from kshare.worker import Worker
-from kshare.worker.signals import on_stop_signals
+from kshare.worker.signals import SignalCount, on_stop_signals
 
 pytestmark = pytest.mark.usefixtures("default_signals")
 
@@ -176,3 +176,16 @@ def test_worker_program(backend: str, value: bytes, kshare_broker: Broker) -> No
             "returned",
         ]
     assert program.returncode == 0
+
+
+def test_signals_that_stop_nothing_do_not_end_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two that a supervisor and a terminal send, one counts."""
+    monkeypatch.setattr("kshare.worker.signals._PATIENCE_S", 0.0)
+    ended: list[signal.Signals] = []
+    monkeypatch.setattr("kshare.worker.signals._end_process", ended.append)
+    signals = SignalCount()
+    for stops in (1, 0, 0, 1):
+        signals.note(signal.SIGTERM, stops)
+    assert ended == []
+    signals.note(signal.SIGTERM, 0)
+    assert ended == [signal.SIGTERM]

@@ -244,6 +244,104 @@ async def test_a_copy_that_takes_long_is_not_taken_for_a_function_that_goes_on(
     assert not any("although they were cancelled" in one for one in caplog.messages)
 
 
+@pytest.mark.parametrize("how", ["time limit", "drain"])
+async def test_a_function_that_ends_after_its_record_was_given_back_settles_nothing(
+    broker: Broker, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its record was copied twice."""
+    monkeypatch.setattr("kshare.worker.runner._STUCK_S", 0.2)
+    monkeypatch.setattr("kshare.worker.runner._CANCEL_GRACE_S", 0.2)
+    broker.produce("t", [b"1"])
+    broker.faults.add(ProduceRequest, times=None, before_ms=800)
+    worker = Worker(
+        broker.bootstrap,
+        group="g",
+        time_limit=0.2 if how == "time limit" else 60.0,
+        drain_timeout=0.1,
+        breaker=None,
+        retry=Retry(delay=0.05),
+        retry_topics=RetryTopics(tiers=(600.0,)),
+    )
+    began = anyio.Event()
+
+    @worker.handler("t")
+    async def goes_on(delivery: Delivery) -> None:
+        if delivery.attempt == 1:
+            raise ValueError
+        began.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(0.8)
+
+    async with running(worker):
+        await began.wait()
+        if how == "time limit":
+            await until(lambda: worker.runners[0].counts.moved == 1)
+            await anyio.sleep(1.0)
+        runner = worker.runners[0]
+    assert runner.counts.moved == 1
+    assert len(broker.records("t.retry.10m")) == 1
+
+
+async def test_a_key_waits_for_its_function_although_its_record_was_given_back(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kshare.worker.runner._STUCK_S", 0.1)
+    worker = Worker(broker.bootstrap, group="g", time_limit=0.2, breaker=None, concurrency=8)
+    goes_on = True
+    running_now: set[bytes | None] = set()
+    overlaps: list[set[bytes | None]] = []
+    done: list[bytes | None] = []
+
+    @worker.handler("t", order="key")
+    async def process(delivery: Delivery) -> None:
+        running_now.add(delivery.value)
+        if len(running_now) > 1:
+            overlaps.append(set(running_now))
+        while goes_on and delivery.value == b"1" and delivery.delivery_count == 1:
+            try:
+                await anyio.sleep(0.01)
+            except BaseException:
+                continue
+        running_now.discard(delivery.value)
+        done.append(delivery.value)
+
+    for value in (b"1", b"2", b"3"):
+        broker.produce("t", [value], key=b"k")
+    async with running(worker):
+        await until(lambda: worker.runners[0].counts.released >= 1)
+        await anyio.sleep(0.5)
+        goes_on = False
+        await until(lambda: {b"1", b"2", b"3"} <= {*done})
+    assert overlaps == []
+
+
+async def test_records_that_are_kept_are_not_given_back_while_their_function_cleans_up(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All records of the batch became dead letters."""
+    monkeypatch.setattr("kshare.worker.runner._STUCK_S", 0.1)
+    worker = Worker(broker.bootstrap, group="g", time_limit=0.3, breaker=None, dead_letters="dead")
+    done: list[bytes] = []
+
+    @worker.batch_handler("t", batch_size=5, batch_wait=0.3)
+    async def process(values: list[bytes]) -> None:
+        if b"bad" in values:
+            try:
+                await anyio.sleep_forever()
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await anyio.sleep(0.6)
+        done.extend(values)
+
+    broker.produce("t", [b"bad", b"1", b"2", b"3", b"4"])
+    async with running(worker):
+        await until(lambda: len(done) == 4 and len(broker.records("dead")) == 1)
+    assert [one.value for one in broker.records("dead")] == [b"bad"]
+
+
 PROGRAM = """
 import sys
 import anyio
