@@ -12,7 +12,6 @@ handler is stopped: otherwise, one restart after another would use up all delive
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable, Sequence
 
 import anyio
@@ -122,9 +121,9 @@ class Admission:
         self._higher = higher
 
     def pause(self, seconds: float) -> None:
-        """For 0 seconds: go on, if it was paused."""
+        """For 0 seconds: `end_pause` ends the pause when it looks next. This may be called outside of tasks."""
         if not seconds:
-            self.end_pause(math.inf)
+            self._paused_until = min(self._paused_until, self._clock())
             return
         self._paused_until = max(self._paused_until, self._clock() + seconds)
         self.hands_back |= seconds >= self._limits.lock_s

@@ -264,6 +264,7 @@ class HandlerRunner:
         else:
             summary.event(logging.INFO, "not paused any more")
         self._admission.pause(seconds)
+        self._pipeline.changed.send()
 
     def give_way_to(self, others: Sequence[HandlerRunner]) -> None:
         """Tell it the handlers with a higher priority."""
