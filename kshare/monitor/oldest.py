@@ -36,6 +36,8 @@ _MOST_PEEKS = 4
 _CHEAP_BYTES = 256 << 10
 """Of one batch, decompressed."""
 _MOST_REMEMBERED = 20_000
+_DEAR_AT_ONCE = 2
+"""So that what is left goes to those that come first."""
 
 _Partition = tuple[bytes, int, bool]
 
@@ -138,7 +140,7 @@ class OldestRecords:
                 -self._passed_over.get(place.of, 0),
             )
         )
-        await side_by_side(look_again, dear)
+        await side_by_side(look_again, dear, at_once=_DEAR_AT_ONCE)
         for where in {place.of for place in later}:
             self._passed_over[where] = self._passed_over.get(where, 0) + 1
         known = self._known | dict.fromkeys(self._unreadable, Waiting())

@@ -14,13 +14,15 @@ T = TypeVar("T")
 _AT_ONCE = 8
 
 
-async def side_by_side(do: Callable[[T], Awaitable[None]], items: Iterable[T]) -> None:
-    """The first error ends all, and is raised as it is, not in an exception group."""
-    limit = anyio.CapacityLimiter(_AT_ONCE)
+async def side_by_side(
+    do: Callable[[T], Awaitable[None]], items: Iterable[T], at_once: int = _AT_ONCE
+) -> None:
+    """They begin in this order. The first error ends all, and is raised as it is, not in an exception group."""
+    following = iter(items)
     errors: list[KshareError] = []
 
-    async def one(item: T) -> None:
-        async with limit:
+    async def go_through() -> None:
+        for item in following:
             try:
                 await do(item)
             except KshareError as error:
@@ -28,7 +30,7 @@ async def side_by_side(do: Callable[[T], Awaitable[None]], items: Iterable[T]) -
                 tasks.cancel_scope.cancel()
 
     async with anyio.create_task_group() as tasks:
-        for item in items:
-            tasks.start_soon(one, item)
+        for _ in range(at_once):
+            tasks.start_soon(go_through)
     if errors:
         raise errors[0]
