@@ -244,11 +244,16 @@ class WorkerWorld(World):
         return left
 
     async def _left(self) -> int:
+        """How many records aren't settled, nor copies of them; -1 if a group hasn't read anything yet."""
+        groups = [GROUP, f"{GROUP}.retry"] if self.plan.handlers.has_retry_topics else [GROUP]
+        left = 0
         async with AdminClient(self.bootstrap) as admin:
-            progress = await admin.share_group_progress(GROUP)
-        if not progress:
-            return -1
-        return sum((one.end_offset or 0) if one.lag is None else one.lag for one in progress)
+            for group in groups:
+                progress = await admin.share_group_progress(group)
+                if not progress:
+                    return -1
+                left += sum((one.end_offset or 0) if one.lag is None else one.lag for one in progress)
+        return left
 
     async def judged(self) -> Verdict:
         left = await self._calm()
