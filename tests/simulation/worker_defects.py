@@ -6,10 +6,8 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
-from kshare.worker import serving
 from kshare.worker.bounded_writes import BoundedWrites
 from kshare.worker.delivery import Delivery
-from kshare.worker.group_limits import ShareLimits
 from kshare.worker.outcomes import Outcomes
 
 _numbers = count()
@@ -35,18 +33,6 @@ def copies_are_taken_for_written() -> None:
         return await original(self, *arguments, **options)
 
     BoundedWrites.publish = publish  # type: ignore[method-assign]
-
-
-def untried_records_are_released() -> None:
-    """However few deliveries they have left."""
-    ShareLimits.may_be_released = lambda self, delivery_count: True  # type: ignore[method-assign]
-
-
-def limits_are_read_once() -> None:
-    async def look(*arguments: Any, **options: Any) -> None:
-        pass
-
-    vars(serving)["look_for_changes"] = look
 
 
 def cancelled_handlers_count_as_done() -> None:
@@ -86,8 +72,6 @@ DEFECTS: dict[str, tuple[Callable[[], None], str]] = {
     for one, finding in (
         (results_are_not_written, "accepted without its result"),
         (copies_are_taken_for_written, "lost"),
-        (untried_records_are_released, "buried untried"),
-        (limits_are_read_once, "archived without a word"),
         (cancelled_handlers_count_as_done, "accepted early"),
         (second_failures_count_as_done, "accepted early"),
         (records_are_accepted_first, "accepted early"),
