@@ -1,7 +1,7 @@
 """Looks up the addresses of hosts that others have named, a few at a time, in threads of its own.
 
 The names may be anybody's, and whoever answers for them may take long: lookups that use the threads of the event loop
-would hold up all other lookups of the process. A lookup can't be ended, so its thread counts until it ends by itself.
+would hold up all other lookups of the process. A lookup can't be ended, so its thread counts until the lookup returns.
 """
 
 from __future__ import annotations

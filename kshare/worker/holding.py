@@ -43,7 +43,7 @@ class HeldBack(Generic[T]):
         if last_offset > self._newest.get(where, -1):
             self._newest[where] = last_offset
 
-    def begin_anew(self, where: TopicPartition) -> None:
+    def reset_window(self, where: TopicPartition) -> None:
         """The topic was created again: its offsets begin at 0."""
         self._newest.pop(where, None)
 

@@ -117,7 +117,7 @@ class WorkQueue:
         where, (topic_id, _) = (batch.topic, batch.partition), lease_of(batch).partition
         if self._topic_ids.setdefault(where, topic_id) != topic_id:
             self._topic_ids[where] = topic_id
-            self._held.begin_anew(where)
+            self._held.reset_window(where)
         spans = spans_of(batch)
         if spans:
             self._held.saw(where, spans[-1][1])

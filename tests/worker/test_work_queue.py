@@ -286,7 +286,7 @@ def test_what_has_not_failed_is_probed_with_first() -> None:
     assert order == [10, 0, 20]
 
 
-def test_offsets_of_a_topic_that_was_created_again_begin_anew() -> None:
+def test_offsets_of_a_topic_that_was_created_again_start_at_zero() -> None:
     """The window seemed to reach to the last offset of the old topic, so that records pinned too much at once."""
     queue, _, _ = queue_of(max_span=100)
     queue.take_in(batch(1, offset=5000))

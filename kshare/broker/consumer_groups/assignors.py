@@ -1,7 +1,7 @@
 """The server-side assignors: `uniform` balances the number of partitions, `range` gives out ranges of each topic.
 
-`uniform` lets members keep what they have, as far as balance allows. `range` begins anew each time, in the order of
-instance ids and member ids, so that topics with equally many partitions are distributed alike.
+`uniform` lets members keep what they have, as far as balance allows. `range` starts from scratch each time, in the
+order of instance ids and member ids, so that topics with equally many partitions are distributed alike.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ class ConsumerGroup:
         return result
 
     def leave(self, member_id: str, instance: str | None, *, for_now: bool) -> None:
-        """Raises RequestError if there is no such member."""
+        """Raises RequestError if the member is unknown."""
         member = self.member(member_id) if instance is None else self.static_member(instance, member_id)
         if for_now:
             member.epoch = LEAVE_FOR_NOW
