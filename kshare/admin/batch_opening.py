@@ -5,9 +5,10 @@ Decompressing may take twice the memory of what it yields.
 
 from __future__ import annotations
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter
 from anyio.lowlevel import RunVar
 
+from kshare.net.in_thread import in_thread
 from kshare.protocol.records import Batch
 
 _AT_ONCE = 1
@@ -24,4 +25,4 @@ async def open_batch(batch: Batch) -> None:
     if limiter is None:
         limiter = CapacityLimiter(_AT_ONCE)
         _limiter.set(limiter)
-    await to_thread.run_sync(batch.open, limiter=limiter)
+    await in_thread(batch.open, limiter=limiter)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any
 
 import anyio
@@ -29,7 +29,9 @@ from kshare.web.watcher import Watcher
 _STALE_AFTER_S = 30.0
 """Readings of the largest clusters are 15 seconds apart."""
 _MOST_ASKING = 8
-"""Pages that ask the cluster at a time: each has its own connections, and keeps what it reads."""
+"""Pages that ask the cluster at a time: each has its own connections."""
+_MOST_READING = 3
+"""Of these, pages that read records: each may have a large batch, decompressed."""
 LIMIT_S = 15.0
 """How long a page may wait for the cluster."""
 
@@ -46,6 +48,9 @@ class Console:
         self._asking: set[anyio.CancelScope] = set()
         """Of pages that wait for the cluster."""
         self._turns = Turns(_MOST_ASKING, "others are asking the cluster just now: try again in a moment")
+        self._reading_turns = Turns(
+            _MOST_READING, "others are reading records just now: try again in a moment"
+        )
         self._environment = make_environment()
 
     @property
@@ -54,7 +59,7 @@ class Console:
         return format_address(self.config.net.bootstrap[0])
 
     @asynccontextmanager
-    async def router(self) -> AsyncIterator[Router]:
+    async def router(self, *, reads_records: bool = False) -> AsyncIterator[Router]:
         """Connections to the cluster for one page, of which a few are made at a time.
 
         A page that takes longer than it may is an error.
@@ -62,7 +67,8 @@ class Console:
         with anyio.move_on_after(2 * LIMIT_S) as scope:
             self._asking.add(scope)
             try:
-                async with self._turns.turn(), Pool(self.config.net) as pool:
+                reading_turn = self._reading_turns.turn() if reads_records else nullcontext()
+                async with reading_turn, self._turns.turn(), Pool(self.config.net) as pool:
                     await pool.bootstrap(timeout=LIMIT_S)
                     yield Router(pool, LIMIT_S)
             finally:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from anyio import to_thread
-
+from kshare.net.in_thread import in_thread
 from kshare.web.turns import Turns
 
 _AT_ONCE = 2
@@ -26,4 +25,4 @@ class SlowWork:
     async def run(self, work: Callable[[], T]) -> T:
         """Raises HTTPException 503 if others take too long. The work itself must be bounded."""
         async with self._turns.turn():
-            return await to_thread.run_sync(work)
+            return await in_thread(work)

@@ -92,7 +92,7 @@ def routes(console: Console) -> list[Route]:
         wanted = request.query_params
         choice = LetterChoice.of(wanted, ())
         selection, show = choice.selection, chosen(wanted, "show", ("open", "all"))
-        async with console.router() as router:
+        async with console.router(reads_records=True) as router:
             await partition_count(router, choice.topic)
             firsts, ends = await bounds(router, choice.topic)
             states = await _states(router, choice)
@@ -145,7 +145,7 @@ def routes(console: Console) -> list[Route]:
         if partition is None or offset is None:
             raise HTTPException(400, "partition and offset are missing")
         choice = LetterChoice.of(wanted, [f"{partition}:{offset}"])
-        async with console.router() as router:
+        async with console.router(reads_records=True) as router:
             await partition_count(router, topic, partition)
             found = read(topic, partition, (await find_record(router, topic, partition, offset)).record)
             states = await _states(router, choice)
@@ -183,7 +183,7 @@ def routes(console: Console) -> list[Route]:
             raise HTTPException(400, "no dead letter was chosen: go back, and tick some")
         choice = LetterChoice.of(wanted, chosen_letters if which == "chosen" else ())
         planned = _Plan()
-        async with console.router() as router:
+        async with console.router(reads_records=True) as router:
             await _check(router, choice)
             with anyio.move_on_after(_PLANNING_S):
                 async for row, is_possible, written in _planned(router, action, choice, planned.unreadable):

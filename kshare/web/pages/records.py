@@ -87,7 +87,7 @@ def routes(console: Console) -> list[Route]:
         topic, view = wanted.get("topic", ""), chosen(wanted, "view", list(VIEWS))
         group = wanted.get("group", "")
         search, refused = None, None
-        async with console.router() as router:
+        async with console.router(reads_records=True) as router:
             count = await partition_count(router, topic)
             try:
                 criteria = RecordFilter.of(wanted)
@@ -125,7 +125,7 @@ def routes(console: Console) -> list[Route]:
         wanted = request.query_params
         topic, view = wanted.get("topic", ""), chosen(wanted, "view", list(VIEWS))
         partition, offset = _required(wanted, "partition"), _required(wanted, "offset")
-        async with console.router() as router:
+        async with console.router(reads_records=True) as router:
             await partition_count(router, topic, partition)
             found = await find_record(router, topic, partition, offset)
         return console.render(
