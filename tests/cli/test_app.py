@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from kshare.testing import Broker
@@ -75,8 +73,3 @@ def test_help_of_commands_is_not_cut(group: str, run: Kshare, monkeypatch: pytes
     shown = run(*group.split(), "--help").out
     assert "Commands:" in shown
     assert "..." not in shown.replace("[ARGS]...", "")
-
-
-@pytest.mark.parametrize("command", ["consume", "produce", "lag", "state", "trace", "pcap", "doctor"])
-def test_topics_have_one_short_option(command: str, run: Kshare) -> None:
-    assert re.search(r"-t\b", run(command, "--help").out)

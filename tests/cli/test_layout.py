@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+from typer.main import get_command
 
 import kshare.cli
 from kshare.cli.app import app
@@ -21,6 +25,23 @@ def test_each_command_has_a_directory() -> None:
     assert folders(CLI) == COMMANDS | SHARED
     assert {one.parent.name for one in CLI.glob("*/options.py")} == COMMANDS | {"cluster"}
     assert {one.name for one in CLI.glob("*.py")} == {"__init__.py", "__main__.py", "app.py"}
+
+
+def options_of(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, list[str]]]:
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from options_of(inner, (*path, name))
+    for one in command.params:
+        yield " ".join(path), one.opts
+
+
+def test_topics_and_groups_have_the_same_letters_in_all_commands() -> None:
+    letters = {"--topic": "-t", "--group": "-g", "--bootstrap-server": "-b"}
+    found = [
+        (command, names) for command, names in options_of(get_command(app)) if letters.keys() & set(names)
+    ]
+    assert len(found) > len(COMMANDS)
+    for command, names in found:
+        assert {letters[name] for name in names if name in letters} <= set(names), command
 
 
 def test_tests_of_each_command_have_a_directory() -> None:

@@ -93,6 +93,8 @@ def reset_offsets(
     topic: Annotated[
         list[str] | None,
         typer.Option(
+            "--topic",
+            "-t",
             metavar="TOPIC[:PARTITION,...]",
             help="Which topics or partitions. Default: all that the group has read.",
         ),
@@ -125,7 +127,9 @@ def reset_offsets(
 @groups.command("delete-offsets")
 def delete_offsets(
     group: Group,
-    topic: Annotated[list[str], typer.Option(metavar="TOPIC", help="Topic; may be repeated.")],
+    topic: Annotated[
+        list[str], typer.Option("--topic", "-t", metavar="TOPIC", help="Topic; may be repeated.")
+    ],
     server: Server = None,
     properties: Properties = None,
     is_json: Json = False,

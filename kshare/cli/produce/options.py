@@ -69,7 +69,9 @@ def produce(
     from kshare.cli.cluster.connection import Cluster
     from kshare.cli.produce import run
     from kshare.cli.produce.input_records import Template
+    from kshare.cli.terminal.arguments import require_whole_topics
 
+    require_whole_topics("--topic", [topic])
     if rate == math.inf:
         raise typer.BadParameter("--rate inf: omit --rate to write without a limit")
     if size is not None and size > _LARGEST_VALUE:

@@ -165,7 +165,7 @@ def test_invalid_input_is_reported_after_writing_what_precedes_it(
     ("words", "code", "reason"),
     [
         ([], 2, "--topic"),
-        (["-t", "bad name"], 1, "'bad name' is not a valid topic name: use letters"),
+        (["-t", "bad name"], 2, "--topic bad name: not the name of a topic; use letters"),
         (
             ["-t", "plain", "-p", "7", "--count", "1"],
             1,

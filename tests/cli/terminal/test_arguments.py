@@ -20,6 +20,7 @@ AT_NO_CLUSTER = {"KSHARE_BOOTSTRAP_SERVER": "127.0.0.1:1"}
         ("dlq redrive dead --to orders:0", "--to"),
         ("dlq drop orders:0 --all", "TOPIC"),
         ("trace --topic orders:0", "--topic"),
+        ("produce --topic orders:0", "--topic"),
     ],
 )
 def test_partitions_are_refused_where_none_can_be_chosen(line: str, where: str) -> None:
