@@ -9,24 +9,19 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
-from typing import TypeVar, TypeVarTuple, Unpack
+from typing import TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
 ResultT = TypeVar("ResultT")
-ArgumentsT = TypeVarTuple("ArgumentsT")
 
 
-async def in_thread(
-    work: Callable[[Unpack[ArgumentsT]], ResultT],
-    *arguments: *ArgumentsT,
-    limiter: CapacityLimiter | None = None,
-) -> ResultT:
+async def in_thread(work: Callable[[], ResultT], *, limiter: CapacityLimiter | None = None) -> ResultT:
     """Return, or raise, what `work` does, but for the local variables of its frames."""
     result: list[ResultT] = []
     failed: list[Exception] = []
     # An idle thread keeps what it was called with, and its result. Here, these are empty lists and None.
-    todo = [lambda: result.append(work(*arguments))]
+    todo = [lambda: result.append(work())]
     await to_thread.run_sync(_run, todo, failed, limiter=limiter)
     if failed:
         raise failed.pop()
