@@ -105,9 +105,10 @@ class Admission:
     def has_to_try(self) -> bool:
         """Whether a record has to be tried now, though the handler is stopped: it hasn't enough deliveries left."""
         may_try = self._is_ending and self.is_stopped and not self.is_held_up
-        return may_try and self._queue.has_untried(self._must_be_tried)
+        return may_try and self._queue.has_untried(self.must_be_tried)
 
-    def _must_be_tried(self, delivery_count: int) -> bool:
+    def must_be_tried(self, delivery_count: int) -> bool:
+        """Whether it mustn't be given back untried: it hasn't enough deliveries left."""
         return not self._limits.may_be_released(delivery_count)
 
     @property
@@ -168,7 +169,7 @@ class Admission:
         if self.may_start:
             return self._queue.next()
         if self.has_to_try:
-            return self._queue.next_untried(self._must_be_tried)
+            return self._queue.next_untried(self.must_be_tried)
         breaker = self._breaker
         if not self.is_probe_due or breaker is None or not breaker.may_start(self._clock()):
             return None

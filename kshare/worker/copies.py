@@ -22,6 +22,7 @@ from kshare.worker.bounded_writes import BoundedWrites
 from kshare.worker.delivery import Delivery
 from kshare.worker.group_limits import ShareLimits
 from kshare.worker.headers import Header, RetryContext, dead_letter_headers, own_bytes, truncation_header
+from kshare.worker.keep_calls import KeepCalls
 from kshare.worker.log_context import log_fields
 from kshare.worker.options import DeadLetterFunction, OversizedDeadLetters
 from kshare.worker.retry_topics import RetryTopics
@@ -50,6 +51,7 @@ class Copies:
     def __init__(
         self,
         writes: BoundedWrites,
+        keep_calls: KeepCalls,
         limits: ShareLimits,
         *,
         handler: str,
@@ -62,6 +64,7 @@ class Copies:
         self.tiers = tiers
         self.has_dead_letters = dead_letters is not None
         self._writes = writes
+        self._keep_calls = keep_calls
         self._limits = limits
         self._handler = handler
         self._dead_letters = dead_letters
@@ -171,7 +174,8 @@ class Copies:
     async def _hand_over(self, keep: DeadLetterFunction, delivery: Delivery, message: str) -> bool:
         """Let the user's function keep it. Like a handler, it may be cancelled: then nothing is settled."""
         try:
-            kept = await self._writes.call(partial(keep, delivery, message), _KEEP_LIMIT_S)
+            call = partial(self._keep_calls.call, delivery, partial(keep, delivery, message))
+            kept = await self._writes.call(call, _KEEP_LIMIT_S)
             require_ended(keep, kept, "dead_letters")
         except BaseException as problem:
             if not is_failure(problem):

@@ -40,7 +40,10 @@ class Intake:
         clock: Callable[[], float],
         wants: Signal,
         wake: Callable[[], None],
+        is_stuck: Callable[[], bool],
     ) -> None:
+        """`is_stuck`: whether no slot can start anything, so that all that was acquired is taken in, to be handed
+        back."""
         self._route = route
         self._pipeline = pipeline
         self._queue = pipeline.queue
@@ -51,6 +54,7 @@ class Intake:
         self._clock = clock
         self._wants = wants
         self._wake = wake
+        self._is_stuck = is_stuck
         self._wants_fresh = False
         """While the breaker is open: a record is to be acquired, to probe with."""
         self._first_at: float | None = None
@@ -89,7 +93,7 @@ class Intake:
         renews the locks of what it has handed out, and releases what waits in it for long."""
         admission = self._admission
         if self._consumer.can_renew:
-            if admission.may_start:
+            if admission.may_start and not self._is_stuck():
                 return self._queue.batches < 2
             return not self._consumer.is_drained
         # What waits in the consumer loses its lock, too. While the consumer is paused, this fetches nothing.

@@ -12,7 +12,7 @@ from kshare.worker.counts import Counts
 from kshare.worker.delivery import Delivery
 from kshare.worker.log_context import log_fields
 from kshare.worker.moved_runs import MovedRuns
-from kshare.worker.work_queue import WorkQueue
+from kshare.worker.work_queue import WorkQueue, is_held
 
 
 class LongRuns:
@@ -33,6 +33,8 @@ class LongRuns:
         return (
             delivery.moving is None
             and delivery.decision is None
+            and not delivery.is_over
+            and is_held(delivery)
             and delivery.context is None
             and not (delivery.is_stray or delivery.is_oversized)
             and self._queue.pinned(delivery) > self.max_span

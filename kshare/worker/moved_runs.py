@@ -68,7 +68,7 @@ class MovedRuns:
                     log_fields(delivery),
                 )
                 return False
-            if delivery.decision is not None:
+            if delivery.decision is not None or delivery.is_over:
                 await self._mark(delivery, run, written.partition)
                 return False
             try:

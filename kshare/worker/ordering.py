@@ -38,6 +38,10 @@ class KeyLanes(Generic[T]):
         self._waiting += 1
         return False
 
+    def behind(self, key: Hashable) -> Iterable[T]:
+        """The items of this key that wait."""
+        return self._lanes.get(key, ())
+
     def leave(self, key: Hashable) -> T | None:
         """An item of this key is done: returns the next one, which may go on now."""
         lane = self._lanes.get(key)

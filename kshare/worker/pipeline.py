@@ -21,6 +21,7 @@ from kshare.worker.counts import Counts
 from kshare.worker.delivery import Delivery
 from kshare.worker.group_limits import ShareLimits
 from kshare.worker.headers import RetryContext
+from kshare.worker.keep_calls import KeepCalls
 from kshare.worker.long_runs import LongRuns
 from kshare.worker.moved_runs import MovedRuns
 from kshare.worker.observer import WorkerObserver
@@ -82,8 +83,10 @@ class Pipeline:
         self.admission = Admission(
             route, self.queue, self.counts, watch, limits, clock=clock, on_change=on_admission
         )
+        self.keep_calls = KeepCalls(options.most_at_once, self.summary)
         copies = Copies(
             self.writes,
+            self.keep_calls,
             limits,
             handler=route.name,
             dead_letters=options.dead_letters,

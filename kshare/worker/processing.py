@@ -6,7 +6,6 @@ worker goes on.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -16,6 +15,7 @@ from anyio.lowlevel import checkpoint
 
 from kshare.summary_log import SummaryLog
 from kshare.worker.calling import Caller
+from kshare.worker.cancellation import forget_cancellation, is_worker_cancelled
 from kshare.worker.counts import Counts
 from kshare.worker.delivery import Decision, Delivery
 from kshare.worker.long_runs import LongRuns, until_moved
@@ -220,6 +220,7 @@ class Processing:
         if not slot.is_given_up:
             await for_each([(one, slot.keeps) for one in going], self.settle_cancelled)
         for delivery in going:
+            self._queue.note_ended(delivery)
             self.leave_lane(delivery)
 
     async def settle_cancelled(self, delivery: Delivery, keeps: bool = False) -> None:
@@ -254,18 +255,3 @@ async def unless_cancelled(slot: Slot) -> None:
     """A handler that was cancelled may return all the same: its record isn't accepted."""
     if slot.is_cancelled or is_worker_cancelled():
         await checkpoint()
-
-
-def is_worker_cancelled() -> bool:
-    """Whether everything around the slot is cancelled, or the scope that this is called in."""
-    return anyio.current_effective_deadline() == float("-inf")
-
-
-def forget_cancellation() -> None:
-    """Let asyncio's task go on as if nobody had called its `cancel`. Otherwise anyio ends all tasks around it."""
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:  # trio
-        return
-    while task is not None and task.cancelling():
-        task.uncancel()

@@ -17,7 +17,6 @@ import anyio
 from anyio.abc import TaskGroup
 
 from kshare.client.consumer import ShareConsumer, source_of
-from kshare.client.record import lost_spans_of
 from kshare.engine.signals import Signal
 from kshare.errors import ConfigError
 from kshare.net.clock import loop_clock
@@ -32,7 +31,6 @@ from kshare.worker.group_limits import ShareLimits
 from kshare.worker.health import HandlerHealth, Progress, handler_state
 from kshare.worker.holding import TopicPartition
 from kshare.worker.intake import Intake
-from kshare.worker.log_context import log_fields
 from kshare.worker.many import for_each
 from kshare.worker.observer import WorkerObserver
 from kshare.worker.options import LONGEST_LEASE_S
@@ -42,11 +40,12 @@ from kshare.worker.refusals import Refusals
 from kshare.worker.retry_group import retry_group
 from kshare.worker.routes import Route
 from kshare.worker.runs_in_progress import runs_in_progress
+from kshare.worker.slot_watch import SlotWatch
 from kshare.worker.slot_work import SlotWork
-from kshare.worker.slots import Slot, Slots
+from kshare.worker.slots import Slots
 from kshare.worker.status import HandlerStatus
 from kshare.worker.windows import GroupWindow, Reach
-from kshare.worker.work_queue import Item, WorkQueue, record_of
+from kshare.worker.work_queue import WorkQueue
 
 log = logging.getLogger("kshare.worker")
 
@@ -58,12 +57,8 @@ _MAX_PROBED = 100
 """How many records to probe with at most, while the circuit breaker is open. Then they are tried again in turn."""
 _CANCEL_GRACE_S = 5.0
 """How long cancelled handlers may take to end."""
-_STUCK_S = 10.0
-"""How long a handler may take to end when it was cancelled, before its records are given back."""
 _FRESH_S = 0.3
 """How long a probe waits for a record that hasn't failed yet."""
-_SETTLE_S = 60.0
-"""How long settling a record may take at most, after its handler has ended."""
 _LAST_WRITES_S = 10.0
 """How long copies may take to be written, after the time for handlers is over."""
 
@@ -123,6 +118,10 @@ class HandlerRunner:
         """When to look again what pins too much during a long pause."""
         self._stopping = anyio.Event()
         self._is_abandoned = False
+        self._has_ended = False
+        """Whether its consumers are being closed, or are closed."""
+        self._is_stuck = False
+        """Whether all slots are taken by calls that go on although they were cancelled."""
         self._progress = Progress()
         self._reach = Reach()
 
@@ -136,17 +135,21 @@ class HandlerRunner:
                 self._consumer = consumer
                 source_of(consumer).set_delivery_limit(self._limits.deliveries)
                 self._require_locks_that_last(consumer)
-                async with anyio.create_task_group() as tasks:
-                    self._start(tasks)
-                    on_started()
-                    await self._stopping.wait()
-                    await self._drain()
-                    tasks.cancel_scope.cancel()
+                try:
+                    async with anyio.create_task_group() as tasks:
+                        self._start(tasks)
+                        on_started()
+                        await self._stopping.wait()
+                        await self._drain()
+                        tasks.cancel_scope.cancel()
+                finally:
+                    self._has_ended = True
         finally:
             await self._pipeline.close()
 
     def _start(self, tasks: TaskGroup) -> None:
         name = self.route.name
+        self._pipeline.keep_calls.tasks = tasks
         work = self._work = SlotWork(
             self.route,
             self._pipeline,
@@ -157,6 +160,7 @@ class HandlerRunner:
             is_stopping=self._stopping.is_set,
         )
         self._slots = Slots(tasks, self._options.most_at_once, lambda slot: work.run(self._slots, slot))
+        self._watch = SlotWatch(self._pipeline, self._slots, self._options, clock=self._clock)
         self._intake = Intake(
             self.route,
             self._pipeline,
@@ -166,6 +170,7 @@ class HandlerRunner:
             clock=self._clock,
             wants=self._wants,
             wake=self._wake,
+            is_stuck=lambda: self._is_stuck,
         )
         self._giving_back = GivingBack(
             self._pipeline, self._limits, self._slots, lambda: self._consumers, clock=self._clock
@@ -191,7 +196,10 @@ class HandlerRunner:
                 clock=self._clock,
                 wall_clock=self._wall_clock,
             )
-            await intake.run(tasks)
+            try:
+                await intake.run(tasks)
+            finally:  # before it is closed
+                self._copy_consumers[number] = None
 
     def stop(self) -> None:
         """Acquire nothing more, finish what is in hand, and end."""
@@ -213,14 +221,15 @@ class HandlerRunner:
         ]:
             settling.on_abandoned(delivery)
         for slot in calls:  # not when they have ended, which they may never do
-            slot.is_given_up = True
+            self._watch.give_up(slot, deliveries_of(slot))
             for delivery in deliveries_of(slot):
-                delivery.is_over = True
                 settling.release_at_once(delivery)
 
     def subscribe(self, route: Route) -> None:
         """Replace the topics by those of this route. Its retry topics exist."""
         self.route = route
+        if self._has_ended:
+            return
         self._consumer.subscribe(route.topics)
         for topics, consumer in zip(route.retry_topics(), self._copy_consumers, strict=True):
             if consumer is not None:
@@ -239,7 +248,11 @@ class HandlerRunner:
         """The first offset in each partition of its topics that is held, or whose run could be moved."""
         found = self._queue.first_held()
         if self._pipeline.long_runs is not None:
-            for delivery in [slot.delivery for slot in self._slots.all if slot.delivery is not None]:
+            for delivery in [
+                slot.delivery
+                for slot in self._slots.all
+                if slot.delivery is not None and not slot.is_given_up
+            ]:
                 where, offset = (delivery.record.topic, delivery.record.partition), delivery.record.offset
                 found[where] = min(found.get(where, offset), offset)
         return {where: offset for where, offset in found.items() if where[0] in self.route.topics}
@@ -258,6 +271,8 @@ class HandlerRunner:
 
     def pause(self, seconds: float) -> None:
         """Acquire and start nothing for some time."""
+        if self._has_ended:
+            return
         summary = self._pipeline.summary
         if seconds:
             summary.event(logging.INFO, "paused", f"for {seconds:g} s")
@@ -369,8 +384,11 @@ class HandlerRunner:
         self._wants.send()
         await self._look_for_limits()  # what is given back may be archived by a limit that was lowered
         self._admission.end()
+        half = self._clock() + self._drain_timeout / 2
         with anyio.move_on_after(self._drain_timeout):
             while not self._is_idle:
+                if self._clock() >= half:
+                    self._watch.cancel_blocking(self._drain_timeout)
                 changed = self._pipeline.changed.next()
                 self._wake()
                 with anyio.move_on_after(_TICK_S):
@@ -379,24 +397,40 @@ class HandlerRunner:
         self._admission.hold_up()
         self._log_given_up(f"drain_timeout: {self._drain_timeout:g} s", self._slots.cancel_handlers())
         self._pipeline.writes.end_in(_LAST_WRITES_S)
+        settling = self._pipeline.settling
+        first: list[tuple[Delivery, float]] = []
+        later: list[tuple[Delivery, float]] = []
+        for waiting in self._take_waiting():
+            (first if settling.must_be_copied(*waiting) else later).append(waiting)
+        async with anyio.create_task_group() as tasks:
+            # Now: what is being settled may take all the time that there is to write copies.
+            tasks.start_soon(for_each, first, settling.hand_back)
+            await self._until_settled()
+        await self._look_for_limits()
+        settling.is_ending = True
+        for slot in self._slots.all:
+            if slot.is_settling or slot.has_ended:
+                for delivery in self._pipeline.processing.deliveries_of(slot):
+                    self._watch.log_stuck(slot, delivery)
+                    settling.on_abandoned(delivery)
+                    settling.release_at_once(delivery)
+        stuck = [(delivery,) for slot in self._slots.all for delivery in self._watch.given_up(slot)]
+        rest = [*later, *self._take_waiting()]
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(for_each, stuck, self._pipeline.processing.settle_cancelled)
+            tasks.start_soon(for_each, rest, settling.hand_back)
+
+    def _take_waiting(self) -> list[tuple[Delivery, float]]:
+        """What isn't being processed, with the seconds until it may be."""
+        now = self._clock()
+        return [(delivery, max(0.0, due_at - now)) for delivery, due_at in self._queue.take_all()]
+
+    async def _until_settled(self) -> None:
+        """Handlers have a short time after they were cancelled, what has to be written has more."""
         now = self._clock()
         until, until_settled = now + _CANCEL_GRACE_S, now + _LAST_WRITES_S + _CANCEL_GRACE_S
         while self._clock() < (until_settled if self._slots.settling else until) and self._slots.busy:  # noqa: ASYNC110  once, at the end
             await anyio.sleep(0.01)
-        await self._look_for_limits()
-        settling = self._pipeline.settling
-        settling.is_ending = True
-        for slot in self._slots.all:
-            if slot.is_settling and not slot.has_ended:
-                # No copy takes as long: a `dead_letters` function goes on, and isn't called again.
-                for delivery in self._pipeline.processing.deliveries_of(slot):
-                    self._log_stuck(slot, delivery)
-                    settling.release_at_once(delivery)
-        stuck = [(delivery,) for slot in self._slots.all for delivery in self._given_up(slot)]
-        rest = [(delivery, max(0.0, due_at - self._clock())) for delivery, due_at in self._queue.take_all()]
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(for_each, stuck, self._pipeline.processing.settle_cancelled)
-            tasks.start_soon(for_each, rest, settling.hand_back)
 
     def _log_given_up(self, reason: str, calls: int) -> None:
         if calls:
@@ -422,9 +456,17 @@ class HandlerRunner:
 
     # --- looking after
 
+    def _note_stuck(self) -> None:
+        """While nothing can be started, other members shall have what comes."""
+        if self._watch.is_stuck is not self._is_stuck:
+            self._is_stuck = not self._is_stuck
+            self._on_admission()
+
     def _on_admission(self) -> None:
         """The handler stops, or goes on."""
-        if self._admission.is_stopped or self._stopping.is_set():
+        if self._has_ended:
+            return
+        if self._admission.is_stopped or self._is_stuck or self._stopping.is_set():
             self._work.halt()
             self._consumer.pause()
         else:
@@ -472,15 +514,16 @@ class HandlerRunner:
             self._progress.note(self.counts, time.time())
             queue.bring_due(now)
             self._wake()
-            self._watch_slots(now, tasks)
+            self._watch.look(tasks)
+            self._note_stuck()
             await self._move_long_runs(tasks)
             for delivery in queue.over_budget():
                 tasks.start_soon(self._settle_elsewhere, pipeline.settling.make_way, delivery)
             if not self._consumer.can_renew:
                 if not self._stopping.is_set():
                     self._giving_back.look(now, tasks)
-            elif self._admission.hands_back and now >= self._hand_back_at:
-                going = queue.take_pinning(pipeline.settling.may_hand_back)
+            elif (self._admission.hands_back or self._is_stuck) and now >= self._hand_back_at:
+                going = queue.take_pinning(pipeline.settling.may_hand_back, all_of_them=self._is_stuck)
                 self._hand_back_at = now + (0 if going else _HAND_BACK_S)
                 for delivery in going:
                     tasks.start_soon(self._settle_elsewhere, pipeline.settling.hand_back, delivery)
@@ -506,60 +549,6 @@ class HandlerRunner:
         due = self._queue.next_due
         return 1.0 if due is None else min(1.0, max(0.001, due - now))
 
-    def _watch_slots(self, now: float, tasks: TaskGroup) -> None:
-        for slot in self._slots.all:
-            current = slot.current
-            if slot.is_waiting or not slot.is_as_seen:
-                slot.note_as_seen(now, self.counts.done)
-            elif current is None:
-                continue
-            elif slot.is_cancelled:
-                slot.cancelled_at = slot.cancelled_at or now
-                # What is kept isn't given back: that would cost deliveries, while what it depends on is down.
-                if now - slot.cancelled_at > _STUCK_S and not slot.keeps:
-                    for delivery in self._given_up(slot):
-                        tasks.start_soon(self._pipeline.processing.settle_cancelled, delivery)
-            elif now - slot.seen_at > (limit := self._limit_of(slot)):
-                self._pipeline.summary.event(
-                    logging.WARNING,
-                    f"settling records took longer than {limit:g} s, and was cancelled"
-                    if slot.is_settling
-                    else f"handlers took longer than time_limit ({limit:g} s), and were cancelled",
-                    repr(current),
-                    log_fields(self._pipeline.delivery_of(slot.item)) if slot.item is not None else None,
-                )
-                if not slot.is_settling:
-                    self._admission.on_timed_out(slot, self._pipeline.processing.deliveries_of(slot))
-                slot.cancel()
-            elif slot.batch is None and slot.item is not None and _is_lost(slot.item):
-                slot.cancel()
-
-    def _given_up(self, slot: Slot) -> list[Delivery]:
-        """What a slot has whose handler goes on although it was cancelled, to be handed back. Once for each call."""
-        if slot.is_given_up or slot.is_settling or slot.has_ended:
-            return []
-        going = [*slot.timed_out] or self._pipeline.processing.deliveries_of(slot)
-        if going:
-            slot.is_given_up = True
-            self._log_stuck(slot, going[0])
-        for delivery in going:
-            delivery.is_over = True  # it can't settle anything any more
-        return going
-
-    def _log_stuck(self, slot: Slot, delivery: Delivery) -> None:
-        self._pipeline.summary.event(
-            logging.ERROR,
-            "functions go on although they were cancelled, so their records are given back: until they end, they "
-            "take the places of others, and the worker can't end (does a bare `except` catch the cancellation?)",
-            repr(slot.current),
-            log_fields(delivery),
-        )
-
-    def _limit_of(self, slot: Slot) -> float:
-        """How long it may go on with what it is doing. Writes end before that, but the user's functions may hang."""
-        limit = self._options.time_limit
-        return max(limit, _SETTLE_S) if slot.is_settling else limit
-
     async def _move_long_runs(self, tasks: TaskGroup) -> None:
         """Move what pins too much, while its handler continues."""
         long_runs = self._pipeline.long_runs
@@ -568,9 +557,3 @@ class HandlerRunner:
         for slot in self._slots.all:
             if slot.delivery is not None and long_runs.is_in_the_way(slot.delivery):
                 await long_runs.start_moving(slot.delivery, tasks)
-
-
-def _is_lost(item: Item) -> bool:
-    """Whether its lock was lost."""
-    record = record_of(item)
-    return bool(lost_spans_of(record.batch, record.offset, record.offset))

@@ -257,6 +257,13 @@ class Settling:
             return self.tiers_of(delivery) is not None
         return self._limits.may_be_released(delivery.delivery_count)
 
+    def must_be_copied(self, delivery: Delivery, delay: float) -> bool:
+        """Whether `hand_back` writes a copy, whatever the group's limits are then."""
+        if delivery.instead is not None:
+            return True
+        is_waiting_copy = delivery.context is not None and not self.is_due(delivery)
+        return not is_waiting_copy and self.tiers_of(delivery) is not None and _has_past(delivery, delay)
+
     async def hand_back(self, delivery: Delivery, delay: float = 0.0) -> None:
         """Release the record. If that would archive it, or forget its attempts or its delay, move it instead."""
         if not is_open(delivery):
@@ -270,8 +277,7 @@ class Settling:
             else:
                 self._release(delivery)
         elif self.tiers_of(delivery) is not None:
-            has_failed_here = delivery.attempt > 1 + (delivery.context.attempts if delivery.context else 0)
-            if is_last or delay > 0 or has_failed_here or delivery.moved_to is not None:
+            if is_last or _has_past(delivery, delay):
                 await self.move(delivery, delay, counts=False)
             else:
                 self._release(delivery)
@@ -311,10 +317,11 @@ class Settling:
         )
 
     def on_abandoned(self, delivery: Delivery) -> None:
-        """The worker ends at once, and what it has is released. After the last delivery, nobody gets it again."""
+        """It is about to be released at once, whatever was to become of it. After the last delivery, nobody gets it
+        again."""
         if not is_held(delivery) or delivery.delivery_count < self._limits.deliveries:
             return
-        problem = KshareError("the worker was told to end at once, and this was its last delivery")
+        problem = KshareError("the worker ended before it was settled, and this was its last delivery")
         self._counts.lost += 1
         self._watch.settled(RecordOutcome.LOST, delivery, problem)
         self._log_archived(delivery)
@@ -341,6 +348,12 @@ class Settling:
 def is_open(delivery: Delivery) -> bool:
     """Whether it is up to us what becomes of the record."""
     return delivery.moved_to is not None or is_held(delivery)
+
+
+def _has_past(delivery: Delivery, delay: float) -> bool:
+    """Whether only a copy remembers its delay, its attempts or its run."""
+    has_failed_here = delivery.attempt > 1 + (delivery.context.attempts if delivery.context else 0)
+    return delay > 0 or has_failed_here or delivery.moved_to is not None
 
 
 def without_result(delivery: Delivery, deliveries: int) -> str:

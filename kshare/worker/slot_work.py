@@ -17,9 +17,10 @@ import kshare.fast.coarse_clock as coarse_clock
 from kshare.client.record import BatchIterator
 from kshare.engine.signals import Signal
 from kshare.worker.burst import EMPTY, SUSPENDED, Burst
+from kshare.worker.cancellation import forget_cancellation, is_worker_cancelled
 from kshare.worker.delivery import Delivery
 from kshare.worker.pipeline import Pipeline
-from kshare.worker.processing import forget_cancellation, is_worker_cancelled, unless_cancelled
+from kshare.worker.processing import unless_cancelled
 from kshare.worker.routes import Route
 from kshare.worker.slots import ScopeLeft, Slot, Slots
 

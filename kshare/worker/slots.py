@@ -159,7 +159,7 @@ class Slots:
     @property
     def settling(self) -> int:
         """How many are settling what their handler has left."""
-        return sum(slot.is_settling for slot in self.all)
+        return sum(slot.is_settling or slot.has_ended for slot in self.all)
 
     def cancel_all(self) -> None:
         """Cancel all handlers that are running, and what is being settled."""

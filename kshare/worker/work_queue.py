@@ -51,6 +51,8 @@ class WorkQueue:
         self._lanes: KeyLanes[Item] = KeyLanes()
         self._keys: dict[ShareRecord, Hashable] = {}
         """The lanes that records are in. The user's function isn't asked twice: it might answer differently."""
+        self._going: set[ShareRecord] = set()
+        """Records that were given up while their handler goes on: their lanes wait for its end."""
         self._batches: deque[tuple[BatchIterator, Lease]] = deque()
         self._ready: deque[Item] = deque()
         self._may_hold_unwritten = False
@@ -194,10 +196,18 @@ class WorkQueue:
 
     def has_untried(self, is_meant: Callable[[int], bool]) -> bool:
         """Whether any could be processed now that this worker hasn't tried. `is_meant` is given its delivery count."""
+        return self.count_untried(is_meant) > 0
+
+    def count_untried(self, is_meant: Callable[[int], bool]) -> int:
         for records, lease in self._batches:
             if is_meant(lease.delivery_count):
                 self._ready.extend(map(self._deliver, self._rest(records)))
-        return any(_is_untried(item, is_meant) for item in self._ready)
+        return sum(_is_untried(item, is_meant) for item in self._ready)
+
+    def count_untried_behind(self, delivery: Delivery, is_meant: Callable[[int], bool]) -> int:
+        """How many of those that wait for this one's key."""
+        behind = self._lanes.behind(self._keys.get(delivery.record))
+        return sum(_is_untried(item, is_meant) for item in behind)
 
     def next_untried(self, is_meant: Callable[[int], bool]) -> Delivery | None:
         """One of these."""
@@ -269,9 +279,9 @@ class WorkQueue:
     def leave(self, item: Item) -> bool:
         """It isn't processed any more. Returns whether the next record of its lane is ready now.
 
-        While it is held for another attempt, its lane stays closed.
+        While it is held for another attempt, or its handler goes on, its lane stays closed.
         """
-        if self._lane_of is None or is_held(item):
+        if self._lane_of is None or is_held(item) or record_of(item) in self._going:
             return False
         following = self._lanes.leave(self._keys.pop(record_of(item), None))
         if following is None:
@@ -279,17 +289,27 @@ class WorkQueue:
         self._ready.append(following)
         return True
 
+    def note_going(self, delivery: Delivery) -> None:
+        """It was given up, and its handler goes on. Tell `note_ended` when that ends."""
+        self._going.add(delivery.record)
+
+    def note_ended(self, delivery: Delivery) -> None:
+        self._going.discard(delivery.record)
+
     def take_ready(self) -> Iterator[Delivery]:
         """Take out what could be processed now. Keys whose records wait for others keep their order."""
         while (item := self.next()) is not None:
             yield item if isinstance(item, Delivery) else self._deliver(item)
 
-    def take_pinning(self, may_go: Callable[[Delivery], bool]) -> list[Delivery]:
-        """Take out what could be processed now and pins too much of the in-flight window, if it may go."""
+    def take_pinning(
+        self, may_go: Callable[[Delivery], bool], *, all_of_them: bool = False
+    ) -> list[Delivery]:
+        """Take out what could be processed now and pins too much of the in-flight window, if it may go; or all that
+        could be processed now."""
         going: list[Delivery] = []
         staying: list[Delivery] = []
         for delivery in self.take_ready():
-            pins_much = self.pinned(delivery) > self._max_span
+            pins_much = all_of_them or self.pinned(delivery) > self._max_span
             (going if pins_much and may_go(delivery) else staying).append(delivery)
         self._ready.extend(staying)
         return going

@@ -1,0 +1,22 @@
+"""Who was cancelled: the worker around a task, or only what a user's function has done to its task?"""
+
+from __future__ import annotations
+
+import asyncio
+
+import anyio
+
+
+def is_worker_cancelled() -> bool:
+    """Whether everything around the slot is cancelled, or the scope that this is called in."""
+    return anyio.current_effective_deadline() == float("-inf")
+
+
+def forget_cancellation() -> None:
+    """Let asyncio's task go on as if nobody had called its `cancel`. Otherwise anyio ends all tasks around it."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # trio
+        return
+    while task is not None and task.cancelling():
+        task.uncancel()
