@@ -23,7 +23,7 @@ from kshare.doctor.check_result import CheckResult, ok, trouble, unknown, warnin
 from kshare.doctor.cluster_info import ClusterInfo
 from kshare.doctor.group_names import NOT_THERE
 from kshare.doctor.group_settings import check_of, chosen_groups, set_command
-from kshare.doctor.readings import BETWEEN_S, Readings, lag_of, progress_of
+from kshare.doctor.readings import Readings, lag_of, progress_of
 from kshare.errors import BrokerError
 from kshare.monitor.severities import Trouble
 from kshare.monitor.snapshot import GroupReading, PartitionReading
@@ -175,7 +175,8 @@ def _unread(readings: Readings, group: GroupReading, idle: list[PartitionReading
     increase = lag - sum(lag_of(before) for one in idle if (before := readings.earlier(one)))
     names = ", ".join(sorted({one.topic for one in idle}))
     reason = f"no member is assigned {names}" if group.members else "it has no members"
-    grows = f" ({BETWEEN_S:g} s before, it was {increase} fewer)" if increase > 0 else ""
+    elapsed = readings.now.moment - readings.before.moment
+    grows = f" ({elapsed:.0f} s before, it was {increase} fewer)" if increase > 0 else ""
     return trouble(
         Trouble.WITHOUT_MEMBERS,
         check_of(group.group),

@@ -24,6 +24,7 @@ from kshare.doctor.examine import examine
 from kshare.errors import KshareError
 from kshare.monitor.collect import Collector, retry_limit
 from kshare.monitor.figures import Figures, figures
+from kshare.monitor.members_since import MembersSince
 from kshare.monitor.snapshot import Snapshot
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
@@ -61,6 +62,7 @@ class Watcher:
         self._settings = settings
         self._interval_s = interval_s
         self._workers = workers
+        self._members_since = MembersSince()
         self._stack = ExitStack()
         self._lock = threading.Lock()
         self._portal: BlockingPortal | None = None
@@ -117,7 +119,7 @@ class Watcher:
         try:
             async with Pool(self._settings) as pool:
                 await pool.bootstrap()
-                await self._read(Collector(Router(pool, retry_s)))
+                await self._read(Collector(Router(pool, retry_s), members_since=self._members_since))
         except KshareError as error:
             if not self._is_away:
                 self._is_away = True
@@ -141,7 +143,7 @@ class Watcher:
 
     async def _check(self) -> None:
         found: list[CheckResult] = []
-        await examine(self._settings, found.append)
+        await examine(self._settings, found.append, members_since=self._members_since)
         self._change(findings=tuple(found), checked_at=time.time())
 
     async def _ask_workers(self) -> None:
