@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kshare.admin import configs
@@ -36,6 +36,8 @@ class ClusterInfo:
     """Those of `groups` that don't exist and resemble existing ones: they aren't checked."""
     well_configured: set[str] = field(default_factory=set)
     """Groups that have no problems, but for their dead-letter topics, which are checked later."""
+    self_written: Mapping[str, str] = field(default_factory=dict)
+    """Groups whose members write dead letters themselves, with the topic; known once dead letters were checked."""
     nodes: dict[int, Address] = field(default_factory=dict)
     cluster_id: str | None = None
     connections: dict[int, Connection] = field(default_factory=dict)

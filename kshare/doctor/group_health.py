@@ -59,7 +59,7 @@ async def group_health(info: ClusterInfo) -> AsyncIterator[CheckResult]:
             continue
         settings = await _settings(info, name)
         found = [*_findings(info, readings, group, settings)]
-        for finding in (*(found or [_healthy(group)]), *_rejected(group, settings)):
+        for finding in (*(found or [_healthy(group)]), *_rejected(info, group, settings)):
             yield finding
 
 
@@ -210,16 +210,21 @@ def _delivery_limit_reached(
     )
 
 
-def _rejected(group: GroupReading, settings: _Settings) -> Iterator[CheckResult]:
+def _rejected(info: ClusterInfo, group: GroupReading, settings: _Settings) -> Iterator[CheckResult]:
     """Not a warning: whoever rejects knows it, and kshare's workers write dead letters of their own."""
     archived = [each for one in group.partitions for each in progress_of(one).archived]
     count = sum(count for deliveries, count in archived if deliveries < settings.deliveries)
     if count and not settings.has_dead_letters and not is_tracking(group.group):
         were, copies = ("was", "copy of it") if count == 1 else ("were", "copies of them")
+        topic = info.self_written.get(group.group)
+        what = (
+            f"brokers kept no {copies}: no dead-letter topic is set"
+            if topic is None
+            else f"members write dead letters to topic {topic}"
+        )
         yield ok(
             check_of(group.group),
-            f"{counted(count, 'record')} {were} rejected, and brokers kept no {copies}: no dead-letter topic is set "
-            "(transaction markers count as rejected)",
+            f"{counted(count, 'record')} {were} rejected, and {what} (transaction markers count as rejected)",
         )
 
 
