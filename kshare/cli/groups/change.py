@@ -12,13 +12,14 @@ from kshare.admin.results import OffsetReset
 from kshare.cli.cluster import known_topics
 from kshare.cli.cluster.connection import Cluster
 from kshare.cli.cluster.known_groups import explained
-from kshare.cli.groups.dead_letter_topic import SETTING, require_dead_letter_name
 from kshare.cli.terminal.arguments import Topics
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.table import show, show_json
 from kshare.cli.terminal.times import written_time
-from kshare.errors import BrokerError, KshareError
+from kshare.dead_letters.topic_name import require_dead_letter_name
+from kshare.errors import BrokerError, ConfigError, KshareError
+from kshare.monitor.settings import DEAD_LETTER_TOPIC
 from kshare.protocol.error_codes import ErrorCode
 
 
@@ -101,9 +102,12 @@ def delete(cluster: Cluster, names: Sequence[str], is_json: bool) -> None:
 
 
 def change_config(cluster: Cluster, group: str, changes: Mapping[str, str | None], is_json: bool) -> None:
-    topic = changes.get(SETTING)
+    topic = changes.get(DEAD_LETTER_TOPIC)
     if topic:
-        cluster.run_routed(lambda router: require_dead_letter_name(router, topic))
+        try:
+            cluster.run_routed(lambda router: require_dead_letter_name(router, topic))
+        except ConfigError as error:
+            raise Failure(str(error)) from None
     try:
         cluster.run(lambda admin: admin.alter_group_config(group, changes))
     except BrokerError as error:
