@@ -89,7 +89,9 @@ def _demo() -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
 
 @contextmanager
 def _cluster(server: str | None, properties: Path | None) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    yield Cluster(server, properties).options, {}
+    cluster = Cluster(server, properties)
+    _ = cluster.settings  # which checks the options, and names them as the user does
+    yield cluster.options, {}
 
 
 def _address(listen: str) -> tuple[str, int]:
