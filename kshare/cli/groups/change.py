@@ -21,6 +21,10 @@ from kshare.dead_letters.topic_name import require_dead_letter_name
 from kshare.errors import BrokerError, ConfigError, KshareError
 from kshare.monitor.settings import DEAD_LETTER_TOPIC
 from kshare.protocol.error_codes import ErrorCode
+from kshare.wording import no_group
+
+_OF_CONSUMERS = ("auto.offset.reset", "heartbeat.interval.ms", "isolation.level", "session.timeout.ms")
+"""Settings that share groups have with `share.` before the name."""
 
 
 def point(to_earliest: bool, to_latest: bool, to_datetime: str | None, to_offset: int | None) -> ResetPoint:
@@ -48,6 +52,8 @@ def reset_offsets(
         try:
             return await admin.reset_share_group_offsets(group, to, topics, dry_run=is_dry_run)
         except KshareError as error:
+            if topics is None and isinstance(error, ConfigError):
+                await _require_topics_read(admin, group)
             raise await known_topics.topics_explained(
                 error, topics or (), lambda: known_topics.listed_by(admin)
             ) from error
@@ -63,6 +69,18 @@ def reset_offsets(
         if is_dry_run:
             screen.line(("nothing was changed: add --execute to do it", ""))
     screen.done()
+
+
+async def _require_topics_read(admin: AdminClient, group: str) -> None:
+    """Raises Failure if the group has read none, so that they have to be named."""
+    if await admin.share_group_offsets(group):
+        return
+    names = [one.group for one in await admin.list_groups()]
+    if group not in names:
+        raise Failure(
+            f"{no_group(group, names)}; to set offsets before its first consumer joins, add --topic"
+        )
+    raise Failure(f"group {group} has read no topic yet: name the topics with --topic")
 
 
 def delete_offsets(cluster: Cluster, group: str, topics: Sequence[str], is_json: bool) -> None:
@@ -102,6 +120,9 @@ def delete(cluster: Cluster, names: Sequence[str], is_json: bool) -> None:
 
 
 def change_config(cluster: Cluster, group: str, changes: Mapping[str, str | None], is_json: bool) -> None:
+    for name in _OF_CONSUMERS:
+        if name in changes:
+            raise Failure(f"share groups have no setting {name}: write share.{name}; nothing was changed")
     topic = changes.get(DEAD_LETTER_TOPIC)
     if topic:
         try:
