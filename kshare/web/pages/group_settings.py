@@ -14,11 +14,11 @@ from kshare.admin.expected_starts import RESET
 from kshare.admin.results import ConfigEntry
 from kshare.admin.routing import Router
 from kshare.admin.setting_choices import BY_DURATION, choices_of
-from kshare.dead_letters.topic_name import require_dead_letter_name
 from kshare.doctor.check_result import CheckResult, unknown
 from kshare.doctor.dead_letter_topics import judge_dead_letter_topic
 from kshare.doctor.group_settings import check_of
 from kshare.errors import BrokerError, ConfigError, EncodeError, NotAuthorized
+from kshare.monitor.dead_letter_name import require_dead_letter_name
 from kshare.monitor.dead_letter_topics import BROKERS_DECIDE_BY
 from kshare.monitor.settings import DEAD_LETTER_TOPIC
 from kshare.monitor.snapshot import GroupReading
