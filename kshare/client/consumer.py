@@ -24,6 +24,7 @@ from kshare.client.background import Background
 from kshare.client.config import ConsumerConfig, check_max_records, topic_names
 from kshare.client.deserialize import KeyT, Reader, ReadRecord, RecordT_co, TypedBatch, ValueT
 from kshare.client.deserializer_calls import AwaitedDeserializer, DeserializerContext, PlainDeserializer
+from kshare.client.given_options import require_named_topics
 from kshare.client.holdings import Holdings
 from kshare.client.preparation import Preparer
 from kshare.client.record import ShareBatch, ShareRecord, lease_of, settle_in
@@ -61,6 +62,13 @@ _LATE_LEAVING = (
 
 class AsyncConsumer(Generic[RecordT_co]):
     """The implementation of `ShareConsumer`."""
+
+    if not TYPE_CHECKING:
+
+        def __new__(cls, *positional, **options):
+            """Before `__init__`, whose own error would name a class that nobody knows."""
+            require_named_topics(positional, options)
+            return super().__new__(cls)
 
     def __init__(self, bootstrap_servers: BootstrapServers = None, **options: Unpack[AnyOptions]) -> None:
         self.config = ConsumerConfig.make(bootstrap_servers, options)

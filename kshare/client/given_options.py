@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from kshare.errors import ConfigError
+
+
+def require_named_topics(positional: Sequence[object], options: Mapping[str, Any]) -> None:
+    """Raises ConfigError for topics without a name, which consumers of kafka-python and aiokafka take."""
+    topics = positional if "bootstrap_servers" in options else positional[1:]
+    if topics:
+        raise ConfigError(f"topics are passed by name, in a list: write topics={list(topics)!r}")
 
 
 def given_options(

@@ -252,7 +252,8 @@ NOT_OURS: dict[str, str] = {
     "value.deserializer": "a class name can't be loaded: write value_deserializer=<a function of bytes>",
     "ssl.truststore.password": "PEM files need none: convert the trust store and write ca_file=<that file>",
     "ssl.keystore.password": "write key_password=<the key's password>, and cert_file=<a PEM file>",
-    "consumer.timeout.ms": "leave it out and put `with anyio.move_on_after(seconds):` around the loop",
+    "consumer.timeout.ms": "leave it out and put `with anyio.move_on_after(seconds):` around the loop; with "
+    "kshare.sync, call next_batch(timeout=seconds), which then returns None",
     "default.api.timeout.ms": "write request_timeout=<seconds>",
     "statistics.interval.ms": "leave it out: write observer=<a function>, see kshare.metrics",
     "metric.reporters": "leave it out: write observer=<a function>, see kshare.metrics",

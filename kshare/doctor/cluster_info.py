@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kshare.admin import configs
@@ -12,6 +12,7 @@ from kshare.admin.results import ConfigEntry
 from kshare.admin.routing import Router
 from kshare.doctor.readings import Readings, take_readings
 from kshare.errors import KshareError
+from kshare.monitor.members_since import MembersSince
 from kshare.monitor.side_by_side import side_by_side
 from kshare.net.addresses import Address, format_address
 from kshare.net.connection import Connection
@@ -29,10 +30,14 @@ class ClusterInfo:
     groups: tuple[str, ...] = ()
     """The groups to check; if empty, all visible groups."""
     topics: tuple[str, ...] = ()
+    members_since: MembersSince | None = None
+    """What is known already of when groups had members."""
     misspelt: set[str] = field(default_factory=set)
     """Those of `groups` that don't exist and resemble existing ones: they aren't checked."""
     well_configured: set[str] = field(default_factory=set)
     """Groups that have no problems, but for their dead-letter topics, which are checked later."""
+    self_written: Mapping[str, str] = field(default_factory=dict)
+    """Groups whose members write dead letters themselves, with the topic; known once dead letters were checked."""
     nodes: dict[int, Address] = field(default_factory=dict)
     cluster_id: str | None = None
     connections: dict[int, Connection] = field(default_factory=dict)
@@ -52,7 +57,7 @@ class ClusterInfo:
         """Readings of the groups to check. Tried once, for the names of the first call; if it failed, raises again."""
         if self._readings is None:
             try:
-                self._readings = await take_readings(self.router, names)
+                self._readings = await take_readings(self.router, names, self.members_since)
             except KshareError as error:
                 self._readings = error
         if isinstance(self._readings, KshareError):

@@ -48,7 +48,7 @@ async def dead_letter_topics(info: ClusterInfo) -> AsyncIterator[CheckResult]:
         if found is not None:
             yield found
     if without:
-        written = await _self_written(info, without)
+        written = info.self_written = await _self_written(info, without)
         for topic in sorted(set(written.values())):
             names = [group for group in without if written.get(group) == topic]
             yield ok(

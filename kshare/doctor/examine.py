@@ -20,6 +20,7 @@ from kshare.doctor.retention import retention
 from kshare.doctor.rights import rights
 from kshare.doctor.share_support import known, switched_on
 from kshare.errors import KshareError, NotAuthorized, Unsupported
+from kshare.monitor.members_since import MembersSince
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 
@@ -47,8 +48,9 @@ async def examine(
     report: Callable[[CheckResult], None],
     groups: tuple[str, ...] = (),
     topics: tuple[str, ...] = (),
+    members_since: MembersSince | None = None,
 ) -> None:
-    """Check the cluster and these groups; all visible ones if none is given.
+    """Check the cluster and these groups; all visible ones if none is given. For `members_since`, see `take_readings`.
 
     If `report` raises, nothing else is checked. No generator: connections are open meanwhile, and one that a caller
     leaves early can't close them.
@@ -65,7 +67,7 @@ async def examine(
         return
     async with Pool(settings) as pool:
         router = ExaminingRouter(pool)
-        info = ClusterInfo(pool, router, groups, topics)
+        info = ClusterInfo(pool, router, groups, topics, members_since)
         said_by: dict[str, str] = {}
         try:
             await info.discover()

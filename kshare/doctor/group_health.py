@@ -23,7 +23,7 @@ from kshare.doctor.check_result import CheckResult, ok, trouble, unknown, warnin
 from kshare.doctor.cluster_info import ClusterInfo
 from kshare.doctor.group_names import NOT_THERE
 from kshare.doctor.group_settings import check_of, chosen_groups, set_command
-from kshare.doctor.readings import BETWEEN_S, Readings, lag_of, progress_of
+from kshare.doctor.readings import Readings, lag_of, progress_of
 from kshare.errors import BrokerError
 from kshare.monitor.severities import Trouble
 from kshare.monitor.snapshot import GroupReading, PartitionReading
@@ -59,7 +59,7 @@ async def group_health(info: ClusterInfo) -> AsyncIterator[CheckResult]:
             continue
         settings = await _settings(info, name)
         found = [*_findings(info, readings, group, settings)]
-        for finding in (*(found or [_healthy(group)]), *_rejected(group, settings)):
+        for finding in (*(found or [_healthy(group)]), *_rejected(info, group, settings)):
             yield finding
 
 
@@ -175,7 +175,8 @@ def _unread(readings: Readings, group: GroupReading, idle: list[PartitionReading
     increase = lag - sum(lag_of(before) for one in idle if (before := readings.earlier(one)))
     names = ", ".join(sorted({one.topic for one in idle}))
     reason = f"no member is assigned {names}" if group.members else "it has no members"
-    grows = f" ({BETWEEN_S:g} s before, it was {increase} fewer)" if increase > 0 else ""
+    elapsed = readings.now.moment - readings.before.moment
+    grows = f" ({elapsed:.0f} s before, it was {increase} fewer)" if increase > 0 else ""
     return trouble(
         Trouble.WITHOUT_MEMBERS,
         check_of(group.group),
@@ -209,16 +210,21 @@ def _delivery_limit_reached(
     )
 
 
-def _rejected(group: GroupReading, settings: _Settings) -> Iterator[CheckResult]:
+def _rejected(info: ClusterInfo, group: GroupReading, settings: _Settings) -> Iterator[CheckResult]:
     """Not a warning: whoever rejects knows it, and kshare's workers write dead letters of their own."""
     archived = [each for one in group.partitions for each in progress_of(one).archived]
     count = sum(count for deliveries, count in archived if deliveries < settings.deliveries)
     if count and not settings.has_dead_letters and not is_tracking(group.group):
         were, copies = ("was", "copy of it") if count == 1 else ("were", "copies of them")
+        topic = info.self_written.get(group.group)
+        what = (
+            f"brokers kept no {copies}: no dead-letter topic is set"
+            if topic is None
+            else f"members write dead letters to topic {topic}"
+        )
         yield ok(
             check_of(group.group),
-            f"{counted(count, 'record')} {were} rejected, and brokers kept no {copies}: no dead-letter topic is set "
-            "(transaction markers count as rejected)",
+            f"{counted(count, 'record')} {were} rejected, and {what} (transaction markers count as rejected)",
         )
 
 

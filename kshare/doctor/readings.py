@@ -1,6 +1,7 @@
 """Two readings of the groups to check, some seconds apart, which several checks compare. Taken when first needed.
 
-The second reading is only taken if something waits in a group; otherwise it is the first.
+The second reading is only taken if something waits in a group; otherwise it is the first. It is repeated while members
+that have perhaps just joined may turn out to hold records without settling them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from kshare.admin.results import GroupListing, PartitionProgress
 from kshare.admin.routing import Router
 from kshare.monitor.collect import Collector
 from kshare.monitor.figures import by_place
+from kshare.monitor.members_since import MembersSince
 from kshare.monitor.snapshot import PartitionReading, Snapshot
+from kshare.monitor.stalls import is_undecided
 from kshare.protocol.error_codes import ErrorCode
 
 BETWEEN_S = 2.0
@@ -30,18 +33,34 @@ class Readings:
     def earlier(self, one: PartitionReading) -> PartitionReading | None:
         return self._earlier.get((one.group, one.topic, one.partition))
 
+    def is_undecided(self) -> bool:
+        """Whether later readings may show a stall. It is decided within half a minute."""
+        return any(
+            is_undecided(self.earlier(one), one, self.now.time)
+            for group in self.now.groups
+            for one in group.partitions
+        )
 
-async def take_readings(router: Router, names: tuple[str, ...]) -> Readings:
-    """Raises what a group's coordinator answers, for example that we lack a permission."""
+
+async def take_readings(
+    router: Router, names: tuple[str, ...], members_since: MembersSince | None = None
+) -> Readings:
+    """Raises what a group's coordinator answers, for example that we lack a permission.
+
+    With `members_since`, which others have seen, doesn't wait until it is sure of stalls: it is for repeated readings.
+    """
     if not names:
         none = Snapshot(0.0, 0.0)
         return Readings(none, none)
-    collector = Collector(router)
+    collector = Collector(router, members_since=members_since)
     before = await _read(router, collector, names)
     if not any(_may_wait(one) for group in before.groups for one in group.partitions):
         return Readings(before, before)
-    await anyio.sleep(BETWEEN_S)
-    return Readings(before, await _read(router, collector, names))
+    while True:
+        await anyio.sleep(BETWEEN_S)
+        readings = Readings(before, await _read(router, collector, names))
+        if members_since is not None or not readings.is_undecided():
+            return readings
 
 
 async def _read(router: Router, collector: Collector, names: tuple[str, ...]) -> Snapshot:

@@ -31,6 +31,7 @@ from kshare.admin.results import GroupDescription, GroupListing, PartitionOffset
 from kshare.admin.routing import Router
 from kshare.errors import BrokerError
 from kshare.monitor.dead_letter_topics import count_records
+from kshare.monitor.members_since import MembersSince
 from kshare.monitor.oldest import UNREAD, OldestRecords, Waiting
 from kshare.monitor.probable_starts import ProbableStarts
 from kshare.monitor.settings import GroupSettings, SettingsReader
@@ -51,13 +52,17 @@ def retry_limit(interval_s: float, request_timeout: float) -> float:
 class Collector:
     """Takes readings of all groups, or of some. Caches what doesn't change."""
 
-    def __init__(self, router: Router, chosen: Sequence[str] = ()) -> None:
+    def __init__(
+        self, router: Router, chosen: Sequence[str] = (), members_since: MembersSince | None = None
+    ) -> None:
+        """`members_since`: what other collectors have seen."""
         self._router = router
         self._chosen = chosen
         self._progress = ProgressReader(router)
         self._settings = SettingsReader(router)
         self._oldest = OldestRecords(router)
         self._starts = ProbableStarts(router)
+        self._members_since = members_since or MembersSince()
 
     async def read(self) -> Snapshot:
         listed = await groups.list_groups(self._router, ("share",), ())
@@ -74,6 +79,7 @@ class Collector:
         """Read these groups. Doesn't ask all brokers which groups there are, as `read` does."""
         described = await groups.describe_share_groups(self._router, [one.group for one in listed])
         members = {name: one.members for name, one in described.items() if isinstance(one, GroupDescription)}
+        self._members_since.look(members, time.time())
         settings = await self._settings.of_groups(members)
         stored, problems = await self._read_progress(settings)
         progress = await self._starts.fill_in(stored, members)
@@ -158,4 +164,5 @@ class Collector:
             topic_id,
             self._progress.states.get(SharePartitionKey(group, topic_id, one.partition)),
             known.has_records,
+            self._members_since.of(group, one.topic, one.partition),
         )

@@ -40,6 +40,8 @@ class PartitionReading:
     """The stored state; None if it can't be read."""
     has_records: bool = True
     """False if the group may have nothing of what isn't settled: markers, and aborted or open transactions."""
+    members_since: float | None = None
+    """Since when it has had members, as far as readings show; None without members. In seconds since 1970."""
 
     @property
     def first(self) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kshare.admin.results import Member, PartitionProgress
+from kshare.monitor.members_since import MembersSince
 from kshare.monitor.oldest import UNREAD, Waiting
 from kshare.monitor.snapshot import PartitionReading
 from kshare.monitor.stalls import is_pinned, stalled_for
@@ -15,6 +16,7 @@ from kshare.state.share_records import SharePartitionKey
 class StallWatch:
     def __init__(self) -> None:
         self._before: dict[SharePartitionKey, PartitionReading] = {}
+        self._members_since = MembersSince()
 
     def look(
         self,
@@ -27,6 +29,7 @@ class StallWatch:
 
         `now`: seconds since 1970.
         """
+        self._members_since.look(members, now)
         said: dict[SharePartitionKey, str] = {}
         readings: dict[SharePartitionKey, PartitionReading] = {}
         for where, one in found.items():
@@ -42,6 +45,7 @@ class StallWatch:
                 known.since,
                 one,
                 has_records=known.has_records,
+                members_since=self._members_since.of(where.group, *place),
             )
             before = self._before.get(where)
             holders = [each for each in members.get(where.group, ()) if place in each.assignment]

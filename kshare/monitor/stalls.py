@@ -3,10 +3,12 @@
 A full in-flight window is known from what is stored. Locks aren't stored, so a window that is full of locks only shows
 by nothing being settled, although records wait in both readings. The age of the oldest record tells an idle group,
 which has just been given something to do, from a stalled one. Producers may say what they like about it: it counts
-unless it is in the future. `now` is in seconds since 1970.
+unless it is in the future. Nor does time count in which the group had no members. `now` is in seconds since 1970.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from kshare.admin.results import Member, PartitionProgress
 from kshare.admin.window_limits import USUAL_LIMIT
@@ -48,8 +50,19 @@ def stalled_for(before: PartitionReading | None, one: PartitionReading, now: flo
         return None
     is_same = (before.start, before.progress.changed_at) == (one.start, progress.changed_at)
     oldest = one.oldest or 0.0
-    quiet = now - max(progress.changed_at, oldest if oldest <= now else 0.0)
+    quiet = now - max(
+        progress.changed_at, oldest if oldest <= now else 0.0, one.members_since or progress.changed_at
+    )
     return quiet if is_same and quiet > patience(one.waiting, progress.window_limit) else None
+
+
+def is_undecided(before: PartitionReading | None, one: PartitionReading, now: float) -> bool:
+    """Whether later readings may show a stall, or a longer one: the first that had members is too recent."""
+    if one.members_since is None or is_pinned(before, one):
+        return False
+    longest = stalled_for(before, replace(one, members_since=None), now)
+    known = stalled_for(before, one, now)
+    return longest is not None and (known is None or known <= LONG_S < longest)
 
 
 def patience(waiting: int, limit: int | None) -> float:

@@ -28,6 +28,7 @@ from kshare.client.consumer import AsyncConsumer as _Consumer
 from kshare.client.consumer import BootstrapServers, TopicPartition, source_of
 from kshare.client.deserialize import KeyT, ReadRecord, RecordT_co, TypedBatch, ValueT
 from kshare.client.deserializer_calls import AwaitedDeserializer, DeserializerContext, PlainDeserializer
+from kshare.client.given_options import require_named_topics
 from kshare.client.record import ShareBatch, ShareRecord, settle_through
 from kshare.errors import ConfigError, ConsumerClosed, KshareError
 from kshare.sync.decision_queue import DecisionQueue
@@ -61,6 +62,13 @@ class _BatchCall:
 
 class BlockingConsumer(Generic[RecordT_co]):
     """The implementation of `ShareConsumer`."""
+
+    if not TYPE_CHECKING:
+
+        def __new__(cls, *positional, **options):
+            """Before `__init__`, whose own error would name a class that nobody knows."""
+            require_named_topics(positional, options)
+            return super().__new__(cls)
 
     def __init__(self, bootstrap_servers: BootstrapServers = None, **options: Unpack[AnyOptions]) -> None:
         self._consumer: _Consumer[Any] = _Consumer(bootstrap_servers, **options)

@@ -29,7 +29,7 @@ from email.message import Message
 from anyio import current_time, to_thread
 from starlette.datastructures import FormData, Headers
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import Request, cookie_parser
 
 from kshare.log_text import escaped
 from kshare.web.config import WebConfig
@@ -84,18 +84,22 @@ class Access:
                 raise HTTPException(401, f"the proxy passed no user in the header {self._config.user_header}")
             return users.named(name) if users is not None else User(name, True)
         if users is not None:
-            return await self._logged_in(users, headers.get("authorization", ""), address)
+            return await self._logged_in(users, headers, address)
         return User(_READER, True)
 
-    async def _logged_in(self, users: Users, sent: str, address: str) -> User:
-        name, password = _credentials(sent)
-        user = users.remembered(name, password)
+    async def _logged_in(self, users: Users, headers: Headers, address: str) -> User:
+        name, password = _credentials(headers)
+        # Only who has shown the right password before is exempt from the limits. If it were enough that somebody else
+        # has, who guesses would see which password is the right one, however many were wrong.
+        user = users.remembered(name, password) if self.session_of(headers) else None
         if user is None and name:
             async with self._turns.turn(address):
                 self._check_limits(address, name)
-                # In a thread, and one at a time: checking a password is slow on purpose.
-                user = await to_thread.run_sync(users.check, name, password, abandon_on_cancel=True)
-                self._note_login(address, name, is_right=user is not None)
+                user = users.remembered(name, password)
+                if user is None:
+                    # In a thread, and one at a time: checking a password is slow on purpose.
+                    user = await to_thread.run_sync(users.check, name, password, abandon_on_cancel=True)
+                    self._note_login(address, name, is_right=user is not None)
         if user is None:
             raise HTTPException(401, "a name and a password are needed", {"WWW-Authenticate": _BASIC})
         return user
@@ -137,6 +141,20 @@ class Access:
 
     def may_change(self, user: User) -> bool:
         return self._config.allow_changes and user.may_change
+
+    def new_session(self, headers: Headers) -> str:
+        """For a cookie of whoever makes a request that was allowed."""
+        nonce = secrets.token_urlsafe(24)
+        return f"{nonce}.{self._session_proof(nonce, headers)}"
+
+    def session_of(self, headers: Headers) -> str | None:
+        """The session in the cookie; None unless we gave it out for the name and password that the request has."""
+        session = cookie_parser(headers.get("cookie", "")).get(SESSION_COOKIE, "")
+        nonce, _, proof = session.partition(".")
+        return session if _is_equal(proof, self._session_proof(nonce, headers)) else None
+
+    def _session_proof(self, nonce: str, headers: Headers) -> str:
+        return self.seal("session", nonce, *_credentials(headers))
 
     def token(self, session: str) -> str:
         """What a form of this session must contain."""
@@ -191,8 +209,9 @@ def _has_port(host: str) -> bool:
     return host.rpartition(":")[2].isdigit() and (host.count(":") == 1 or "]:" in host)
 
 
-def _credentials(header: str) -> tuple[str, str]:
-    kind, _, encoded = header.partition(" ")
+def _credentials(headers: Headers) -> tuple[str, str]:
+    """The name and the password; both empty if there are none."""
+    kind, _, encoded = headers.get("authorization", "").partition(" ")
     if kind.lower() != "basic":
         return "", ""
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any
@@ -89,7 +88,8 @@ class Console:
         self, request: Request, template: str, *, status: int = 200, is_live: bool = True, **values: Any
     ) -> Response:
         """Pages that take long to make aren't live: they aren't loaded again with each reading."""
-        session = request.cookies.get(SESSION_COOKIE) or secrets.token_urlsafe(24)
+        known = self.access.session_of(request.headers)
+        session = known or self.access.new_session(request.headers)
         user = user_of(request)
         view = self.watcher.view
         text = self._environment.get_template(template).render(
@@ -106,7 +106,7 @@ class Console:
             **values,
         )
         response = HTMLResponse(text, status)
-        if not request.cookies.get(SESSION_COOKIE):
+        if known is None:
             response.set_cookie(
                 SESSION_COOKIE,
                 session,

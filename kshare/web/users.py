@@ -166,12 +166,17 @@ def read_entries(path: Path, *, has_passwords: bool = True) -> dict[str, UserEnt
 
 def user_line(name: str, password: str, *, may_change: bool) -> str:
     """A line for the file."""
+    require_user_name(name)
+    return f"{name}:{RIGHTS[may_change]}:{_Hash.make(password)}"
+
+
+def require_user_name(name: str) -> None:
+    """Raises ConfigError for a name that the file can't have."""
     if not name or ":" in name or not name.isprintable() or name != name.strip() or name.startswith("#"):
         raise ConfigError(
             f"{name!r} can't be a user's name: it must be printable, without a colon, without spaces around it, and "
             "not begin with #"
         )
-    return f"{name}:{RIGHTS[may_change]}:{_Hash.make(password)}"
 
 
 def _scrypt(password: str, salt: bytes, cost_bits: int) -> bytes:

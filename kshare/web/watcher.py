@@ -11,20 +11,23 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
 
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from kshare.admin.routing import Router
+from kshare.dead_letters.self_written import self_written
 from kshare.doctor.check_result import CheckResult
 from kshare.doctor.examine import examine
 from kshare.errors import KshareError
 from kshare.monitor.collect import Collector, retry_limit
 from kshare.monitor.figures import Figures, figures
+from kshare.monitor.members_since import MembersSince
 from kshare.monitor.snapshot import Snapshot
+from kshare.monitor.tracking_groups import is_tracking
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 from kshare.web.known_fleet import KnownFleet
@@ -50,6 +53,8 @@ class View:
     findings: tuple[CheckResult, ...] | None = None
     """What the checks have found; None until they have run."""
     checked_at: float | None = None
+    dead_letters_by_members: Mapping[str, str] = field(default_factory=dict)
+    """Groups whose members write dead letters themselves, with the topic, as far as its newest ones tell."""
     fleet: KnownFleet | None = None
     """None until the worker processes were asked."""
 
@@ -61,11 +66,13 @@ class Watcher:
         self._settings = settings
         self._interval_s = interval_s
         self._workers = workers
+        self._members_since = MembersSince()
         self._stack = ExitStack()
         self._lock = threading.Lock()
         self._portal: BlockingPortal | None = None
         self._is_hurried = anyio.Event()
         """Ends the pause before the next reading."""
+        self._has_read = anyio.Event()
         self._is_away = False
         """Whether it was logged that the cluster can't be read."""
         self.view = View()
@@ -91,6 +98,7 @@ class Watcher:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._repeat, self._read_until_failure, self._interval_s)
             tasks.start_soon(self._repeat, self._check, _CHECK_EVERY_S)
+            tasks.start_soon(self._repeat, self._find_writers, _CHECK_EVERY_S)
             if self._workers.has_any:
                 tasks.start_soon(self._repeat, self._ask_workers, self._interval_s)
 
@@ -117,7 +125,7 @@ class Watcher:
         try:
             async with Pool(self._settings) as pool:
                 await pool.bootstrap()
-                await self._read(Collector(Router(pool, retry_s)))
+                await self._read(Collector(Router(pool, retry_s), members_since=self._members_since))
         except KshareError as error:
             if not self._is_away:
                 self._is_away = True
@@ -130,6 +138,7 @@ class Watcher:
             began = anyio.current_time()
             now = await collector.read()
             self._change(snapshot=now, figures=figures(now, before), problem=None)
+            self._has_read.set()
             if self._is_away:
                 self._is_away = False
                 log.warning("the cluster can be read now")
@@ -141,8 +150,22 @@ class Watcher:
 
     async def _check(self) -> None:
         found: list[CheckResult] = []
-        await examine(self._settings, found.append)
+        await examine(self._settings, found.append, members_since=self._members_since)
         self._change(findings=tuple(found), checked_at=time.time())
+
+    async def _find_writers(self) -> None:
+        """Which members write dead letters. If it can't be read, what was found before remains."""
+        await self._has_read.wait()
+        snapshot = self.view.snapshot
+        names = [
+            one.group
+            for one in (snapshot.groups if snapshot else ())
+            if not one.settings.dead_letter_topic and not is_tracking(one.group)
+        ]
+        with suppress(KshareError):
+            async with Pool(self._settings) as pool:
+                found = await self_written(Router(pool, self._settings.request_timeout), names)
+            self._change(dead_letters_by_members=found)
 
     async def _ask_workers(self) -> None:
         """Also while the cluster doesn't answer: then the announcements that were read before are used."""

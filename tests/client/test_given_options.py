@@ -40,3 +40,17 @@ def test_a_dictionary_has_to_be_unpacked(client: type) -> None:
     wanted = f"options are passed by name, not in a dictionary: write {client.__name__}(**options)"
     with pytest.raises(ConfigError, match=re.escape(wanted)):
         client(PASTED)
+
+
+@pytest.mark.parametrize("make", [ShareConsumer, sync.ShareConsumer])
+@pytest.mark.parametrize(
+    ("positional", "options"),
+    [
+        (("orders", "returns"), {"bootstrap_servers": "localhost:9092"}),
+        (("localhost:9092", "orders", "returns"), {}),
+    ],
+)
+def test_topics_without_a_name(make: Any, positional: tuple[str, ...], options: dict[str, str]) -> None:
+    """As with kafka-python. The error was a TypeError about a class that isn't public."""
+    with pytest.raises(ConfigError, match=r"by name, in a list: write topics=\['orders', 'returns'\]"):
+        make(*positional, group_id="g", **options)

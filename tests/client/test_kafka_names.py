@@ -131,7 +131,10 @@ JAAS = "com.sun.security.auth.module.Krb5LoginModule required;"
             {"value.deserializer": "org.x.StringDeserializer"},
             "write value_deserializer=<a function of bytes>",
         ),
-        ({"consumer_timeout_ms": 100}, "consumer_timeout_ms: leave it out .*move_on_after"),
+        (
+            {"consumer_timeout_ms": 100},
+            r"leave it out .*move_on_after.*; with kshare.sync, call next_batch\(timeout=",
+        ),
         ({"debug": "all"}, "set the level of the loggers"),
         ({"fetch.min.bytes": 1}, "fetches adapt"),
         ({"ssl.ca.location": "/ca.pem"}, r"ca_file has no effect without TLS: add tls=True"),

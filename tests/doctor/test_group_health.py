@@ -35,7 +35,7 @@ def readings(quiet_s: float) -> Readings:
 async def test_a_stall(
     kshare_broker: Broker, monkeypatch: pytest.MonkeyPatch, quiet_s: float, level: CheckLevel
 ) -> None:
-    async def take_readings(router: Router, names: tuple[str, ...]) -> Readings:
+    async def take_readings(router: Router, names: tuple[str, ...], members_since: None) -> Readings:
         return readings(quiet_s)
 
     monkeypatch.setattr(cluster_info, "take_readings", take_readings)

@@ -99,8 +99,8 @@ def test_they_stall(kshare_broker: Broker, reset: str, monkeypatch: pytest.Monke
 
 
 def _age(one: Snapshot) -> float:
-    """For how long at least its records have waited."""
-    progress, oldest = only(one).progress, only(one).oldest
-    if progress is None or progress.changed_at is None or oldest is None:
+    """For how long at least its records have waited while it had members."""
+    progress, oldest, since = only(one).progress, only(one).oldest, only(one).members_since
+    if progress is None or progress.changed_at is None or oldest is None or since is None:
         return 0.0
-    return one.time - max(progress.changed_at, oldest)
+    return one.time - max(progress.changed_at, oldest, since)

@@ -9,7 +9,7 @@ import pytest
 
 from kshare.admin.results import Member, PartitionProgress
 from kshare.monitor.snapshot import GroupReading, PartitionReading
-from kshare.monitor.stalls import assigned_members, is_pinned, stalled_for
+from kshare.monitor.stalls import assigned_members, is_pinned, is_undecided, stalled_for
 
 NOW = 1_000.0
 PROGRESS = PartitionProgress(
@@ -44,6 +44,25 @@ def test_group_that_was_idle_has_not_stalled_because_of_a_records_old_timestamp(
     now = replace(with_progress(changed_at=NOW - 3600), oldest=NOW - 7200)
     assert stalled_for(replace(now, lag=0), now, NOW) is None
     assert stalled_for(now, now, NOW) == 3600
+
+
+def test_time_without_members_does_not_count() -> None:
+    """A group that nobody has read for an hour hasn't stalled when a worker joins."""
+    paused = replace(with_progress(changed_at=NOW - 3600), members_since=NOW - 4)
+    assert stalled_for(paused, paused, NOW) is None
+    assert stalled_for(paused, paused, NOW + 2) == 6
+
+
+def test_whether_later_readings_may_show_a_stall() -> None:
+    paused = replace(with_progress(changed_at=NOW - 3600), members_since=NOW - 4)
+    assert is_undecided(paused, paused, NOW)
+    assert is_undecided(paused, paused, NOW + 26), "only a short stall is certain"
+    assert not is_undecided(paused, paused, NOW + 27)
+    assert not is_undecided(replace(paused, start=9), paused, NOW)
+    assert not is_undecided(paused, replace(paused, members_since=None), NOW)
+    assert not is_undecided(None, paused, NOW)
+    full = replace(paused, progress=replace(PROGRESS, window_end=2010, changed_at=NOW - 3600))
+    assert not is_undecided(full, full, NOW)
 
 
 def test_timestamp_in_the_future_hides_no_stall() -> None:

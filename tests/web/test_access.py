@@ -312,7 +312,7 @@ def test_guesses_of_passwords_keep_nobody_waiting(start: StartConsole, tmp_path:
     users = tmp_path / "users"
     users.write_text(user_line("anna", "correct horse", may_change=False))
     console = start(users=users)
-    assert console.request("/health", headers=basic("anna", "correct horse"))[0] == 200
+    known, _ = session(console, OFFSETS, basic("anna", "correct horse"))
     is_checking, may_end = threading.Event(), threading.Event()
 
     def slow(self: Users, name: str, password: str) -> User | None:
@@ -325,7 +325,7 @@ def test_guesses_of_passwords_keep_nobody_waiting(start: StartConsole, tmp_path:
         guess = threading.Thread(target=console.request, args=("/",), kwargs={"headers": basic("anna", "x")})
         guess.start()
         assert is_checking.wait(20)
-        assert console.request("/health", headers=basic("anna", "correct horse"))[0] == 200
+        assert console.request("/health", headers=known)[0] == 200
         may_end.set()
         guess.join(20)
 
@@ -398,11 +398,11 @@ def test_wrong_passwords_are_logged_and_limited(
     users.write_text(user_line("anna", "correct horse", may_change=True))
     users.chmod(0o600)
     console = start(users=users)
-    assert console.request("/", headers=basic("anna", "correct horse"))[0] == 200
+    known, _ = session(console, OFFSETS, basic("anna", "correct horse"))
     tried = [console.request("/", headers=basic("anna", f"guess {number}")) for number in range(12)]
     assert [status for status, _, _ in tried] == [401] * 10 + [429] * 2
     assert 1 <= int(tried[-1][1]["retry-after"]) <= 60
-    assert console.request("/", headers=basic("anna", "correct horse"))[0] == 200, "logged in already"
+    assert console.request("/", headers=known)[0] == 200, "logged in already"
     assert console.request("/", headers=basic("ben\n\x1b[2J", "guess"))[0] == 401, "another name"
     logged = [one.getMessage() for one in caplog.records if "wrong password" in one.getMessage()]
     assert logged[0] == "wrong password for user anna from 127.0.0.1: number 1 within a minute"
@@ -439,3 +439,35 @@ def test_a_reader_is_told_that_a_right_is_missing(
     assert status == 200
     assert "You may only read: changes need the right <code>change</code>." in text
     assert "This console is read-only" not in text
+
+
+def test_who_guesses_is_not_told_which_password_is_right(start: StartConsole, tmp_path: Path) -> None:
+    """Once anna had logged in anywhere, her password was accepted however many had been wrong."""
+    users = tmp_path / "users"
+    users.write_text(
+        f"{user_line('anna', 'correct horse', may_change=True)}\n"
+        f"{user_line('ben', 'battery staple', may_change=True)}\n"
+    )
+    console = start(users=users)
+    right = basic("anna", "correct horse")
+    annas, _ = session(console, OFFSETS, right)
+    bens, _ = session(console, OFFSETS, basic("ben", "battery staple"))
+    for number in range(10):
+        assert console.request("/", headers=basic("anna", f"guess {number}"))[0] == 401
+    for cookie in ({}, {"Cookie": bens["Cookie"]}, {"Cookie": "kshare_session=x"}):
+        for sent in (right, basic("anna", "guess")):
+            assert console.request("/", headers={**sent, **cookie})[0] == 429
+    stolen = {"Cookie": annas["Cookie"], **basic("anna", "guess")}
+    assert console.request("/", headers=stolen)[0] == 429
+    assert console.request("/", headers=annas)[0] == 200
+
+
+def test_a_session_of_somebody_else_is_replaced(start: StartConsole, tmp_path: Path) -> None:
+    """As after a restart: without a session of their own, the limits would count for who is logged in."""
+    users = tmp_path / "users"
+    users.write_text(user_line("anna", "correct horse", may_change=True))
+    sent = {"Cookie": "kshare_session=other", **basic("anna", "correct horse")}
+    console = start(users=users)
+    session(console, OFFSETS, sent)
+    given = {**sent, "Cookie": console.request(OFFSETS, headers=sent)[1]["set-cookie"].partition(";")[0]}
+    assert "set-cookie" not in console.request(OFFSETS, headers=given)[1]

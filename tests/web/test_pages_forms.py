@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
+from kshare.broker.settings import Resource
 from kshare.testing import Broker
 from tests.helpers.consoles import RunningConsole, StartConsole, eventually, session, submit
 from tests.helpers.packers import GROUP, showing_packers, with_packers
@@ -172,7 +173,6 @@ def test_a_value_that_is_too_long_is_said_above_the_form(console: RunningConsole
     ("topic", "said"),
     [
         ("dlq.none", "which doesn't exist: records are archived without a dead letter"),
-        ("orders", "but brokers only write to names that begin with 'dlq.'"),
         ("dlq.plain", "which accepts no dead letters"),
         ("dlq.good", "dead letters go to dlq.good"),
     ],
@@ -183,6 +183,29 @@ def test_whether_brokers_will_write_to_a_dead_letter_topic(
     broker.create_topic("dlq.plain")
     broker.create_topic("dlq.good", settings={"errors.deadletterqueue.group.enable": "true"})
     check_dead_letter_topic(console, topic, said)
+
+
+def test_a_dead_letter_topic_to_which_brokers_would_not_write_is_refused(
+    console: RunningConsole, broker: Broker
+) -> None:
+    """As the command line does. It was saved."""
+    name = "errors.deadletterqueue.topic.name"
+    form = {"name": GROUP, "setting": name, "value": "orders-dead"}
+    page = f"/group/settings?name={GROUP}"
+    status, _, text = submit(console, page, "/group/settings", form)
+    assert status == 400
+    assert "begin with 'dlq.' (their errors.deadletterqueue.topic.name.prefix)" in problem_of(text)
+    assert "use dlq.orders-dead" in problem_of(text)
+    assert broker.call(lambda: broker.state.configs.of(Resource.GROUP, GROUP)).get(name) is None
+
+
+def test_a_dead_letter_topic_without_the_prefix_that_is_set_already(
+    console: RunningConsole, broker: Broker
+) -> None:
+    chosen = {"errors.deadletterqueue.topic.name": "orders"}
+    broker.call(lambda: broker.state.configs.replace(Resource.GROUP, GROUP, chosen))
+    text = unescape(console.request(f"/group/settings?name={GROUP}")[2])
+    assert "but brokers only write to names that begin with 'dlq.'" in text
 
 
 @pytest.mark.kshare_broker(settings={"errors.deadletterqueue.auto.create.topics.enable": "true"})

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ import anyio
 from kshare.admin.client import AdminClient
 from kshare.admin.config import admin_settings
 from kshare.admin.routing import Router
+from kshare.cli.cluster.written_options import WrittenOptions
 from kshare.cli.terminal.failure import Failure, Misuse
 from kshare.errors import ConfigError
 from kshare.net.pool import Pool
@@ -26,7 +28,12 @@ _LINE = re.compile(r"\s*([^\s:=]+)\s*[:=\s]\s*(.*)")
 class Cluster:
     def __init__(self, server: str | None, properties: Path | None, overrides: Iterable[str] = ()) -> None:
         """`overrides` are properties from the command line (name=value); they override those in the file."""
-        self.options: dict[str, Any] = {**_options(server, properties, overrides)}
+        in_file = read_properties(properties) if properties else {}
+        named = _named(overrides) | ({_SERVERS: server} if server else {})
+        self.options: dict[str, Any] = in_file | named
+        self._written = WrittenOptions(self.options, properties, in_file.keys() - named.keys())
+        if not self.options.get(_SERVERS):
+            raise Misuse("no cluster given: use --bootstrap-server host:9092, or set KSHARE_BOOTSTRAP_SERVER")
 
     @property
     def settings(self) -> NetSettings:
@@ -34,7 +41,19 @@ class Cluster:
         try:
             return admin_settings(None, self.options)
         except ConfigError as error:
-            raise Misuse(str(error)) from error
+            raise Misuse(self._written.explained(str(error))) from error
+
+    def explained(self, text: str) -> str:
+        """What is said of the options, with the names that the user has written."""
+        return self._written.explained(text)
+
+    @contextmanager
+    def explaining(self) -> Iterator[None]:
+        """For code that connects: files of certificates are only read then."""
+        try:
+            yield
+        except ConfigError as error:
+            raise ConfigError(self.explained(str(error))) from error
 
     def run(self, work: Callable[[AdminClient], Awaitable[T]]) -> T:
         """Run a function with an admin client, in a new event loop. Ctrl-C cancels it."""
@@ -45,7 +64,8 @@ class Cluster:
             async with AdminClient(**self.options) as admin:
                 return await work(admin)
 
-        return anyio.run(live)
+        with self.explaining():
+            return anyio.run(live)
 
     def run_routed(self, work: Callable[[Router], Awaitable[T]]) -> T:
         """Likewise with a router, for code that sends its own requests."""
@@ -57,18 +77,8 @@ class Cluster:
                 await pool.bootstrap()
                 return await work(Router(pool, settings.request_timeout))
 
-        return anyio.run(live)
-
-
-def _options(server: str | None, properties: Path | None, overrides: Iterable[str]) -> dict[str, str]:
-    """The connection options, under Kafka's names."""
-    options = read_properties(properties) if properties else {}
-    options |= _named(overrides)
-    if server:
-        options[_SERVERS] = server
-    if not options.get(_SERVERS):
-        raise Misuse("no cluster given: use --bootstrap-server host:9092, or set KSHARE_BOOTSTRAP_SERVER")
-    return options
+        with self.explaining():
+            return anyio.run(live)
 
 
 def _named(overrides: Iterable[str]) -> dict[str, str]:

@@ -33,7 +33,8 @@ def run_exporter_command(
     with stop_signals() as signals:
         failure = anyio.run(_run, cluster.settings, options, signals)
     if failure is not None:
-        raise failure
+        with cluster.explaining():
+            raise failure
 
 
 async def _run(settings: NetSettings, options: ExporterOptions, signals: StopSignals) -> KshareError | None:

@@ -12,14 +12,19 @@ from kshare.admin.results import OffsetReset
 from kshare.cli.cluster import known_topics
 from kshare.cli.cluster.connection import Cluster
 from kshare.cli.cluster.known_groups import explained
-from kshare.cli.groups.dead_letter_topic import SETTING, require_dead_letter_name
 from kshare.cli.terminal.arguments import Topics
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.table import show, show_json
 from kshare.cli.terminal.times import written_time
-from kshare.errors import BrokerError, KshareError
+from kshare.errors import BrokerError, ConfigError, KshareError
+from kshare.monitor.dead_letter_name import require_dead_letter_name
+from kshare.monitor.settings import DEAD_LETTER_TOPIC
 from kshare.protocol.error_codes import ErrorCode
+from kshare.wording import no_group
+
+_OF_CONSUMERS = ("auto.offset.reset", "heartbeat.interval.ms", "isolation.level", "session.timeout.ms")
+"""Settings that share groups have with `share.` before the name."""
 
 
 def point(to_earliest: bool, to_latest: bool, to_datetime: str | None, to_offset: int | None) -> ResetPoint:
@@ -47,6 +52,8 @@ def reset_offsets(
         try:
             return await admin.reset_share_group_offsets(group, to, topics, dry_run=is_dry_run)
         except KshareError as error:
+            if topics is None and isinstance(error, ConfigError):
+                await _require_topics_read(admin, group)
             raise await known_topics.topics_explained(
                 error, topics or (), lambda: known_topics.listed_by(admin)
             ) from error
@@ -62,6 +69,18 @@ def reset_offsets(
         if is_dry_run:
             screen.line(("nothing was changed: add --execute to do it", ""))
     screen.done()
+
+
+async def _require_topics_read(admin: AdminClient, group: str) -> None:
+    """Raises Failure if the group has read none, so that they have to be named."""
+    if await admin.share_group_offsets(group):
+        return
+    names = [one.group for one in await admin.list_groups()]
+    if group not in names:
+        raise Failure(
+            f"{no_group(group, names)}; to set offsets before its first consumer joins, add --topic"
+        )
+    raise Failure(f"group {group} has read no topic yet: name the topics with --topic")
 
 
 def delete_offsets(cluster: Cluster, group: str, topics: Sequence[str], is_json: bool) -> None:
@@ -101,9 +120,15 @@ def delete(cluster: Cluster, names: Sequence[str], is_json: bool) -> None:
 
 
 def change_config(cluster: Cluster, group: str, changes: Mapping[str, str | None], is_json: bool) -> None:
-    topic = changes.get(SETTING)
+    for name in _OF_CONSUMERS:
+        if name in changes:
+            raise Failure(f"share groups have no setting {name}: write share.{name}; nothing was changed")
+    topic = changes.get(DEAD_LETTER_TOPIC)
     if topic:
-        cluster.run_routed(lambda router: require_dead_letter_name(router, topic))
+        try:
+            cluster.run_routed(lambda router: require_dead_letter_name(router, topic))
+        except ConfigError as error:
+            raise Failure(str(error)) from None
     try:
         cluster.run(lambda admin: admin.alter_group_config(group, changes))
     except BrokerError as error:

@@ -78,6 +78,11 @@ class Template:
     def from_json(self, line: bytes, number: int) -> Draft:
         try:
             form = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise Failure(f"line {number}: not JSON ({error.msg}, column {error.colno})") from None
+        except UnicodeDecodeError:
+            raise Failure(f"line {number}: not JSON (not valid UTF-8)") from None
+        try:
             if not isinstance(form, dict):
                 raise ValueError('this should be an object, such as {"value": "text"}')
             unknown = form.keys() - _FIELDS - _SHOWN

@@ -38,7 +38,8 @@ def run_trace(cluster: Cluster, listen: str, write: Path | None, show: TrafficOp
     with ExitStack() as files:
         capture = TrafficCapture(files.enter_context(_new_file(write))) if write else None
         signals = files.enter_context(stop_signals())
-        anyio.run(_trace, TrafficView(Screen(), show), capture, settings, where, signals)
+        with cluster.explaining():
+            anyio.run(_trace, TrafficView(Screen(), show), capture, settings, where, signals)
 
 
 def _new_file(path: Path) -> BinaryIO:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from getpass import getpass
+from getpass import GetPassWarning, getpass
 from pathlib import Path
 from typing import Any
 
@@ -56,17 +57,35 @@ def run_web(
 
 
 def show_user_line(name: str) -> None:
-    from kshare.web.users import user_line
+    """Without a terminal, the answers are two lines of stdin: the rights, and the password."""
+    from kshare.web.users import require_user_name, user_line
 
+    try:
+        require_user_name(name)
+    except ConfigError as error:
+        raise Misuse(f"--make-user: {error}") from None
     rights = ""
     while rights not in _RIGHTS:
         rights = _asked("May the user only read (r), or also make changes (c)? ").strip().lower()[:1]
-    password = getpass("Password: ", sys.stderr)
+    password = _password("Password: ")
+    is_hidden = password is not None
+    if password is None:
+        password = _asked("").removesuffix("\n")
     if len(password) < SHORTEST_PASSWORD:
         raise Failure(f"the password is too short: at least {SHORTEST_PASSWORD} characters")
-    if getpass("Again: ", sys.stderr) != password:
+    if is_hidden and _password("Again: ") != password:
         raise Failure("the passwords differ")
     sys.stdout.write(user_line(name, password, may_change=_RIGHTS[rights]) + "\n")
+
+
+def _password(question: str) -> str | None:
+    """None if there is no terminal on which it can be typed without being seen."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", GetPassWarning)
+        try:
+            return getpass(question, sys.stderr)
+        except GetPassWarning:
+            return None
 
 
 def _asked(question: str) -> str:
@@ -74,7 +93,7 @@ def _asked(question: str) -> str:
     sys.stderr.flush()
     line = sys.stdin.readline()
     if not line:
-        raise Failure("no answer: the rights of the user are needed")
+        raise Failure("no answer: the rights of the user and a password are needed, each on a line")
     return line
 
 
@@ -89,7 +108,9 @@ def _demo() -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
 
 @contextmanager
 def _cluster(server: str | None, properties: Path | None) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    yield Cluster(server, properties).options, {}
+    cluster = Cluster(server, properties)
+    _ = cluster.settings  # which checks the options, and names them as the user does
+    yield cluster.options, {}
 
 
 def _address(listen: str) -> tuple[str, int]:

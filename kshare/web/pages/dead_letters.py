@@ -258,12 +258,13 @@ def routes(console: Console) -> list[Route]:
 
 
 def _named_topics(console: Console) -> dict[str, list[str]]:
-    """Dead-letter topics, with the groups whose config names them."""
+    """Dead-letter topics, with the groups whose config names them, or whose members write to them."""
     named: dict[str, list[str]] = defaultdict(list)
-    snapshot = console.watcher.view.snapshot
-    for one in snapshot.groups if snapshot else ():
-        if one.settings.dead_letter_topic:
-            named[one.settings.dead_letter_topic].append(one.group)
+    view = console.watcher.view
+    for one in view.snapshot.groups if view.snapshot else ():
+        topic = one.settings.dead_letter_topic or view.dead_letters_by_members.get(one.group)
+        if topic:
+            named[topic].append(one.group)
     return named
 
 

@@ -18,6 +18,7 @@ from kshare.doctor.check_result import CheckResult, unknown
 from kshare.doctor.dead_letter_topics import judge_dead_letter_topic
 from kshare.doctor.group_settings import check_of
 from kshare.errors import BrokerError, ConfigError, EncodeError, NotAuthorized
+from kshare.monitor.dead_letter_name import require_dead_letter_name
 from kshare.monitor.dead_letter_topics import BROKERS_DECIDE_BY
 from kshare.monitor.settings import DEAD_LETTER_TOPIC
 from kshare.monitor.snapshot import GroupReading
@@ -77,6 +78,8 @@ def routes(console: Console) -> list[Route]:
                     f"{setting}: a value is missing; to use the default, choose Back to default"
                 )
             async with console.router() as router:
+                if value and setting == DEAD_LETTER_TOPIC:
+                    await require_dead_letter_name(router, value)
                 before = await _value(router, name, setting)
                 async with console.change(
                     request, "change setting", name, setting=setting, before=before, value=value

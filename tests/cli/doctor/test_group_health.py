@@ -369,6 +369,20 @@ def test_rejected_records_are_said(broker: Broker, run: Kshare) -> None:
     assert said in run("doctor", "--group", GROUP).out
 
 
+def test_rejected_records_do_not_sound_lost_if_members_keep_them(broker: Broker, run: Kshare) -> None:
+    """As workers with `dead_letters` do: it said that brokers kept no copies."""
+    broker.create_topic("orders-dead", 1, {"errors.deadletterqueue.group.enable": "true"})
+    broker.produce("orders-dead", [b"x"], headers=[("__dlq.errors.group", GROUP.encode())])
+    broker.produce("orders", [b"x"] * 6)
+    reject(broker.bootstrap, GROUP, "orders", 6)
+    out = run("doctor", "--group", GROUP).out
+    assert (
+        f"group {GROUP}: 6 records were rejected, and members write dead letters to topic orders-dead ("
+        in out
+    )
+    assert "no copies" not in out
+
+
 def starts(run: Kshare, *commands: str) -> set[tuple[str, int | None, int | None]]:
     """The start offset and lag of the only partition, as each command shows them."""
     asked = {

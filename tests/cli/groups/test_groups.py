@@ -172,6 +172,21 @@ def test_group_of_another_type_is_not_called_unknown(broker: Broker, run: Kshare
     assert "group old: GROUP_ID_NOT_FOUND" in done.err
 
 
+def test_settings_of_consumers_are_not_those_of_groups(broker: Broker, run: Kshare) -> None:
+    for words in (["set", GROUP, "auto.offset.reset=earliest"], ["unset", GROUP, "auto.offset.reset"]):
+        assert_refused(
+            run("groups", "config", *words),
+            1,
+            "share groups have no setting auto.offset.reset: write share.auto.offset.reset; nothing was changed",
+        )
+
+
+def test_a_reset_without_topics_says_whether_there_is_the_group(broker: Broker, run: Kshare) -> None:
+    """It said that it has read no topic, and to write `topics=…`."""
+    done = run("groups", "reset-offsets", "nosuch", "--to-earliest")
+    assert_refused(done, 1, "no group 'nosuch'; to set offsets before its first consumer joins, add --topic")
+
+
 def test_dead_letter_topic_without_the_brokers_prefix_is_refused(broker: Broker, run: Kshare) -> None:
     name = "errors.deadletterqueue.topic.name"
     done = run("groups", "config", "set", GROUP, f"{name}=grave")

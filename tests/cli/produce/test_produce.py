@@ -145,7 +145,7 @@ def test_rate_option(run: Kshare) -> None:
             "line 2: 'val' is not one of headers, key,",
         ),
         (["--input", "json"], b'{"value": "1"}\n[1]', 'line 2: this should be an object, such as {"value"'),
-        (["--input", "json"], b'{"value": "1"}\nnonsense', "line 2: Expecting value"),
+        (["--input", "json"], b'{"value": "1"}\nnonsense', "line 2: not JSON (Expecting value, column 1)"),
         (["--input", "json"], b'{"value": "1"}\n{"key": {"base64": "x"}}', "line 2: 'x' is not base64"),
         (["--input", "json"], b'{"value": "1"}\n{"headers": [1]}', "line 2: headers should be"),
         (["--input", "json"], b'{"value": "1"}\n{"partition": "0"}', "line 2: partition should be a whole"),

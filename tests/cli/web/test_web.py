@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import signal
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
+import warnings
 from contextlib import closing
+from getpass import GetPassWarning
 from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -142,6 +145,28 @@ def test_passwords_have_a_least_length_which_the_guide_says(
     assert run("web", "--make-user", "anna").out.startswith("anna:read:")
     guide = (ROOT / "docs/web.md").read_text(encoding="utf-8")
     assert f"a password of at least {SHORTEST_PASSWORD} characters" in guide
+
+
+def test_a_name_that_no_user_can_have_is_refused_before_anything_is_asked(run: Kshare) -> None:
+    done = run("web", "--make-user", "a:b")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("kshare: --make-user: 'a:b' can't be a user's name")
+
+
+def test_without_a_terminal_the_password_is_a_line(run: Kshare, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_terminal(*_: object) -> str:
+        warnings.warn("Can not control echo on the terminal.", GetPassWarning, stacklevel=1)
+        return ""
+
+    monkeypatch.setattr("kshare.cli.web.run.getpass", no_terminal)
+    monkeypatch.setattr("sys.stdin", io.StringIO("c\ncorrect horse\n"))
+    done = run("web", "--make-user", "anna")
+    assert (done.code, done.out[:12]) == (0, "anna:change:")
+    assert "Warning" not in done.err
+    monkeypatch.setattr("sys.stdin", io.StringIO("c\n"))
+    done = run("web", "--make-user", "anna")
+    assert (done.code, done.out) == (1, "")
+    assert "the rights of the user and a password are needed, each on a line" in done.err
 
 
 def test_the_docs_say_where_the_demo_is() -> None:

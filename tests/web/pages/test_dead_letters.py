@@ -210,3 +210,18 @@ def test_an_error_of_one_topic_does_not_hide_the_others() -> None:
     assert status == 200
     counted = re.findall(r'topic=([a-z.]+)".*?data-name="records">([^<]+)<', text)
     assert counted == [("dlq.a", "\u2013"), ("dlq.z", "3")]
+
+
+def test_groups_whose_members_write_their_dead_letters_are_named(
+    broker: Broker, console: RunningConsole
+) -> None:
+    """As kshare's workers do. It said that there is no topic."""
+    bury(broker, b"x")
+    address = f'href="/dead-letters/topic?topic={GRAVE}"'
+    for path, said in (
+        ("/dead-letters", f'data-name="of groups">{GROUP}</td>'),
+        ("/", f"{address}>in {GRAVE}</a>"),
+        (f"/group?name={GROUP}", f"{address}>in {GRAVE}, written by members</a>"),
+    ):
+        text = eventually(partial(console.request, path), lambda found, said=said: said in found[2])[2]  # type: ignore[misc]
+        assert "no topic</" not in text
