@@ -14,8 +14,10 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+import anyio
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from kshare.web.guard import MAKING
 from kshare.web.login_limits import network_of
 
 HEADERS_S = 10.0
@@ -133,6 +135,9 @@ class BoundedProtocol(H11Protocol):
         self.limits.discard(self)
         self._set_timer()
         super().connection_lost(exc)
+        making = (self.scope or {}).get(MAKING)
+        if isinstance(making, anyio.CancelScope):
+            making.cancel()  # what is made for nobody would keep others waiting
 
     def hang_up(self) -> None:
         self.limits.discard(self)

@@ -79,11 +79,12 @@ class Console:
             raise HTTPException(504, "the cluster took too long to respond")
 
     def close(self) -> None:
-        """End what waits for the cluster or for changes: the console is being stopped."""
+        """End what waits for the cluster, for changes or for a schema: the console is being stopped."""
         self.is_closing.set()
         for scope in self._asking:
             scope.cancel()
         self.jobs.close()
+        self.decoder.close()
 
     def render(
         self, request: Request, template: str, *, status: int = 200, is_live: bool = True, **values: Any

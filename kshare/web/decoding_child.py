@@ -11,7 +11,10 @@ import json
 import os
 import signal
 import sys
+import threading
+from collections.abc import Iterator
 from contextlib import suppress
+from queue import SimpleQueue
 from typing import Any, BinaryIO
 
 from confluent_kafka.schema_registry import SchemaRegistryClient
@@ -20,7 +23,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from kshare.web.content import encoded, laid_out
 
-_MOST_MEMORY = 512 << 20
+MOST_MEMORY = 512 << 20
 """Of addresses, all libraries included."""
 _REGISTRY_S = 3.0
 _PREFIX = 5
@@ -29,10 +32,10 @@ _LONGEST_PROBLEM = 2_000
 
 def main() -> None:
     """The first line says where the registry is: a command line, which others can see, may not contain its password."""
-    questions, answers = sys.stdin.buffer, _own_output()
+    questions, answers = _questions(sys.stdin.buffer), _own_output()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    _limit_memory()
-    decoder = _Decoder(json.loads(questions.readline())["url"])
+    limit_memory()
+    decoder = _Decoder(json.loads(next(questions))["url"])
     _answer(answers, {})
     for question in questions:
         _answer(answers, _answered(decoder, json.loads(question)))
@@ -68,6 +71,20 @@ def _answered(decoder: _Decoder, asked: dict[str, Any]) -> dict[str, Any]:
         return {"problem": f"can't be decoded: {str(error)[:_LONGEST_PROBLEM] or type(error).__name__}"}
 
 
+def _questions(stream: BinaryIO) -> Iterator[bytes]:
+    """Once the console is gone, however it has ended, so is this process, whatever it is waiting for."""
+    lines: SimpleQueue[bytes] = SimpleQueue()
+
+    def read() -> None:
+        for line in stream:
+            lines.put(line)
+        os._exit(0)
+
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        yield lines.get()
+
+
 def _own_output() -> BinaryIO:
     """The pipe to the console. What libraries print goes elsewhere."""
     pipe = os.dup(1)
@@ -75,13 +92,13 @@ def _own_output() -> BinaryIO:
     return os.fdopen(pipe, "wb")
 
 
-def _limit_memory() -> None:
+def limit_memory() -> None:
     with suppress(ImportError):  # Windows has no such limits
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         with suppress(ValueError, OSError):  # a lower one is set
-            resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
+            resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
 
 
 def _answer(stream: BinaryIO, answer: dict[str, Any]) -> None:

@@ -19,6 +19,8 @@ MOST_BYTES_TO_NAME = 64 << 20
 _BODY_PART_S = 10.0
 """How long a connection may be silent in the middle of a body."""
 _UPLOADS = "/wire"
+MAKING = "kshare.making"
+"""Where a request has the scope that its connection cancels when the client leaves."""
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -86,7 +88,10 @@ class Guard:
             )
             await response(scope, receive, send_safely)
             return
-        with suppress(ClientDisconnect):  # in the middle of a body: nobody waits for the response
+        # Nobody waits for the response of a client that leaves in the middle of a body, or before its page is made.
+        with suppress(ClientDisconnect), anyio.CancelScope() as making:
+            if scope["method"] == "GET":  # others change something, which isn't left half done
+                scope[MAKING] = making
             await self._app(scope, receive_within_limit, send_safely)
 
 

@@ -50,15 +50,16 @@ class SchemaDecoder:
         if anyio.current_time() >= deadline:
             return _with_note(data, limit, "not decoded: other records of this page took too long")
         try:
-            answer = await self._process.decode(data, topic, part, limit)
+            answer = await self._process.decode(data, topic, part, limit, deadline)
         except DecodingFailed as error:
             return _with_note(data, limit, f"can't be decoded: {error}")
         if "problem" in answer:
             return _with_note(data, limit, self._without_password(answer["problem"]))
         return Content(visible(answer["text"]), len(data), answer["is_cut"], visible(answer["note"]))
 
-    async def close(self) -> None:
-        await self._process.close()
+    def close(self) -> None:
+        """Whoever waits for a record gets it as it is."""
+        self._process.close()
 
     def _without_password(self, text: str) -> str:
         split = urlsplit(self._url or "")
