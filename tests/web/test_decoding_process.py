@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import resource
 import socket
 import subprocess
 import sys
@@ -19,7 +20,7 @@ import anyio
 import pytest
 
 from kshare.testing import Broker
-from kshare.web import decoding_process
+from kshare.web import decoding_child, decoding_process
 from kshare.web.schema_decoding import SchemaDecoder
 from tests.helpers.consoles import DEADLINE_S, eventually, running_console
 
@@ -157,3 +158,12 @@ async def test_waiting_for_the_records_of_others_has_a_deadline() -> None:
         finally:
             decoder.close()
     assert found.note == "can't be decoded: records of others took too long: try again in a moment"
+
+
+def test_the_process_takes_little_memory() -> None:
+    """With the console it stays below 300 MB, so most of that isn't the process's."""
+    code = "from kshare.web import decoding_child as child; child.limit_memory(); bytearray(130 << 20)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "MemoryError" in ended.stderr
+    assert decoding_child.MOST_MEMORY <= 150 << 20
+    assert resource.getrlimit(resource.RLIMIT_DATA)[0] != decoding_child.MOST_MEMORY, "only the child's"
