@@ -76,9 +76,11 @@ def _questions(stream: BinaryIO) -> Iterator[bytes]:
     lines: SimpleQueue[bytes] = SimpleQueue()
 
     def read() -> None:
-        for line in stream:
-            lines.put(line)
-        os._exit(0)
+        try:
+            for line in stream:
+                lines.put(line)
+        finally:
+            os._exit(0)
 
     threading.Thread(target=read, daemon=True).start()
     while True:

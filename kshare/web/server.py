@@ -18,8 +18,6 @@ from kshare.web.watcher import Watcher
 
 _CLOSING_S = 1
 """For pages that are being made; those that wait for the cluster end at once."""
-_MOST_HEADER_BYTES = 64 << 10
-"""Addresses may contain bytes to name, and a request also names the page from which it comes."""
 
 
 def serve(config: WebConfig, on_ready: Callable[[str, Callable[[], None]], None]) -> None:
@@ -39,7 +37,6 @@ def serve(config: WebConfig, on_ready: Callable[[str, Callable[[], None]], None]
                 proxy_headers=False,
                 server_header=False,
                 timeout_graceful_shutdown=_CLOSING_S,
-                h11_max_incomplete_event_size=_MOST_HEADER_BYTES,
             ),
             console,
             lambda: on_ready(f"http://{format_address(listening.getsockname()[:2])}/", server.stop),
