@@ -27,6 +27,7 @@ def run_web(
     """Returns after Ctrl-C."""
     try:
         from kshare.web.config import WebConfig
+        from kshare.web.descriptors import raise_limit
         from kshare.web.rare_collections import rare_collections
         from kshare.web.server import serve
     except ModuleNotFoundError as error:
@@ -39,6 +40,7 @@ def run_web(
             "--worker-topic out"
         )
     host, port = _address(listen)
+    raise_limit()
     logging.basicConfig(handlers=[log_handler("%(message)s")], level=logging.WARNING)
     with _demo() if is_demo else _cluster(server, properties) as (cluster, found):
         try:
