@@ -22,6 +22,7 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from kshare.web.content import encoded, laid_out
+from kshare.web.registry_url import without_passwords
 
 MOST_MEMORY = 128 << 20
 """Of data. Before the first record, 40 MB are used; libraries, which aren't counted, take another 20."""
@@ -38,11 +39,12 @@ def main() -> None:
     decoder = _Decoder(json.loads(next(questions))["url"])
     _answer(answers, {})
     for question in questions:
-        _answer(answers, _answered(decoder, json.loads(question)))
+        _answer(answers, decoder.answer(json.loads(question)))
 
 
 class _Decoder:
     def __init__(self, url: str) -> None:
+        self._url = url
         self._client = SchemaRegistryClient({"url": url, "timeout": _REGISTRY_S, "max.retries": 0})
         self._avro = AvroDeserializer(self._client)
 
@@ -61,14 +63,15 @@ class _Decoder:
         is_cut = len(shown) > limit or (kind == "JSON" and len(data) > limit + _PREFIX)
         return {"text": shown[:limit], "is_cut": is_cut, "note": note}
 
-
-def _answered(decoder: _Decoder, asked: dict[str, Any]) -> dict[str, Any]:
-    try:
-        return decoder.decode(base64.b64decode(asked["data"]), asked["topic"], asked["part"], asked["limit"])
-    except MemoryError:
-        return {"problem": "can't be decoded: its bytes stand for too much: the decoder's memory is full"}
-    except Exception as error:  # Confluent's client and fastavro raise many kinds
-        return {"problem": f"can't be decoded: {str(error)[:_LONGEST_PROBLEM] or type(error).__name__}"}
+    def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
+        data = base64.b64decode(asked["data"])
+        try:
+            return self.decode(data, asked["topic"], asked["part"], asked["limit"])
+        except MemoryError:
+            return {"problem": "can't be decoded: its bytes stand for too much: the decoder's memory is full"}
+        except Exception as error:  # Confluent's client and fastavro raise many kinds
+            text = without_passwords(str(error), self._url)[:_LONGEST_PROBLEM]
+            return {"problem": f"can't be decoded: {text or type(error).__name__}"}
 
 
 def _questions(stream: BinaryIO) -> Iterator[bytes]:

@@ -6,8 +6,6 @@ compiled classes.
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit, urlunsplit
-
 import anyio
 
 from kshare.web.content import Content, content, visible
@@ -54,19 +52,12 @@ class SchemaDecoder:
         except DecodingFailed as error:
             return _with_note(data, limit, f"can't be decoded: {error}")
         if "problem" in answer:
-            return _with_note(data, limit, self._without_password(answer["problem"]))
+            return _with_note(data, limit, answer["problem"])
         return Content(visible(answer["text"]), len(data), answer["is_cut"], visible(answer["note"]))
 
     def close(self) -> None:
         """Whoever waits for a record gets it as it is."""
         self._process.close()
-
-    def _without_password(self, text: str) -> str:
-        split = urlsplit(self._url or "")
-        bare = urlunsplit(split._replace(netloc=split.netloc.rpartition("@")[2]))
-        for secret in (self._url, split.netloc if split.password else None, split.password):
-            text = text.replace(secret, bare if secret == self._url else "***") if secret else text
-        return text
 
 
 def _with_note(data: bytes, limit: int, note: str) -> Content:
