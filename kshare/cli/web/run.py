@@ -30,7 +30,7 @@ def run_web(
     options: Mapping[str, Any],
     *,
     is_demo: bool,
-    is_registry_visible: bool = False,
+    is_registry_visible: bool,
 ) -> None:
     """Returns after Ctrl-C. `is_registry_visible`: the registry's URL is in the command line."""
     try:

@@ -152,7 +152,7 @@ def test_a_cluster_that_the_environment_names_is_none_of_the_demo(
     run: Kshare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[object] = []
-    monkeypatch.setattr(web_run, "run_web", lambda server, *_, is_demo: asked.append((server, is_demo)))
+    monkeypatch.setattr(web_run, "run_web", lambda server, *_, is_demo, **__: asked.append((server, is_demo)))
     monkeypatch.setenv("KSHARE_BOOTSTRAP_SERVER", "127.0.0.1:1")
     assert run("web", "--demo").code == 0
     assert run("web").code == 0
