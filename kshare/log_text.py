@@ -5,6 +5,7 @@ Decides what is harmless: nothing that ends a line, moves a cursor, changes the 
 
 from __future__ import annotations
 
+import codecs
 import re
 
 _UNSEEN = (
@@ -16,6 +17,9 @@ _UNSEEN = (
 """Of Unicode's categories Cc, Cf, Co, Cs, Zl and Zp, with letters and variation selectors that leave no mark."""
 _HARMFUL = re.compile(f"[\x00-\x1f{_UNSEEN}]")
 _HARMFUL_IN_LINES = re.compile(f"[\x00-\x08\x0b-\x1f{_UNSEEN}]")
+
+
+codecs.lookup("unicode_escape")  # which is loaded from a file: later, there may be no descriptor left for it
 
 
 def escaped(text: str) -> str:

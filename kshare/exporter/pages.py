@@ -20,6 +20,9 @@ import json
 from collections.abc import Callable
 from urllib.parse import unquote_to_bytes
 
+import anyio
+from anyio import to_thread
+
 from kshare.exporter.exposition import CONTENT_TYPE, exposition_text
 from kshare.exporter.metrics import exporter_values, report_values
 from kshare.exporter.report import Report
@@ -28,7 +31,7 @@ from kshare.http.messages import HttpRequest, HttpResponse
 from kshare.monitor.figures import Row
 from kshare.wording import no_group
 
-_GROUPS = "/groups"
+_GROUP = "/groups/"
 _JSON = "application/json"
 _KEYS = (
     *("group", "state", "members", "most_members", "partitions", "lag", "redelivered", "most_deliveries"),
@@ -48,46 +51,49 @@ class ExporterPages:
     def __init__(self, watch: ClusterWatch, *, has_partitions: bool) -> None:
         self._watch = watch
         self._has_partitions = has_partitions
+        self._making = anyio.Lock()
         self._made_of: Report | None = None
         self._made: dict[str, bytes] = {}
         """Made of this report, by page: many may ask for the same."""
 
-    def __call__(self, request: HttpRequest) -> HttpResponse:
+    async def __call__(self, request: HttpRequest) -> HttpResponse:
         match request.path:
             case "/metrics":
-                return self._metrics()
+                own = exposition_text(exporter_values(self._watch.state)).encode()
+                found = await self._of_report(request.path, self._figures)
+                return HttpResponse(200, CONTENT_TYPE, own, found or b"")
             case "/live":
                 return HttpResponse.text(200, "live")
             case "/ready" if self._watch.is_ready:
                 return HttpResponse.text(200, "ready")
             case "/ready":
                 return HttpResponse.text(503, self._watch.problem)
-        if request.path == _GROUPS or request.path.startswith(f"{_GROUPS}/"):
-            found = self._watch.report
-            if found is None:
-                return _json(503, {"error": self._watch.problem})
-            if request.path == _GROUPS:
-                return HttpResponse(200, _JSON, self._of_report(found, _GROUPS, _all_groups))
-            return _group(found, request.path.removeprefix(f"{_GROUPS}/"))
+            case "/groups":
+                found = await self._of_report(request.path, _all_groups)
+                return self._no_report() if found is None else HttpResponse(200, _JSON, b"", found)
+        if request.path.startswith(_GROUP):
+            report = self._watch.report
+            return self._no_report() if report is None else _group(report, request.path.removeprefix(_GROUP))
         return HttpResponse.text(404, "there are /metrics, /groups, /groups/NAME, /live and /ready")
 
-    def _metrics(self) -> HttpResponse:
-        found = self._watch.report
-        own = exposition_text(exporter_values(self._watch.state)).encode()
-        return HttpResponse(
-            200, CONTENT_TYPE, own + (self._of_report(found, "/metrics", self._figures) if found else b"")
-        )
+    def _no_report(self) -> HttpResponse:
+        return _json(503, {"error": self._watch.problem})
 
     def _figures(self, found: Report) -> bytes:
         return exposition_text(report_values(found, has_partitions=self._has_partitions)).encode()
 
-    def _of_report(self, found: Report, page: str, make: Callable[[Report], bytes]) -> bytes:
-        """Made once for each report, however often it is asked for: a cluster may have very many partitions."""
-        if found is not self._made_of:
-            self._made_of, self._made = found, {}
-        if page not in self._made:
-            self._made[page] = make(found)
-        return self._made[page]
+    async def _of_report(self, page: str, make: Callable[[Report], bytes]) -> bytes | None:
+        """None if there is no fresh report. Made once for each, however often it is asked for: a cluster may have very
+        many partitions. In a thread, so that probes are answered meanwhile."""
+        async with self._making:
+            found = self._watch.report
+            if found is None:
+                return None
+            if found is not self._made_of:
+                self._made_of, self._made = found, {}
+            if page not in self._made:
+                self._made[page] = await to_thread.run_sync(make, found)
+            return self._made[page]
 
 
 def _all_groups(found: Report) -> bytes:

@@ -8,7 +8,7 @@ other host names are refused: browsers would send them for pages of other sites.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, closing
 from ipaddress import ip_address
 from typing import cast
@@ -27,8 +27,14 @@ log = logging.getLogger("kshare.http")
 REQUEST_TIMEOUT_S = 5.0
 """From the connection to the end of the request, and again to the end of the response."""
 MAX_CONNECTIONS = 32
+_SENT_AT_ONCE = 64 << 10
+"""Bytes. What the client hasn't taken of them is copied."""
 PAUSE_S = 1.0
 """After accepting a connection has failed: there may be no file descriptors left."""
+
+
+Respond = Callable[[HttpRequest], HttpResponse | Awaitable[HttpResponse]]
+"""Makes the response, or lets the client wait for it."""
 
 
 def parse_listen_address(text: str, option: str = "http") -> Address:
@@ -44,9 +50,7 @@ def parse_listen_address(text: str, option: str = "http") -> Address:
 
 
 @asynccontextmanager
-async def http_endpoint(
-    address: Address, respond: Callable[[HttpRequest], HttpResponse], option: str = "http="
-) -> AsyncIterator[int]:
+async def http_endpoint(address: Address, respond: Respond, option: str = "http=") -> AsyncIterator[int]:
     """Listen on the address while the block runs. Yields the port.
 
     `option`: what chooses the address, for the message of an error.
@@ -72,9 +76,7 @@ async def http_endpoint(
 
 
 class _Server:
-    def __init__(
-        self, respond: Callable[[HttpRequest], HttpResponse], summary: SummaryLog, *, is_local: bool
-    ) -> None:
+    def __init__(self, respond: Respond, summary: SummaryLog, *, is_local: bool) -> None:
         self._respond = respond
         self._is_local = is_local
         """Whether only this machine can connect."""
@@ -112,19 +114,21 @@ class _Server:
             await anyio.aclose_forcefully(stream)
 
     async def _talk(self, stream: SocketStream) -> None:
-        response: HttpResponse | None = HttpResponse.text(408, "the request took too long")
+        request: HttpRequest | HttpResponse | None = HttpResponse.text(408, "the request took too long")
         with anyio.move_on_after(REQUEST_TIMEOUT_S):
             request = await _receive(stream)
-            response = self._response(request) if isinstance(request, HttpRequest) else request
-        if response is None:
+        if request is None:
             return
+        response = await self._response(request) if isinstance(request, HttpRequest) else request
         with anyio.move_on_after(REQUEST_TIMEOUT_S):
-            await stream.send(response.encode())
+            await stream.send(response.head + response.body)
+            for begin in range(0, len(response.rest), _SENT_AT_ONCE):
+                await stream.send(response.rest[begin : begin + _SENT_AT_ONCE])
             await stream.send_eof()
             # Closed with unread bytes, the connection would be reset, and the response lost with it.
             await _discard(stream)
 
-    def _response(self, request: HttpRequest) -> HttpResponse:
+    async def _response(self, request: HttpRequest) -> HttpResponse:
         if self._is_local and not _is_ours(request.host):
             return HttpResponse.text(
                 421,
@@ -132,7 +136,8 @@ class _Server:
                 "localhost, or let a proxy send that as Host",
             )
         try:
-            return self._respond(request)
+            answer = self._respond(request)
+            return answer if isinstance(answer, HttpResponse) else await answer
         except Exception:
             self._summary.event(logging.ERROR, "a page of the HTTP endpoint failed", has_traceback=True)
             return HttpResponse.text(500, "this page failed: see the log")

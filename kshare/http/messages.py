@@ -36,23 +36,26 @@ class HttpResponse:
     status: int
     content_type: str
     body: bytes
+    rest: bytes = b""
+    """Of the body. Many responses may have the same large one, which none of them copies."""
 
     @classmethod
     def text(cls, status: int, text: str) -> HttpResponse:
         return cls(status, "text/plain; charset=utf-8", f"{text}\n".encode())
 
-    def encode(self) -> bytes:
+    @property
+    def head(self) -> bytes:
         """The connection is closed after each response, so that idle ones hold nothing."""
         lines = [
             f"HTTP/1.1 {self.status} {_REASONS[self.status]}",
             f"Content-Type: {self.content_type}",
-            f"Content-Length: {len(self.body)}",
+            f"Content-Length: {len(self.body) + len(self.rest)}",
             "Cache-Control: no-store",
             "Connection: close",
         ]
         if self.status == 405:
             lines.append("Allow: GET")
-        return "\r\n".join([*lines, "", ""]).encode() + self.body
+        return "\r\n".join([*lines, "", ""]).encode()
 
 
 def read_request(received: bytes) -> HttpRequest | HttpResponse | None:

@@ -54,7 +54,7 @@ def make_app(console: Console) -> Starlette:
             try:
                 yield
             finally:
-                await console.decoder.close()
+                console.decoder.close()
 
     return Starlette(
         lifespan=lifespan,

@@ -12,6 +12,7 @@ from kshare.admin.config import admin_settings
 from kshare.errors import ConfigError
 from kshare.net.addresses import is_loopback
 from kshare.net.settings import NetSettings
+from kshare.web.registry_url import check_registry_url
 from kshare.web.worker_sources import WorkerSources
 
 _THIS_MACHINE = ("127.0.0.1", "::1")
@@ -44,7 +45,7 @@ class WebConfig:
     worker_hosts: tuple[str, ...] = ()
     """Hosts and networks that are asked if they are announced: see `kshare.fleet.allowed_hosts`."""
     schema_registry: str | None = field(default=None, repr=False)
-    """The URL of a schema registry. It may contain a name and a password."""
+    """The URL of a schema registry, or several, separated by commas. It may contain a name and a password."""
 
     def __post_init__(self) -> None:
         if self.user_header is not None and not _HEADER_NAME.fullmatch(self.user_header):
@@ -72,6 +73,8 @@ class WebConfig:
                 f"on {self.host}, everyone in the network could open the console: give a file of users (--users) or "
                 "the header of a proxy that checks them (--user-header), or listen on 127.0.0.1"
             )
+        if self.schema_registry is not None:
+            check_registry_url(self.schema_registry)
         _ = self.workers  # which checks the options
 
     @property

@@ -14,8 +14,12 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+import anyio
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from kshare.web.bounded_body import BoundedConnection
+from kshare.web.guard import MAKING
 from kshare.web.login_limits import network_of
 
 HEADERS_S = 10.0
@@ -25,6 +29,10 @@ MOST_CONNECTIONS = 512
 """Of which at most 200 show live pages."""
 MOST_OF_ADDRESS = 256
 """More than show live pages: a proxy that only adds TLS makes the connections of all users."""
+UNREAD_S = 2.0
+MOST_UNREAD = 1 << 20
+"""How long, and how many bytes, a client may still send after a response that didn't wait for its body. They are thrown
+away: if the connection ended at once, the client wouldn't see the response."""
 MOST_PIPELINED = 10
 """Requests that were sent before the response to the one before. Browsers and proxies send none."""
 
@@ -71,12 +79,15 @@ class BoundedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.conn = BoundedConnection()
         transport.set_write_buffer_limits(0)  # writing pauses until the client has taken all that was written
         self.network = network_of(self.client[0]) if self.client else ""
         self.progress_at = self.loop.time()
         self._timer: asyncio.TimerHandle | None = None
         self._unsent = 0
         self._pipelined = 0
+        self._left_unread: int | None = None
+        """Set once the connection is to end."""
         self._had_user = False
         self.limits.add(self)
         self._set_timer(self.limits.headers_s, self.hang_up)
@@ -95,6 +106,14 @@ class BoundedProtocol(H11Protocol):
     def _is_idle(self) -> bool:
         return self.cycle is None or self.cycle.response_complete
 
+    def data_received(self, data: bytes) -> None:
+        if self._left_unread is None:
+            super().data_received(data)
+            return
+        self._left_unread -= len(data)
+        if self._left_unread < 0:
+            self.hang_up()
+
     def handle_events(self) -> None:
         before = self.cycle
         super().handle_events()
@@ -105,8 +124,20 @@ class BoundedProtocol(H11Protocol):
         elif not self._is_idle:  # more of its body has come
             self.progress_at = self.loop.time()
 
+    def send_400_response(self, msg: str) -> None:
+        """For a request that can't be read on, unless its response has begun."""
+        if self.cycle is not None:
+            self.cycle.disconnected = True  # nothing can be sent any more
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.hang_up()
+
     def on_response_complete(self) -> None:
         self._had_user = self.has_user
+        if self.conn.their_state is h11.SEND_BODY and not self.transport.is_closing():
+            self._end_unread()
+            return
         self._pipelined = self._pipelined + 1 if self.conn.trailing_data[0] else 0
         if self._pipelined > MOST_PIPELINED:
             self.transport.close()
@@ -115,6 +146,13 @@ class BoundedProtocol(H11Protocol):
             self.progress_at = self.loop.time()
             if not self.flow.write_paused:
                 self._set_timer(self.limits.headers_s, self.hang_up)
+
+    def _end_unread(self) -> None:
+        """End the connection after the response, without parsing the rest of the body."""
+        self._left_unread = MOST_UNREAD
+        self.transport.write_eof()
+        self.flow.resume_reading()
+        self._set_timer(UNREAD_S, self.hang_up)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -133,6 +171,9 @@ class BoundedProtocol(H11Protocol):
         self.limits.discard(self)
         self._set_timer()
         super().connection_lost(exc)
+        making = (self.scope or {}).get(MAKING)
+        if isinstance(making, anyio.CancelScope):
+            making.cancel()  # what is made for nobody would keep others waiting
 
     def hang_up(self) -> None:
         self.limits.discard(self)

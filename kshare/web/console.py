@@ -31,6 +31,8 @@ _MOST_ASKING = 8
 """Pages that ask the cluster at a time: each has its own connections."""
 _MOST_READING = 3
 """Of these, pages that read records: each may have a large batch, decompressed."""
+_MOST_FIELDS = 200
+"""Of a form."""
 LIMIT_S = 15.0
 """How long a page may wait for the cluster."""
 
@@ -78,11 +80,12 @@ class Console:
             raise HTTPException(504, "the cluster took too long to respond")
 
     def close(self) -> None:
-        """End what waits for the cluster or for changes: the console is being stopped."""
+        """End what waits for the cluster, for changes or for a schema: the console is being stopped."""
         self.is_closing.set()
         for scope in self._asking:
             scope.cancel()
         self.jobs.close()
+        self.decoder.close()
 
     def render(
         self, request: Request, template: str, *, status: int = 200, is_live: bool = True, **values: Any
@@ -127,7 +130,11 @@ class Console:
         if is_change:
             self.access.check_change(user_of(request))
         self.access.check_unread_form(request)
-        form = await request.form(max_files=1, max_fields=200)
+        is_upload = request.headers.get("content-type", "").lower().startswith("multipart/")
+        # Starlette counts fields, but not the separators between empty ones.
+        if not is_upload and (await request.body()).count(b"&") >= _MOST_FIELDS:
+            raise HTTPException(400, f"a form has at most {_MOST_FIELDS} fields")
+        form = await request.form(max_files=1, max_fields=_MOST_FIELDS)
         self.access.check_form(request, form, user_of(request), is_change=is_change)
         return form
 

@@ -11,7 +11,10 @@ import json
 import os
 import signal
 import sys
+import threading
+from collections.abc import Iterator
 from contextlib import suppress
+from queue import SimpleQueue
 from typing import Any, BinaryIO
 
 from confluent_kafka.schema_registry import SchemaRegistryClient
@@ -19,9 +22,10 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from kshare.web.content import encoded, laid_out
+from kshare.web.registry_url import without_passwords
 
-_MOST_MEMORY = 512 << 20
-"""Of addresses, all libraries included."""
+MOST_MEMORY = 128 << 20
+"""Of data. Before the first record, 40 MB are used; libraries, which aren't counted, take another 20."""
 _REGISTRY_S = 3.0
 _PREFIX = 5
 _LONGEST_PROBLEM = 2_000
@@ -29,17 +33,18 @@ _LONGEST_PROBLEM = 2_000
 
 def main() -> None:
     """The first line says where the registry is: a command line, which others can see, may not contain its password."""
-    questions, answers = sys.stdin.buffer, _own_output()
+    questions, answers = _questions(sys.stdin.buffer), _own_output()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    _limit_memory()
-    decoder = _Decoder(json.loads(questions.readline())["url"])
+    limit_memory()
+    decoder = _Decoder(json.loads(next(questions))["url"])
     _answer(answers, {})
     for question in questions:
-        _answer(answers, _answered(decoder, json.loads(question)))
+        _answer(answers, decoder.answer(json.loads(question)))
 
 
 class _Decoder:
     def __init__(self, url: str) -> None:
+        self._url = url
         self._client = SchemaRegistryClient({"url": url, "timeout": _REGISTRY_S, "max.retries": 0})
         self._avro = AvroDeserializer(self._client)
 
@@ -58,14 +63,31 @@ class _Decoder:
         is_cut = len(shown) > limit or (kind == "JSON" and len(data) > limit + _PREFIX)
         return {"text": shown[:limit], "is_cut": is_cut, "note": note}
 
+    def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
+        data = base64.b64decode(asked["data"])
+        try:
+            return self.decode(data, asked["topic"], asked["part"], asked["limit"])
+        except MemoryError:
+            return {"problem": "can't be decoded: its bytes stand for too much: the decoder's memory is full"}
+        except Exception as error:  # Confluent's client and fastavro raise many kinds
+            text = without_passwords(str(error), self._url)[:_LONGEST_PROBLEM]
+            return {"problem": f"can't be decoded: {text or type(error).__name__}"}
 
-def _answered(decoder: _Decoder, asked: dict[str, Any]) -> dict[str, Any]:
-    try:
-        return decoder.decode(base64.b64decode(asked["data"]), asked["topic"], asked["part"], asked["limit"])
-    except MemoryError:
-        return {"problem": "can't be decoded: its bytes stand for too much: the decoder's memory is full"}
-    except Exception as error:  # Confluent's client and fastavro raise many kinds
-        return {"problem": f"can't be decoded: {str(error)[:_LONGEST_PROBLEM] or type(error).__name__}"}
+
+def _questions(stream: BinaryIO) -> Iterator[bytes]:
+    """Once the console is gone, however it has ended, so is this process, whatever it is waiting for."""
+    lines: SimpleQueue[bytes] = SimpleQueue()
+
+    def read() -> None:
+        try:
+            for line in stream:
+                lines.put(line)
+        finally:
+            os._exit(0)
+
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        yield lines.get()
 
 
 def _own_output() -> BinaryIO:
@@ -75,13 +97,13 @@ def _own_output() -> BinaryIO:
     return os.fdopen(pipe, "wb")
 
 
-def _limit_memory() -> None:
+def limit_memory() -> None:
     with suppress(ImportError):  # Windows has no such limits
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         with suppress(ValueError, OSError):  # a lower one is set
-            resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
+            resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
 
 
 def _answer(stream: BinaryIO, answer: dict[str, Any]) -> None:

@@ -21,8 +21,10 @@ _BYTES_PER_SIGN = 12
 """In JSON, at most."""
 _ROOM = 64 << 10
 _NOT_STARTED = "the process that decodes can't be started"
+_BUSY = "records of others took too long: try again in a moment"
+_STOPPED = "the console is being stopped"
 _CRASHED = "the decoder crashed: its bytes nest too deeply, or stand for too much"
-_CHILD = """
+CHILD = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
 from kshare.web.decoding_child import main
@@ -42,30 +44,50 @@ class DecodingProcess:
         self._limit_s = limit_s
         self._turn = anyio.Semaphore(1)
         self._process: _Process | None = None
+        self._is_closed = False
 
-    async def decode(self, data: bytes, topic: str, part: str, limit: int) -> dict[str, Any]:
-        """Raises DecodingFailed if it takes too long, or if the process can't be started or crashes."""
+    async def decode(self, data: bytes, topic: str, part: str, limit: int, deadline: float) -> dict[str, Any]:
+        """Raises DecodingFailed if it takes too long, or if the process can't be started or crashes.
+
+        `deadline`: until when the record waits for those of others.
+        """
         asked = {"data": base64.b64encode(data).decode(), "topic": topic, "part": part, "limit": limit}
-        async with self._turn:
-            if self._process is None:
-                self._process = await to_thread.run_sync(_Process)
-                await self._ask({"url": self._url}, 0, _START_S, _NOT_STARTED, _NOT_STARTED)
+        with anyio.CancelScope(deadline=deadline) as waiting:
+            await self._turn.acquire()
+        if waiting.cancelled_caught:
+            raise DecodingFailed(_BUSY)
+        try:
+            await self._start()
             limit_text = f"{self._limit_s:g} seconds"
             slow = f"it took longer than {limit_text}: its bytes stand for too much, or the registry is slow"
             return await self._ask(asked, limit, self._limit_s, slow, _CRASHED)
+        finally:
+            self._turn.release()
 
-    async def close(self) -> None:
-        """End the process."""
+    def close(self) -> None:
+        """End the process, and start none from now on. Whoever waits gets an error."""
+        self._is_closed = True
+        self._end()
+
+    async def _start(self) -> None:
+        if self._process is None and not self._is_closed:
+            self._process = await to_thread.run_sync(_Process)
+            await self._ask({"url": self._url}, 0, _START_S, _NOT_STARTED, _NOT_STARTED)
+
+    def _end(self) -> None:
+        """Without waiting for anything but the kill: a task that is cancelled twice would be torn from that."""
         process, self._process = self._process, None
         if process is not None:
-            with anyio.CancelScope(shield=True):
-                await to_thread.run_sync(process.end)
+            process.end()
 
     async def _ask(
         self, asked: dict[str, Any], limit: int, seconds: float, slow: str, ended: str
     ) -> dict[str, Any]:
         """Without an answer, the process is ended, and DecodingFailed says that it was slow or has ended."""
-        assert self._process is not None, "started before"
+        if self._is_closed:
+            self._end()  # it may have been started meanwhile
+        if self._process is None:
+            raise DecodingFailed(_STOPPED)
         answer, reason = None, slow
         try:
             with anyio.move_on_after(seconds):
@@ -74,16 +96,16 @@ class DecodingProcess:
                 reason = ended
         finally:
             if answer is None:
-                await self.close()
+                self._end()
         if answer is None:
-            raise DecodingFailed(reason)
+            raise DecodingFailed(_STOPPED if self._is_closed else reason)
         return answer
 
 
 class _Process:
     def __init__(self) -> None:
         self._started = subprocess.Popen(
-            [sys.executable, "-c", _CHILD, json.dumps([one for one in sys.path if isinstance(one, str)])],
+            [sys.executable, "-c", CHILD, json.dumps([one for one in sys.path if isinstance(one, str)])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -108,9 +130,10 @@ class _Process:
         return answer
 
     def end(self) -> None:
+        """A thread that asks gets no answer then, at once."""
         self._started.kill()
         self._started.wait()
-        with self._asking:  # once nobody reads from its pipes
+        with self._asking:  # once it doesn't use the pipes
             for pipe in (self._started.stdin, self._started.stdout):
                 assert pipe is not None, "a pipe"
                 with suppress(OSError):

@@ -19,6 +19,8 @@ MOST_BYTES_TO_NAME = 64 << 20
 _BODY_PART_S = 10.0
 """How long a connection may be silent in the middle of a body."""
 _UPLOADS = "/wire"
+MAKING = "kshare.making"
+"""Where a request has the scope that its connection cancels when the client leaves."""
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -48,7 +50,8 @@ class Guard:
             await send(message)
 
         received, is_whole = 0, False
-        most = MOST_BYTES_TO_NAME if scope["path"] == _UPLOADS else MOST_BODY_BYTES
+        headers = Headers(scope=scope)
+        most = MOST_BYTES_TO_NAME if _is_upload(scope["path"], headers) else MOST_BODY_BYTES
         too_large = HTTPException(413, f"at most {most:,} bytes can be sent")
 
         async def receive_within_limit() -> Message:
@@ -66,7 +69,6 @@ class Guard:
                 raise too_large
             return message
 
-        headers = Headers(scope=scope)
         try:
             self._access.check_host(headers.get("host", ""))
             self._access.check_origin(scope["method"], headers)
@@ -76,6 +78,8 @@ class Guard:
             scope["kshare.forwarded_for"] = self._access.forwarded_for(headers, peer)
             if int(headers.get("content-length", "0") or 0) > most:
                 raise too_large
+            if scope["method"] == "GET" and _has_body(headers):
+                raise HTTPException(400, "to ask for a page, no body is needed")
         except (HTTPException, ValueError) as error:
             refused = (
                 error if isinstance(error, HTTPException) else HTTPException(400, "Content-Length is invalid")
@@ -86,10 +90,18 @@ class Guard:
             )
             await response(scope, receive, send_safely)
             return
-        with suppress(ClientDisconnect):  # in the middle of a body: nobody waits for the response
+        # Nobody waits for the response of a client that leaves in the middle of a body, or before its page is made.
+        with suppress(ClientDisconnect), anyio.CancelScope() as making:
+            if scope["method"] == "GET":  # others change something, which isn't left half done
+                scope[MAKING] = making
             await self._app(scope, receive_within_limit, send_safely)
 
 
+def _is_upload(path: str, headers: Headers) -> bool:
+    """Fields of other forms are parsed before it is clear who has sent them, so they are small."""
+    return path == _UPLOADS and headers.get("content-type", "").lower().startswith("multipart/form-data")
+
+
 def _has_body(headers: Headers) -> bool:
-    """If so, a client that still sends it wouldn't see the response to a request that ends its connection."""
+    """If so, the connection ends all the same (see `connections`), but not before the client has seen the response."""
     return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers

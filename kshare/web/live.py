@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 
 import anyio
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
@@ -28,9 +29,9 @@ class LivePages:
         whose = user_of(request).name, address_of(request)
         if self._open.total() >= _MOST_PAGES or self._open[whose] >= _MOST_OF_ONE:
             return PlainTextResponse("too many pages are open\n", 503, {"Retry-After": "30"})
-        return StreamingResponse(self._stream(whose), media_type="text/event-stream")
+        return StreamingResponse(self._stream(whose, request), media_type="text/event-stream")
 
-    async def _stream(self, whose: tuple[str, str]) -> AsyncIterator[str]:
+    async def _stream(self, whose: tuple[str, str], request: Request) -> AsyncIterator[str]:
         self._open[whose] += 1
         try:
             seen, quiet_since = self._console.watcher.view.number, anyio.current_time()
@@ -38,6 +39,8 @@ class LivePages:
             while not self._console.is_closing.is_set():
                 number, now = self._console.watcher.view.number, anyio.current_time()
                 if number != seen:
+                    if not await self._is_let_in(request):
+                        break
                     seen, quiet_since = number, now
                     yield f"data: {number}\n\n"
                 elif now - quiet_since > _QUIET_S:
@@ -48,3 +51,11 @@ class LivePages:
             self._open[whose] -= 1
             if not self._open[whose]:
                 del self._open[whose]
+
+    async def _is_let_in(self, request: Request) -> bool:
+        """Who was removed meanwhile isn't."""
+        try:
+            await self._console.access.user_of(request.headers, address_of(request))
+        except HTTPException:
+            return False
+        return True

@@ -6,8 +6,6 @@ compiled classes.
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit, urlunsplit
-
 import anyio
 
 from kshare.web.content import Content, content, visible
@@ -50,22 +48,16 @@ class SchemaDecoder:
         if anyio.current_time() >= deadline:
             return _with_note(data, limit, "not decoded: other records of this page took too long")
         try:
-            answer = await self._process.decode(data, topic, part, limit)
+            answer = await self._process.decode(data, topic, part, limit, deadline)
         except DecodingFailed as error:
             return _with_note(data, limit, f"can't be decoded: {error}")
         if "problem" in answer:
-            return _with_note(data, limit, self._without_password(answer["problem"]))
+            return _with_note(data, limit, answer["problem"])
         return Content(visible(answer["text"]), len(data), answer["is_cut"], visible(answer["note"]))
 
-    async def close(self) -> None:
-        await self._process.close()
-
-    def _without_password(self, text: str) -> str:
-        split = urlsplit(self._url or "")
-        bare = urlunsplit(split._replace(netloc=split.netloc.rpartition("@")[2]))
-        for secret in (self._url, split.netloc if split.password else None, split.password):
-            text = text.replace(secret, bare if secret == self._url else "***") if secret else text
-        return text
+    def close(self) -> None:
+        """Whoever waits for a record gets it as it is."""
+        self._process.close()
 
 
 def _with_note(data: bytes, limit: int, note: str) -> Content:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,14 +13,14 @@ from kshare.errors import KshareError
 from kshare.net.addresses import format_address
 from kshare.web.app import make_app
 from kshare.web.config import WebConfig
-from kshare.web.connections import MOST_OF_ADDRESS, ConnectionLimits, bounded_protocol
+from kshare.web.connections import MOST_CONNECTIONS, MOST_OF_ADDRESS, ConnectionLimits, bounded_protocol
 from kshare.web.console import Console
+from kshare.web.descriptors import BACKLOG, most_connections
+from kshare.web.flood_log import LoopHandler, flood_log
 from kshare.web.watcher import Watcher
 
 _CLOSING_S = 1
 """For pages that are being made; those that wait for the cluster end at once."""
-_MOST_HEADER_BYTES = 64 << 10
-"""Addresses may contain bytes to name, and a request also names the page from which it comes."""
 
 
 def serve(config: WebConfig, on_ready: Callable[[str, Callable[[], None]], None]) -> None:
@@ -27,7 +28,11 @@ def serve(config: WebConfig, on_ready: Callable[[str, Callable[[], None]], None]
 
     A signal handler may call that function.
     """
-    with _listen(config) as listening, Watcher(config.net, config.interval_s, config.workers) as watcher:
+    with (
+        _listen(config) as listening,
+        Watcher(config.net, config.interval_s, config.workers) as watcher,
+        flood_log() as handler,
+    ):
         console = Console(config, watcher)
         server = _Server(
             uvicorn.Config(
@@ -38,10 +43,11 @@ def serve(config: WebConfig, on_ready: Callable[[str, Callable[[], None]], None]
                 access_log=False,
                 proxy_headers=False,
                 server_header=False,
+                backlog=BACKLOG,
                 timeout_graceful_shutdown=_CLOSING_S,
-                h11_max_incomplete_event_size=_MOST_HEADER_BYTES,
             ),
             console,
+            handler,
             lambda: on_ready(f"http://{format_address(listening.getsockname()[:2])}/", server.stop),
         )
         server.run([listening])
@@ -49,8 +55,10 @@ def serve(config: WebConfig, on_ready: Callable[[str, Callable[[], None]], None]
 
 def _connection_limits(config: WebConfig) -> ConnectionLimits:
     is_behind_proxy = config.user_header is not None
+    most = most_connections(MOST_CONNECTIONS)
     return ConnectionLimits(
-        of_address=None if is_behind_proxy else MOST_OF_ADDRESS,
+        most,
+        None if is_behind_proxy else min(MOST_OF_ADDRESS, most // 2),
         has_logins=is_behind_proxy or config.users is not None,
     )
 
@@ -58,12 +66,16 @@ def _connection_limits(config: WebConfig) -> ConnectionLimits:
 class _Server(uvicorn.Server):
     """Says when it is ready, and ends the event streams of open pages first: otherwise it would wait for them."""
 
-    def __init__(self, config: uvicorn.Config, console: Console, on_ready: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, console: Console, handler: LoopHandler, on_ready: Callable[[], None]
+    ) -> None:
         super().__init__(config)
         self._console = console
+        self._handler = handler
         self._on_ready = on_ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        asyncio.get_running_loop().set_exception_handler(self._handler)
         await super().startup(sockets)
         self._on_ready()
 

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from typing import Any
 
 import anyio
 import pytest
 
 from kshare import ShareConsumer
-from kshare.exporter import watch
+from kshare.exporter import pages, watch
+from kshare.exporter.metrics import ExportedValue
 from kshare.log_text import escaped
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ListGroupsRequest, ShareGroupDescribeRequest
 from kshare.testing import Broker
 from tests.exporter.running_exporter import exporting, labels
 from tests.helpers.rejecting import reject
-from tests.helpers.running_worker import from_the_start, get
+from tests.helpers.running_worker import DEADLINE_S, from_the_start, get
 
 pytestmark = pytest.mark.anyio
 
@@ -183,3 +185,32 @@ async def test_why_the_lag_of_a_group_is_unknown(broker: Broker, anyio_backend: 
         status, form = await exporter.group("late")
         assert status == 503
         assert "share.auto.offset.reset is latest" in form["error"]
+
+
+async def test_a_page_is_made_once_and_probes_do_not_wait_for_it(
+    broker: Broker, anyio_backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of 300 groups with 80 partitions takes seconds."""
+    made: list[object] = []
+    goes_on = threading.Event()
+
+    def slow(*args: object, **options: object) -> list[ExportedValue]:
+        made.append(args)
+        goes_on.wait(DEADLINE_S)
+        return []
+
+    monkeypatch.setattr(pages, "report_values", slow)
+    async with exporting(broker.bootstrap, 1000.0) as exporter:
+        with anyio.fail_after(DEADLINE_S):
+            while (await get(exporter.port, "/ready"))[0] != 200:
+                await anyio.sleep(0.02)
+        async with anyio.create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(get, exporter.port, "/metrics")
+            with anyio.fail_after(DEADLINE_S):
+                while not made:
+                    await anyio.sleep(0.02)
+            assert await get(exporter.port, "/live") == (200, "live\n")
+            assert not goes_on.is_set()
+            goes_on.set()
+    assert len(made) == 1

@@ -63,7 +63,7 @@ def test_what_is_refused(received: bytes, status: int) -> None:
     answer = read_request(received)
     assert isinstance(answer, HttpResponse)
     assert answer.status == status
-    assert answer.encode().startswith(f"HTTP/1.1 {status} ".encode())
+    assert answer.head.startswith(f"HTTP/1.1 {status} ".encode())
 
 
 def test_incomplete_request_needs_more() -> None:
@@ -78,13 +78,14 @@ def test_any_bytes_are_a_request_or_refused(received: bytes) -> None:
 
 
 def test_response_has_its_length_and_ends_the_connection() -> None:
-    head, _, body = HttpResponse.text(405, "there is only GET").encode().partition(b"\r\n\r\n")
-    assert body == b"there is only GET\n"
-    assert head.decode().splitlines() == [
+    answer = HttpResponse.text(405, "there is only GET")
+    assert answer.body == b"there is only GET\n"
+    assert answer.head.decode().splitlines() == [
         "HTTP/1.1 405 Method Not Allowed",
         "Content-Type: text/plain; charset=utf-8",
         "Content-Length: 18",
         "Cache-Control: no-store",
         "Connection: close",
         "Allow: GET",
+        "",
     ]

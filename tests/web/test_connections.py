@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from kshare.web import connections
+from kshare.web.bounded_body import BoundedConnection
 from tests.helpers.consoles import DEADLINE_S, RunningConsole, eventually, running_console
 
 _MOST = 20
@@ -182,3 +183,52 @@ def test_a_refused_request_is_the_last_of_its_connection() -> None:
     sent = 5 * b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n"
     with running_console("127.0.0.1:1") as console, connect(console, sent) as opened:
         assert read_to_end(opened).count(b"HTTP/1.1 421") == 1
+
+
+_REFUSED = b"POST /wire HTTP/1.1\r\nHost: evil.example\r\n"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"Content-Length: 100000\r\n\r\nx", b"Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n"],
+    ids=["announced", "chunked"],
+)
+def test_the_body_of_a_refused_request_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, body: bytes
+) -> None:
+    monkeypatch.setattr(connections, "UNREAD_S", DEADLINE_S)
+    limited(monkeypatch, headers_s=10 * DEADLINE_S)
+    with running_console("127.0.0.1:1") as console, connect(console, _REFUSED + body) as opened:
+        assert read_to_end(opened).startswith(b"HTTP/1.1 421"), "with more of the body to come"
+
+
+def test_the_body_of_a_refused_request_is_thrown_away_unparsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[object] = []
+    next_event = BoundedConnection.next_event
+
+    def counted(self: BoundedConnection) -> Any:
+        parsed.append(event := next_event(self))
+        return event
+
+    monkeypatch.setattr(BoundedConnection, "next_event", counted)
+    sent = _REFUSED + b"Transfer-Encoding: chunked\r\n\r\n"
+    with running_console("127.0.0.1:1") as console, connect(console, sent) as opened:
+        assert read_to_end(opened).startswith(b"HTTP/1.1 421")
+        before = len(parsed)
+        with suppress(OSError):  # once the console has seen enough of it
+            while True:
+                opened.sendall(1000 * b"1\r\nx\r\n")
+    assert len(parsed) == before
+
+
+@pytest.mark.parametrize("is_refused", [False, True], ids=["served", "refused"])
+def test_a_body_of_very_small_parts_is_refused(is_refused: bool) -> None:
+    """Each part costs time, whatever is in it."""
+    sent = (
+        b"POST /wire HTTP/1.1\r\nHost: localhost\r\nCookie: kshare_session=x\r\n"
+        b"Content-Type: multipart/form-data; boundary=x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+    if is_refused:
+        sent = _REFUSED + b"Transfer-Encoding: chunked\r\n\r\n"
+    with running_console("127.0.0.1:1") as console, connect(console, sent + 1000 * b"1\r\nx\r\n") as opened:
+        assert read_to_end(opened).startswith((b"HTTP/1.1 400", b"HTTP/1.1 421"))

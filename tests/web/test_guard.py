@@ -20,7 +20,6 @@ def test_a_body_whose_length_is_not_announced_is_bounded(monkeypatch: pytest.Mon
     monkeypatch.setattr(guard, "MOST_BYTES_TO_NAME", 3 * _CHUNK)
 
     def chunks() -> Iterator[bytes]:
-        yield b"text="
         for _ in range(5):
             yield b"0" * _CHUNK
 
@@ -30,7 +29,7 @@ def test_a_body_whose_length_is_not_announced_is_bounded(monkeypatch: pytest.Mon
             "POST",
             "/wire",
             chunks(),
-            {"Content-Type": "application/x-www-form-urlencoded", "Cookie": "kshare_session=x"},
+            {"Content-Type": "multipart/form-data; boundary=x", "Cookie": "kshare_session=x"},
             encode_chunked=True,
         )
         answer = connection.getresponse()
@@ -89,9 +88,24 @@ def test_forms_are_refused_by_their_headers(headers: dict[str, str], status: int
 
 def test_bodies_are_small_where_nothing_is_uploaded() -> None:
     with running_console("127.0.0.1:1", allow_changes=True) as console:
-        for page in PAGES[1:]:
+        for page in PAGES:
             headers = FORM | {"Content-Length": str(guard.MOST_BODY_BYTES + 1)}
             assert console.request(page, headers=headers, method="POST")[0] == 413
+
+
+def test_a_form_has_few_fields_and_few_separators() -> None:
+    with running_console("127.0.0.1:1", allow_changes=True) as console:
+        for page in PAGES:
+            for separators, status in ((199, 403), (200, 400)):
+                connection = HTTPConnection(urlsplit(console.url).netloc, timeout=DEADLINE_S)
+                connection.request("POST", page, b"&" * separators, FORM)
+                assert connection.getresponse().status == status
+                connection.close()
+
+
+def test_to_ask_for_a_page_no_body_is_needed() -> None:
+    with running_console("127.0.0.1:1") as console:
+        assert console.request("/health", headers={"Content-Length": "1"})[0] == 400
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import time
 from http.client import HTTPConnection
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from kshare.testing import Broker
+from kshare.web.users import user_line
 from tests.helpers.consoles import DEADLINE_S, running_console
 
 
@@ -44,3 +47,19 @@ def test_many_pages_may_be_open_but_one_user_does_not_take_all(kshare_broker: Br
         for stream, answer in streams:
             answer.close()
             stream.close()
+
+
+def test_who_was_removed_hears_of_no_further_reading(kshare_broker: Broker, tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    users.write_text(user_line("anna", "secret-pass", may_change=False) + "\n")
+    users.chmod(0o600)
+    login = {"Authorization": f"Basic {base64.b64encode(b'anna:secret-pass').decode()}"}
+    with running_console(kshare_broker.bootstrap, users=users) as console:
+        stream = HTTPConnection(urlsplit(console.url).netloc, timeout=DEADLINE_S)
+        stream.request("GET", "/events", headers=login)
+        answer = stream.getresponse()
+        while not answer.readline().startswith(b"data: "):
+            assert not answer.closed
+        users.write_text(user_line("bert", "secret-pass", may_change=False) + "\n")
+        answer.read()  # to the end
+        stream.close()

@@ -48,7 +48,7 @@ async def decoding_with(decoder: SchemaDecoder) -> AsyncIterator[Decoding]:
     try:
         yield content
     finally:
-        await decoder.close()
+        decoder.close()
 
 
 def avro(registry: SchemaRegistry, value: Any) -> bytes:

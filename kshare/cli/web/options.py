@@ -96,6 +96,7 @@ def web(
     source = context.get_parameter_source("server")
     if demo and source is not None and source.name == "ENVIRONMENT":
         server = None  # it is for other commands
+    place = context.get_parameter_source("schema_registry")
     run.run_web(
         server,
         properties,
@@ -114,4 +115,5 @@ def web(
             **({"trusted_proxies": tuple(trusted_proxy)} if trusted_proxy else {}),
         },
         is_demo=demo,
+        is_registry_visible=place is not None and place.name == "COMMANDLINE",
     )

@@ -18,17 +18,27 @@ from kshare.cli.terminal.stop_signals import stop_signals
 from kshare.errors import ConfigError
 from kshare.http.endpoint import parse_listen_address
 
+log = logging.getLogger("kshare.web")
+
 SHORTEST_PASSWORD = 8
 _RIGHTS = {"r": False, "c": True}
 
 
 def run_web(
-    server: str | None, properties: Path | None, listen: str, options: Mapping[str, Any], *, is_demo: bool
+    server: str | None,
+    properties: Path | None,
+    listen: str,
+    options: Mapping[str, Any],
+    *,
+    is_demo: bool,
+    is_registry_visible: bool,
 ) -> None:
-    """Returns after Ctrl-C."""
+    """Returns after Ctrl-C. `is_registry_visible`: the registry's URL is in the command line."""
     try:
         from kshare.web.config import WebConfig
+        from kshare.web.descriptors import raise_limit
         from kshare.web.rare_collections import rare_collections
+        from kshare.web.registry_url import has_password
         from kshare.web.server import serve
     except ModuleNotFoundError as error:
         raise Failure(
@@ -40,6 +50,7 @@ def run_web(
             "--worker-topic out"
         )
     host, port = _address(listen)
+    raise_limit()
     logging.basicConfig(handlers=[log_handler("%(message)s")], level=logging.WARNING)
     with _demo() if is_demo else _cluster(server, properties) as (cluster, found):
         try:
@@ -47,6 +58,11 @@ def run_web(
             _ = config.net  # which checks the options
         except ConfigError as error:
             raise Misuse(str(error)) from error
+        if is_registry_visible and has_password(config.schema_registry or ""):
+            log.warning(
+                "--schema-registry has a password, which other users of this machine can see: set "
+                "KSHARE_SCHEMA_REGISTRY instead"
+            )
         with rare_collections(), stop_signals() as signals:
 
             def on_ready(url: str, stop: Callable[[], None]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import signal
 import socket
 import subprocess
@@ -92,6 +93,34 @@ def test_a_stalled_cluster_does_not_delay_the_end() -> None:
             assert "Traceback" not in console.stderr.read()
 
 
+_REGISTRY = "http://ann:geheim@127.0.0.1:1"
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "lines"),
+    [(["--schema-registry", _REGISTRY], {}, 1), ([], {"KSHARE_SCHEMA_REGISTRY": _REGISTRY}, 0)],
+    ids=["in the command line", "in the environment"],
+)
+def test_a_registrys_password_in_the_command_line_is_warned_of(
+    words: list[str], environment: dict[str, str], lines: int
+) -> None:
+    with subprocess.Popen(
+        [*WEB, "-b", "127.0.0.1:1", "--listen", "127.0.0.1:0", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+    ) as console:
+        assert console.stdout is not None
+        assert console.stderr is not None
+        console.stdout.readline()  # once it is ready
+        console.terminate()
+        assert console.wait(DEADLINE) == 0
+        said = console.stderr.read()
+    assert said.count("--schema-registry has a password") == lines
+    assert "geheim" not in said
+
+
 def test_wrong_usage_is_refused(run: Kshare, tmp_path: Path, free_tcp_port: int) -> None:
     server = ["-b", f"127.0.0.1:{free_tcp_port}"]
     for words, reason in (
@@ -105,6 +134,7 @@ def test_wrong_usage_is_refused(run: Kshare, tmp_path: Path, free_tcp_port: int)
         ([*server, "--user-header", "X", "--allow-changes"], "(--user-header) has no rights"),
         ([*server, "--user-header", ""], "'' can't be the name of a header"),
         ([*server, "--trusted-proxy", "10.0.0.5"], "name that header (--user-header)"),
+        ([*server, "--schema-registry", "ftp://a:b@registry"], "isn't the URL of a schema registry"),
     ):
         assert_refused(run("web", *words), 2, reason)
     assert_refused(
@@ -125,7 +155,7 @@ def test_a_cluster_that_the_environment_names_is_none_of_the_demo(
     run: Kshare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[object] = []
-    monkeypatch.setattr(web_run, "run_web", lambda server, *_, is_demo: asked.append((server, is_demo)))
+    monkeypatch.setattr(web_run, "run_web", lambda server, *_, is_demo, **__: asked.append((server, is_demo)))
     monkeypatch.setenv("KSHARE_BOOTSTRAP_SERVER", "127.0.0.1:1")
     assert run("web", "--demo").code == 0
     assert run("web").code == 0
