@@ -45,4 +45,4 @@ def test_topics_and_groups_have_the_same_letters_in_all_commands() -> None:
 
 
 def test_tests_of_each_command_have_a_directory() -> None:
-    assert folders(ROOT / "tests" / "cli") == COMMANDS | {"terminal"}
+    assert folders(ROOT / "tests" / "cli") == COMMANDS | SHARED
