@@ -27,7 +27,10 @@ ALL_METRICS = "*"
 """Requests all metrics, as the value of `metrics` and in responses."""
 ACCEPTED_COMPRESSION = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNAPPY)
 """In the order that the broker prefers. No compression is always accepted."""
-_LARGEST_DECOMPRESSED = 16 * 1024 * 1024
+_LARGEST_DECOMPRESSED = 4 << 20
+"""Clients push a few kilobytes."""
+_MOST_KEPT = 32 << 20
+"""Decompressed bytes of all clients' last pushes."""
 _MOST_INSTANCES = 16_384
 """As in Kafka. The client that was silent for longest is forgotten first."""
 _RESERVED_IDS = (bytes(16), bytes(15) + b"\x01")
@@ -54,7 +57,12 @@ class ClientPush(NamedTuple):
     compression: Compression
     size: int
     """Bytes, as they were received."""
-    resources: tuple[ResourceMetrics, ...]
+    metrics: bytes
+    """As they were pushed, decompressed. Objects for them would take a hundred times the memory."""
+
+    @property
+    def resources(self) -> tuple[ResourceMetrics, ...]:
+        return tuple(decode_metrics(self.metrics))
 
 
 class _Instance:
@@ -102,6 +110,8 @@ class ClientMetrics:
         """Called with each push that is taken."""
         self._configs = configs
         self._instances: OrderedDict[bytes, _Instance] = OrderedDict()
+        self._kept = 0
+        """Bytes of the last pushes."""
 
     @property
     def max_bytes(self) -> int:
@@ -133,21 +143,37 @@ class ClientMetrics:
         try:
             self._check(instance, request, now)
             if request.metrics:
-                instance.last_push = ClientPush(
+                push = ClientPush(
                     request.client_instance_id,
                     client,
                     now,
                     request.terminating,
                     Compression(request.compression_type),
                     len(request.metrics),
-                    _decoded(request.compression_type, request.metrics),
+                    _checked(request.compression_type, request.metrics),
                 )
-                self.on_push(instance.last_push)
+                self._keep(instance, push)
+                self.on_push(push)
         except RequestError as refusal:
             instance.last_error = refusal.code
             raise
         instance.is_terminating = request.terminating
         instance.last_error = ErrorCode.NONE
+
+    def _keep(self, instance: _Instance, push: ClientPush) -> None:
+        """If all are too many bytes, what the clients pushed that were silent for longest goes first."""
+        self._forget(instance)
+        instance.last_push = push
+        self._kept += len(push.metrics)
+        for silent in self._instances.values():
+            if self._kept <= _MOST_KEPT:
+                break
+            self._forget(silent)
+
+    def _forget(self, instance: _Instance) -> None:
+        if instance.last_push is not None:
+            self._kept -= len(instance.last_push.metrics)
+            instance.last_push = None
 
     def pushes(self) -> Iterator[ClientPush]:
         """The last push of each client that has pushed something."""
@@ -160,7 +186,7 @@ class ClientMetrics:
         if instance is None:
             instance = self._instances[instance_id] = _Instance(client)
             if len(self._instances) > _MOST_INSTANCES:
-                self._instances.popitem(last=False)
+                self._forget(self._instances.popitem(last=False)[1])
         self._instances.move_to_end(instance_id)
         if instance.version != self._configs.version:
             self._resubscribe(instance_id, instance)
@@ -223,9 +249,12 @@ def _subscription_id(metrics: tuple[str, ...], interval_ms: int, instance_id: by
     return number
 
 
-def _decoded(compression: int, metrics: bytes) -> tuple[ResourceMetrics, ...]:
+def _checked(compression: int, metrics: bytes) -> bytes:
+    """Decompressed. Raises RequestError if they can't be read."""
     try:
-        return tuple(decode_metrics(decompress(compression, metrics, _LARGEST_DECOMPRESSED)))
+        plain = bytes(decompress(compression, metrics, _LARGEST_DECOMPRESSED))
+        decode_metrics(plain)
+        return plain
     except DecodeError as broken:
         raise RequestError(ErrorCode.INVALID_RECORD, str(broken)) from broken
 

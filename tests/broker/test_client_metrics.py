@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import anyio
 import pytest
 
+from kshare.broker import client_metrics
 from kshare.broker.client_metrics import ClientIdentity, ClientMetrics, Subscription
 from kshare.broker.configs import Configs
 from kshare.broker.request_error import RequestError
@@ -236,3 +237,22 @@ def test_invalid_subscriptions_are_refused_by_the_test_broker(broker: Broker) ->
         broker.subscribe_client_metrics("all", {"interval.ms": "1"})
     with pytest.raises(ConfigError, match="name must be a string"):
         broker.subscribe_client_metrics("", {})
+
+
+def test_what_is_kept_is_bounded_in_sum(clients: ClientMetrics, monkeypatch: pytest.MonkeyPatch) -> None:
+    """25 pushes of 89 bytes took 380 MB."""
+    size = len(encode_metrics([PUSHED]))
+    monkeypatch.setattr(client_metrics, "_MOST_KEPT", 3 * size)
+    names = [bytes([1 + number] * 16) for number in range(5)]
+    for now, name in enumerate([*names, names[2]]):  # the last one replaces its own
+        subscription = clients.subscribe(name, CLIENT, NOW + 2000 * now)
+        clients.push(push(subscription, client_instance_id=name), CLIENT, NOW + 2000 * now + 1000)
+    assert [one.instance_id for one in clients.pushes()] == [names[3], names[4], names[2]]
+
+
+def test_a_push_that_becomes_much_is_refused(clients: ClientMetrics) -> None:
+    subscription = clients.subscribe(ID, CLIENT, NOW)
+    bomb = compress(Compression.ZSTD, bytes(5 << 20))
+    assert refusal(clients, push(subscription, metrics=bomb, compression_type=4), NOW + 1) == (
+        ErrorCode.INVALID_RECORD
+    )
