@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kshare.admin import configs
@@ -52,6 +52,7 @@ class ClusterInfo:
 
     _readings: Readings | KshareError | None = None
     _group_configs: dict[str, list[ConfigEntry]] = field(default_factory=dict)
+    _partitions: dict[str, list[int]] | None = None
 
     async def readings(self, names: tuple[str, ...]) -> Readings:
         """Readings of the groups to check. Tried once, for the names of the first call; if it failed, raises again."""
@@ -69,6 +70,16 @@ class ClusterInfo:
         if group not in self._group_configs:
             self._group_configs[group] = await configs.group_config(self.router, group)
         return self._group_configs[group]
+
+    async def partitions(self) -> Mapping[str, Sequence[int]]:
+        """All visible topics, with their partitions in order. Requested once: with 10,000 partitions and 300 groups, it
+        took most of the time."""
+        if self._partitions is None:
+            self._partitions = {
+                topic.name or "": sorted(row.partition_index for row in topic.partitions)
+                for topic in (await self.router.metadata(None)).topics
+            }
+        return self._partitions
 
     async def discover(self) -> None:
         """Find all brokers, and connect to each at its advertised address."""

@@ -131,13 +131,12 @@ async def _skipped_records(
     read = await _read_partitions(info, group)
     if not read:
         return []
-    existing = (await info.router.metadata(None)).topics
     unnoticed = [
-        f"{topic.name}[{row.partition_index}]"
-        for topic in existing
-        if topic.name in read
-        for row in sorted(topic.partitions, key=lambda row: row.partition_index)
-        if row.partition_index not in read[topic.name]
+        f"{topic}[{number}]"
+        for topic, numbers in (await info.partitions()).items()
+        if topic in read
+        for number in numbers
+        if number not in read[topic]
     ]
     if not unnoticed:
         return [
@@ -178,7 +177,7 @@ async def _missing_topics(info: ClusterInfo, group: str) -> list[CheckResult]:
         if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
             raise
         return []
-    existing = {one.name for one in (await info.router.metadata(None)).topics}
+    existing = await info.partitions()
     return [
         problem(
             check_of(group),

@@ -34,7 +34,7 @@ async def rights(info: ClusterInfo) -> AsyncIterator[CheckResult]:
         found = await topic_with_operations(info, topic)
         if found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             command = f"kshare topics create {shell_word(topic)} --bootstrap-server {info.server}"
-            known = [one.name or "" for one in (await info.router.metadata(None)).topics]
+            known = [*await info.partitions()]
             yield problem(_CHECK, f"topic {topic} doesn't exist{did_you_mean(topic, known)}", command)
         else:
             yield _judge(info, "topic", topic, topic_operations(found))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Protocol
 
 import anyio
 import pytest
@@ -15,15 +15,17 @@ from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 from kshare.testing import Broker
 
-RunCheck = Callable[[Check, str], list[CheckResult]]
+
+class RunCheck(Protocol):
+    def __call__(self, check: Check, *groups: str) -> list[CheckResult]: ...
 
 
 @pytest.fixture
 def check(kshare_broker: Broker) -> RunCheck:
-    async def run(check: Check, group: str) -> list[CheckResult]:
+    async def run(check: Check, groups: tuple[str, ...]) -> list[CheckResult]:
         async with Pool(NetSettings.parse(kshare_broker.bootstrap)) as pool:
-            info = ClusterInfo(pool, Router(pool, 10), (group,))
+            info = ClusterInfo(pool, Router(pool, 10), groups)
             await info.discover()
             return [one async for one in check(info)]
 
-    return lambda check, group: anyio.run(run, check, group)
+    return lambda check, *groups: anyio.run(run, check, groups)
