@@ -66,6 +66,7 @@ class Collector:
 
     async def read(self) -> Snapshot:
         listed = await groups.list_groups(self._router, ("share",), ())
+        self._members_since.keep({one.group for one in listed})
         missing: tuple[str, ...] = ()
         if self._chosen:
             names = [one.group for one in listed]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from kshare.admin.results import Member
 
@@ -12,6 +12,10 @@ class MembersSince:
 
     def __init__(self) -> None:
         self._since: dict[tuple[str, str, int], float] = {}
+
+    def keep(self, groups: Collection[str]) -> None:
+        """There are only these."""
+        self._since = {place: since for place, since in self._since.items() if place[0] in groups}
 
     def look(self, members: Mapping[str, Sequence[Member]], now: float) -> None:
         """The members of these groups at this moment, in seconds since 1970. Of others, nothing new is known."""

@@ -40,7 +40,7 @@ from kshare.web.users_file import UsersFile
 
 log = logging.getLogger("kshare.web")
 
-SESSION_COOKIE = "kshare_session"
+_SESSION_COOKIE = "kshare_session"
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 _OUTDATED = "this form is outdated: reload the page, and send it again"
 _READER = "anyone on this machine"
@@ -149,7 +149,7 @@ class Access:
 
     def session_of(self, headers: Headers) -> str | None:
         """The session in the cookie; None unless we gave it out for the name and password that the request has."""
-        session = cookie_parser(headers.get("cookie", "")).get(SESSION_COOKIE, "")
+        session = cookie_parser(headers.get("cookie", "")).get(session_cookie(headers), "")
         nonce, _, proof = session.partition(".")
         return session if _is_equal(proof, self._session_proof(nonce, headers)) else None
 
@@ -177,7 +177,7 @@ class Access:
 
     def check_unread_form(self, request: Request) -> None:
         """Raises HTTPException 403 or 415 for a form that needn't be read to be refused."""
-        if not request.cookies.get(SESSION_COOKIE):
+        if self.session_of(request.headers) is None:
             raise HTTPException(403, _OUTDATED)
         kind = Message()
         kind["content-type"] = request.headers.get("content-type", "")
@@ -187,9 +187,9 @@ class Access:
 
     def check_form(self, request: Request, form: FormData, user: User, *, is_change: bool = True) -> None:
         """Raises HTTPException 403 unless one of our own pages has sent the form."""
-        session = request.cookies.get(SESSION_COOKIE, "")
+        session = self.session_of(request.headers)
         sent = form.get("token")
-        if not session or not isinstance(sent, str) or not _is_equal(sent, self.token(session)):
+        if session is None or not isinstance(sent, str) or not _is_equal(sent, self.token(session)):
             raise HTTPException(403, _OUTDATED)
         if is_change:
             self.check_change(user)
@@ -207,6 +207,12 @@ _BASIC = 'Basic realm="kshare", charset="UTF-8"'
 
 def _has_port(host: str) -> bool:
     return host.rpartition(":")[2].isdigit() and (host.count(":") == 1 or "]:" in host)
+
+
+def session_cookie(headers: Headers) -> str:
+    """Its name. Browsers send a cookie to all ports of a host, and there may be a console at each."""
+    host = headers.get("host", "")
+    return f"{_SESSION_COOKIE}_{host.rpartition(':')[2]}" if _has_port(host) else _SESSION_COOKIE
 
 
 def _credentials(headers: Headers) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, Response
 from kshare.admin.routing import Router
 from kshare.net.addresses import format_address
 from kshare.net.pool import Pool
-from kshare.web.access import SESSION_COOKIE, Access
+from kshare.web.access import Access, session_cookie
 from kshare.web.audit import AuditLog
 from kshare.web.config import WebConfig
 from kshare.web.jobs import Jobs
@@ -111,7 +111,7 @@ class Console:
         response = HTMLResponse(text, status)
         if known is None:
             response.set_cookie(
-                SESSION_COOKIE,
+                session_cookie(request.headers),
                 session,
                 httponly=True,
                 samesite="strict",
@@ -170,7 +170,7 @@ def _is_encrypted(request: Request) -> bool:
 
 def owner_of(request: Request) -> str:
     """Who gets back what this request has loaded: a user in a browser session."""
-    return f"{request.cookies.get(SESSION_COOKIE, '')} {user_of(request).name}"
+    return f"{request.cookies.get(session_cookie(request.headers), '')} {user_of(request).name}"
 
 
 def text_of(form: FormData, name: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from starlette.requests import Request
 from starlette.responses import RedirectResponse
 
-from kshare.web.access import SESSION_COOKIE
+from kshare.web.access import session_cookie
 from kshare.web.console import Console
 from kshare.web.rendering import query
 
@@ -36,4 +36,8 @@ def note_of(console: Console, request: Request, *names: str) -> dict[str, str]:
 
 def _parts(request: Request, path: str, note: Mapping[str, str]) -> list[str]:
     shown = sorted((name, value) for name, value in note.items() if value)
-    return [request.cookies.get(SESSION_COOKIE, ""), path, *(part for pair in shown for part in pair)]
+    return [
+        request.cookies.get(session_cookie(request.headers), ""),
+        path,
+        *(part for pair in shown for part in pair),
+    ]

@@ -10,6 +10,7 @@ from urllib.parse import SplitResult, quote, quote_plus, unquote, urlsplit
 from kshare.errors import ConfigError
 
 _HIDDEN = "***"
+_SHORTEST_TOKEN = 8
 
 
 def check_registry_url(urls: str) -> None:
@@ -28,7 +29,7 @@ def check_registry_url(urls: str) -> None:
 
 
 def has_password(urls: str) -> bool:
-    return any(urlsplit(url.strip()).password for url in urls.split(","))
+    return any(True for url in urls.split(",") for _ in _secrets(urlsplit(url.strip())))
 
 
 def without_passwords(text: str, urls: str) -> str:
@@ -40,11 +41,13 @@ def without_passwords(text: str, urls: str) -> str:
 
 
 def _secrets(url: SplitResult) -> Iterator[str]:
-    if not url.password:
-        return
+    """A long name without a password is a token."""
     name = url.username or ""
-    for user, password in ((name, url.password), (unquote(name), unquote(url.password))):
-        sent = f"{user}:{password}".encode()
+    secret = url.password or (name if len(name) >= _SHORTEST_TOKEN else "")
+    if not secret:
+        return
+    for user, password in ((name, secret), (unquote(name), unquote(secret))):
+        sent = f"{user}:{password if url.password else ''}".encode()
         yield base64.b64encode(sent).decode().rstrip("=")
         yield base64.urlsafe_b64encode(sent).decode().rstrip("=")
         yield from (password, quote(password), quote(password, safe=""), quote_plus(password))

@@ -120,6 +120,10 @@ class HandlerRunner:
         self._is_abandoned = False
         self._has_ended = False
         """Whether its consumers are being closed, or are closed."""
+        self._elsewhere = 0
+        """How many records are being settled that no slot has."""
+        self._waiting: list[Delivery] = []
+        """What the queue had when the worker ended, to be handed back."""
         self._is_stuck = False
         """Whether all slots are taken by calls that go on although they were cancelled."""
         self._progress = Progress()
@@ -160,7 +164,15 @@ class HandlerRunner:
             is_stopping=self._stopping.is_set,
         )
         self._slots = Slots(tasks, self._options.most_at_once, lambda slot: work.run(self._slots, slot))
-        self._watch = SlotWatch(self._pipeline, self._slots, self._options, clock=self._clock)
+        self._watch = SlotWatch(
+            self._pipeline,
+            self._slots,
+            self._options,
+            clock=self._clock,
+            settle=lambda delivery: self._settle_elsewhere(
+                self._pipeline.processing.settle_cancelled, delivery, tasks
+            ),
+        )
         self._intake = Intake(
             self.route,
             self._pipeline,
@@ -215,10 +227,12 @@ class HandlerRunner:
         settling.is_abandoned = True
         self._log_given_up("it was told to stop again", len(calls))
         deliveries_of = self._pipeline.processing.deliveries_of
-        for delivery in [
+        in_hand = [
+            *self._waiting,
             *self._queue.in_hand(),
             *(one for slot in self._slots.all for one in deliveries_of(slot)),
-        ]:
+        ]
+        for delivery in {one.record: one for one in in_hand}.values():
             settling.on_abandoned(delivery)
         for slot in calls:  # not when they have ended, which they may never do
             self._watch.give_up(slot, deliveries_of(slot))
@@ -402,6 +416,7 @@ class HandlerRunner:
         later: list[tuple[Delivery, float]] = []
         for waiting in self._take_waiting():
             (first if settling.must_be_copied(*waiting) else later).append(waiting)
+            self._waiting.append(waiting[0])
         async with anyio.create_task_group() as tasks:
             # Now: what is being settled may take all the time that there is to write copies.
             tasks.start_soon(for_each, first, settling.hand_back)
@@ -429,7 +444,9 @@ class HandlerRunner:
         """Handlers have a short time after they were cancelled, what has to be written has more."""
         now = self._clock()
         until, until_settled = now + _CANCEL_GRACE_S, now + _LAST_WRITES_S + _CANCEL_GRACE_S
-        while self._clock() < (until_settled if self._slots.settling else until) and self._slots.busy:  # noqa: ASYNC110  once, at the end
+        while self._slots.busy or self._elsewhere:
+            if self._clock() >= (until_settled if self._slots.settling or self._elsewhere else until):
+                break
             await anyio.sleep(0.01)
 
     def _log_given_up(self, reason: str, calls: int) -> None:
@@ -452,7 +469,8 @@ class HandlerRunner:
         # While a handler with a higher priority is busy, this one waits; so it isn't done.
         admission = self._admission
         has_work = admission.has_to_try if admission.is_stopped else self._queue.has_ready
-        return all(one.is_drained for one in self._consumers) and not has_work and not self._slots.busy
+        is_busy = self._slots.busy or self._elsewhere
+        return all(one.is_drained for one in self._consumers) and not has_work and not is_busy
 
     # --- looking after
 
@@ -514,11 +532,11 @@ class HandlerRunner:
             self._progress.note(self.counts, time.time())
             queue.bring_due(now)
             self._wake()
-            self._watch.look(tasks)
+            self._watch.look()
             self._note_stuck()
             await self._move_long_runs(tasks)
             for delivery in queue.over_budget():
-                tasks.start_soon(self._settle_elsewhere, pipeline.settling.make_way, delivery)
+                self._settle_elsewhere(pipeline.settling.make_way, delivery, tasks)
             if not self._consumer.can_renew:
                 if not self._stopping.is_set():
                     self._giving_back.look(now, tasks)
@@ -526,21 +544,29 @@ class HandlerRunner:
                 going = queue.take_pinning(pipeline.settling.may_hand_back, all_of_them=self._is_stuck)
                 self._hand_back_at = now + (0 if going else _HAND_BACK_S)
                 for delivery in going:
-                    tasks.start_soon(self._settle_elsewhere, pipeline.settling.hand_back, delivery)
+                    self._settle_elsewhere(pipeline.settling.hand_back, delivery, tasks)
             self._intake.make_room()
             pipeline.summary.log_due()
             self._wants.send()
             with anyio.move_on_after(self._quiet_s(self._clock())):
                 await changed.wait()
 
-    async def _settle_elsewhere(
-        self, settle: Callable[[Delivery], Awaitable[None]], delivery: Delivery
+    def _settle_elsewhere(
+        self, settle: Callable[[Delivery], Awaitable[None]], delivery: Delivery, tasks: TaskGroup
     ) -> None:
-        """Settle a record that isn't being processed. It may take long to write its copy."""
-        await settle(delivery)
-        self._pipeline.processing.leave_lane(delivery)
-        if self._admission.hands_back:
-            self._pipeline.changed.send()  # the next record of its key may be handed back, too
+        """Settle a record that isn't being processed, in a task. It may take long to write its copy."""
+        self._elsewhere += 1
+
+        async def work() -> None:
+            try:
+                await settle(delivery)
+            finally:
+                self._elsewhere -= 1
+            self._pipeline.processing.leave_lane(delivery)
+            if self._admission.hands_back:
+                self._pipeline.changed.send()  # the next record of its key may be handed back, too
+
+        tasks.start_soon(work, name=f"kshare worker: settle a record of {self.route.name}")
 
     def _quiet_s(self, now: float) -> float:
         """For how long nothing has to be looked after, unless something changes."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from anyio.abc import TaskGroup
-
 from kshare.client.record import lost_spans_of
 from kshare.worker.delivery import Delivery
 from kshare.worker.log_context import log_fields
@@ -28,15 +26,22 @@ class SlotWatch:
     """For one handler."""
 
     def __init__(
-        self, pipeline: Pipeline, slots: Slots, options: HandlerOptions, *, clock: Callable[[], float]
+        self,
+        pipeline: Pipeline,
+        slots: Slots,
+        options: HandlerOptions,
+        *,
+        clock: Callable[[], float],
+        settle: Callable[[Delivery], None],
     ) -> None:
+        """`settle` lets a task settle what is given up."""
         self._pipeline = pipeline
         self._slots = slots
         self._time_limit = options.time_limit
         self._clock = clock
+        self._settle = settle
 
-    def look(self, tasks: TaskGroup) -> None:
-        """`tasks` settle what is given up."""
+    def look(self) -> None:
         now, counts = self._clock(), self._pipeline.counts
         for slot in self._slots.all:
             current = slot.current
@@ -49,7 +54,7 @@ class SlotWatch:
                 # What is kept isn't given back: that would cost deliveries, while what it depends on is down.
                 if now - slot.cancelled_at > _STUCK_S and not slot.keeps:
                     for delivery in self.given_up(slot):
-                        tasks.start_soon(self._pipeline.processing.settle_cancelled, delivery)
+                        self._settle(delivery)
             elif now - slot.seen_at > self._limit_of(slot):
                 self._cancel_slow(slot)
             elif slot.batch is None and slot.item is not None and _is_lost(slot.item):

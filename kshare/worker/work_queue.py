@@ -22,6 +22,8 @@ from kshare.worker.holding import HeldBack, TopicPartition
 from kshare.worker.ordering import KeyLanes
 from kshare.worker.user_functions import is_failure
 
+_LOOK_AGAIN_S = 0.1
+
 Item = ShareRecord | Delivery
 """Records become deliveries only when somebody has to know more about them."""
 
@@ -249,9 +251,12 @@ class WorkQueue:
         self._copies.add((record.topic, record.partition), record.offset, due_at, delivery)
 
     def bring_due(self, now: float) -> None:
-        """What has waited long enough may be processed."""
-        for delivery in self._held.take_due(now):
-            self._ready.append(delivery)
+        """What has waited long enough may be processed. With lanes, not while its last call goes on."""
+        for delivery in [*self._held.take_due(now)]:
+            if self._lane_of is not None and delivery.record in self._going:
+                self.hold(delivery, now + _LOOK_AGAIN_S)
+            else:
+                self._ready.append(delivery)
         for delivery in self._copies.take_due(now):
             self._ready.append(delivery)
 

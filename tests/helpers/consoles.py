@@ -45,6 +45,10 @@ class RunningConsole:
         finally:
             connection.close()
 
+    def cookie(self) -> str:
+        """Of a browser that has opened a page. It needs no cluster, and no login."""
+        return self.request("/wire")[1]["set-cookie"].partition(";")[0]
+
 
 def session(
     console: RunningConsole, page: str, headers: dict[str, str] | None = None

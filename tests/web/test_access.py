@@ -298,7 +298,32 @@ def test_an_empty_session_is_replaced(start: StartConsole) -> None:
     found = eventually(
         lambda: console.request("/", headers={"Cookie": "kshare_session="}), lambda answer: answer[0] == 200
     )[1]
-    assert len(found["set-cookie"].partition(";")[0]) > len("kshare_session=") + 20
+    assert len(found["set-cookie"].partition(";")[0].partition("=")[2]) > 20
+
+
+def test_consoles_on_one_host_do_not_take_each_others_sessions(start: StartConsole, broker: Broker) -> None:
+    """A browser sends its cookies to all ports of a host: forms of one were outdated once a page of the other came."""
+    first, second = start(allow_changes=True), start(allow_changes=True)
+    headers, token = session(first, OFFSETS)
+    others, _ = session(second, OFFSETS, headers)
+    both = {"Cookie": f"{headers['Cookie']}; {others['Cookie']}"}
+    assert first.request("/group/settings", {**CHANGE, "token": token}, both)[0] == 303
+    assert value_of(broker) is not None
+
+
+def test_a_session_is_of_the_user_that_it_was_given_to(
+    start: StartConsole, broker: Broker, tmp_path: Path
+) -> None:
+    users = tmp_path / "users"
+    users.write_text(
+        f"{user_line('anna', 'correct horse', may_change=True)}\n"
+        f"{user_line('ben', 'battery staple', may_change=True)}\n"
+    )
+    console = start(users=users, allow_changes=True)
+    bens, token = session(console, OFFSETS, basic("ben", "battery staple"))
+    annas = {**basic("anna", "correct horse"), "Cookie": bens["Cookie"]}
+    assert console.request("/group/settings", {**CHANGE, "token": token}, annas)[0] == 403
+    assert value_of(broker) is None
 
 
 def test_allowed_hosts_are_compared_as_names_are(start: StartConsole) -> None:

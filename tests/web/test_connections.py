@@ -224,11 +224,13 @@ def test_the_body_of_a_refused_request_is_thrown_away_unparsed(monkeypatch: pyte
 @pytest.mark.parametrize("is_refused", [False, True], ids=["served", "refused"])
 def test_a_body_of_very_small_parts_is_refused(is_refused: bool) -> None:
     """Each part costs time, whatever is in it."""
-    sent = (
-        b"POST /wire HTTP/1.1\r\nHost: localhost\r\nCookie: kshare_session=x\r\n"
-        b"Content-Type: multipart/form-data; boundary=x\r\nTransfer-Encoding: chunked\r\n\r\n"
-    )
-    if is_refused:
-        sent = _REFUSED + b"Transfer-Encoding: chunked\r\n\r\n"
-    with running_console("127.0.0.1:1") as console, connect(console, sent + 1000 * b"1\r\nx\r\n") as opened:
-        assert read_to_end(opened).startswith((b"HTTP/1.1 400", b"HTTP/1.1 421"))
+    with running_console("127.0.0.1:1") as console:
+        headers = (
+            _REFUSED
+            if is_refused
+            else f"POST /wire HTTP/1.1\r\nHost: {urlsplit(console.url).netloc}\r\nCookie: {console.cookie()}\r\n"
+            "Content-Type: multipart/form-data; boundary=x\r\n".encode()
+        )
+        sent = headers + b"Transfer-Encoding: chunked\r\n\r\n" + 1000 * b"1\r\nx\r\n"
+        with connect(console, sent) as opened:
+            assert read_to_end(opened).startswith(b"HTTP/1.1 421" if is_refused else b"HTTP/1.1 400")

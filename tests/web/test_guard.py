@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from kshare.web import guard
-from tests.helpers.consoles import DEADLINE_S, running_console
+from tests.helpers.consoles import DEADLINE_S, RunningConsole, running_console
 
 _CHUNK = 1000
 
@@ -29,7 +29,7 @@ def test_a_body_whose_length_is_not_announced_is_bounded(monkeypatch: pytest.Mon
             "POST",
             "/wire",
             chunks(),
-            {"Content-Type": "multipart/form-data; boundary=x", "Cookie": "kshare_session=x"},
+            {"Content-Type": "multipart/form-data; boundary=x", "Cookie": console.cookie()},
             encode_chunked=True,
         )
         answer = connection.getresponse()
@@ -47,7 +47,7 @@ def test_a_client_that_leaves_in_the_middle_of_a_body_is_no_error(
         for _ in range(3):
             connection = HTTPConnection(urlsplit(console.url).netloc, timeout=DEADLINE_S)
             connection.putrequest("POST", page)
-            for name, value in {**FORM, "Content-Length": "1000"}.items():
+            for name, value in {**form(console), "Content-Length": "1000"}.items():
                 connection.putheader(name, value)
             connection.endheaders(b"text=")
             time.sleep(0.1)
@@ -57,7 +57,10 @@ def test_a_client_that_leaves_in_the_middle_of_a_body_is_no_error(
     assert not [line for line in caplog.records if line.name.startswith("uvicorn")], caplog.text
 
 
-FORM = {"Content-Type": "application/x-www-form-urlencoded", "Cookie": "kshare_session=x"}
+def form(console: RunningConsole) -> dict[str, str]:
+    return {"Content-Type": "application/x-www-form-urlencoded", "Cookie": console.cookie()}
+
+
 PAGES = ("/wire", "/group/offsets", "/group/settings", "/dead-letters/start", "/dead-letters/stop")
 
 
@@ -67,11 +70,12 @@ PAGES = ("/wire", "/group/offsets", "/group/settings", "/dead-letters/start", "/
         ({"Sec-Fetch-Site": "cross-site"}, 403),
         ({"Origin": "http://evil.example"}, 403),
         ({"Cookie": ""}, 403),
+        ({"Cookie": "kshare_session=x"}, 403),
         ({"Content-Type": "application/x-www-form-urlencoded; charset=punycode"}, 415),
         ({"Content-Type": "application/x-www-form-urlencoded; charset=utf-7"}, 415),
         ({"Content-Type": "text/plain"}, 415),
     ],
-    ids=["site", "origin", "session", "punycode", "utf-7", "text"],
+    ids=["site", "origin", "session", "other session", "punycode", "utf-7", "text"],
 )
 def test_forms_are_refused_by_their_headers(headers: dict[str, str], status: int) -> None:
     """Only the headers are sent: what waits for the body hasn't looked at them first."""
@@ -79,7 +83,7 @@ def test_forms_are_refused_by_their_headers(headers: dict[str, str], status: int
         for page in PAGES:
             connection = HTTPConnection(urlsplit(console.url).netloc, timeout=DEADLINE_S)
             connection.putrequest("POST", page)
-            for name, value in {**FORM, "Content-Length": "100000", **headers}.items():
+            for name, value in {**form(console), "Content-Length": "100000", **headers}.items():
                 connection.putheader(name, value)
             connection.endheaders()
             assert connection.getresponse().status == status, page
@@ -89,7 +93,7 @@ def test_forms_are_refused_by_their_headers(headers: dict[str, str], status: int
 def test_bodies_are_small_where_nothing_is_uploaded() -> None:
     with running_console("127.0.0.1:1", allow_changes=True) as console:
         for page in PAGES:
-            headers = FORM | {"Content-Length": str(guard.MOST_BODY_BYTES + 1)}
+            headers = form(console) | {"Content-Length": str(guard.MOST_BODY_BYTES + 1)}
             assert console.request(page, headers=headers, method="POST")[0] == 413
 
 
@@ -98,7 +102,7 @@ def test_a_form_has_few_fields_and_few_separators() -> None:
         for page in PAGES:
             for separators, status in ((199, 403), (200, 400)):
                 connection = HTTPConnection(urlsplit(console.url).netloc, timeout=DEADLINE_S)
-                connection.request("POST", page, b"&" * separators, FORM)
+                connection.request("POST", page, b"&" * separators, form(console))
                 assert connection.getresponse().status == status
                 connection.close()
 

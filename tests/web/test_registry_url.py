@@ -14,6 +14,7 @@ from kshare.web.registry_url import has_password, without_passwords
 
 PASSWORD = 'p@ss/wörd, "ge" heim'
 ENCODED = quote(PASSWORD, safe="")
+TOKEN = "a0b1c2d3e4f5"
 URL = f"http://first:8081,https://ann:{ENCODED}@registry:8081/path"
 
 
@@ -41,6 +42,7 @@ def test_urls_of_registries() -> None:
     for url in ("http://registry", "https://[::1]:8081/path", URL):
         assert WebConfig({}, schema_registry=url).schema_registry == url
     assert has_password(URL)
+    assert has_password(f"http://{TOKEN}@registry")
     assert not has_password("http://ann@registry,http://registry")
 
 
@@ -65,6 +67,13 @@ def test_no_form_of_a_password_is_shown(said: str) -> None:
     assert "***" in found
     for part in ("p@ss", "heim", base64.b64encode(b"ann:p@ss/w")[:8].decode()):
         assert part not in found
+
+
+@pytest.mark.parametrize("said", [TOKEN, base64.b64encode(f"{TOKEN}:".encode()).decode()])
+def test_a_token_in_place_of_a_name_is_not_shown(said: str) -> None:
+    found = without_passwords(f"denied for {said}: 403", f"http://{TOKEN}@registry")
+    assert TOKEN not in found
+    assert found.startswith("denied for ***")
 
 
 def test_other_texts_are_shown_as_they_are() -> None:
