@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from urllib.parse import unquote_to_bytes
 
 import anyio
-from anyio import to_thread
 
 from kshare.exporter.exposition import CONTENT_TYPE, exposition_text
 from kshare.exporter.metrics import exporter_values, report_values
@@ -29,6 +29,7 @@ from kshare.exporter.report import Report
 from kshare.exporter.watch import ClusterWatch
 from kshare.http.messages import HttpRequest, HttpResponse
 from kshare.monitor.figures import Row
+from kshare.net.in_thread import in_thread
 from kshare.wording import no_group
 
 _GROUP = "/groups/"
@@ -59,8 +60,9 @@ class ExporterPages:
     async def __call__(self, request: HttpRequest) -> HttpResponse:
         match request.path:
             case "/metrics":
-                own = exposition_text(exporter_values(self._watch.state)).encode()
                 found = await self._of_report(request.path, self._figures)
+                # After the wait: otherwise it could say that the cluster is read, beside no groups.
+                own = exposition_text(exporter_values(self._watch.state)).encode()
                 return HttpResponse(200, CONTENT_TYPE, own, found or b"")
             case "/live":
                 return HttpResponse.text(200, "live")
@@ -92,7 +94,7 @@ class ExporterPages:
             if found is not self._made_of:
                 self._made_of, self._made = found, {}
             if page not in self._made:
-                self._made[page] = await to_thread.run_sync(make, found)
+                self._made[page] = await in_thread(partial(make, found))
             return self._made[page]
 
 

@@ -89,8 +89,8 @@ class Access:
 
     async def _logged_in(self, users: Users, headers: Headers, address: str) -> User:
         name, password = _credentials(headers)
-        # Only who has shown the right password before is exempt from the limits. If it were enough that somebody else
-        # has, who guesses would see which password is the right one, however many were wrong.
+        # Only a client that has sent the right password before is exempt from the limits. If it were enough that
+        # another client has, one that guesses could tell the right password, however many were wrong.
         user = users.remembered(name, password) if self.session_of(headers) else None
         if user is None and name:
             async with self._turns.turn(address):
