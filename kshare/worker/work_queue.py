@@ -198,13 +198,18 @@ class WorkQueue:
 
     def has_untried(self, is_meant: Callable[[int], bool]) -> bool:
         """Whether any could be processed now that this worker hasn't tried. `is_meant` is given its delivery count."""
-        return self.count_untried(is_meant) > 0
+        self._unpack(is_meant)
+        return any(_is_untried(item, is_meant) for item in self._ready)
 
     def count_untried(self, is_meant: Callable[[int], bool]) -> int:
+        """How many of these."""
+        self._unpack(is_meant)
+        return sum(_is_untried(item, is_meant) for item in self._ready)
+
+    def _unpack(self, is_meant: Callable[[int], bool]) -> None:
         for records, lease in self._batches:
             if is_meant(lease.delivery_count):
                 self._ready.extend(map(self._deliver, self._rest(records)))
-        return sum(_is_untried(item, is_meant) for item in self._ready)
 
     def count_untried_behind(self, delivery: Delivery, is_meant: Callable[[int], bool]) -> int:
         """How many of those that wait for this one's key."""
