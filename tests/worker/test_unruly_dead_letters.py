@@ -55,6 +55,19 @@ class Keeper:
                 continue
 
 
+def rejecting_bad(broker: Broker, keep: Callable[[Delivery, str], Awaitable[None]]) -> Worker:
+    """With one slot, a record that is rejected, and twenty others."""
+    worker = Worker(broker.bootstrap, group="g", dead_letters=keep, breaker=None, concurrency=1)
+
+    @worker.handler("t")
+    async def process(delivery: Delivery) -> None:
+        if delivery.value == b"bad":
+            delivery.reject("no")
+
+    broker.produce("t", [b"bad", *(b"%d" % number for number in range(20))])
+    return worker
+
+
 async def everything(broker: Broker, count: int) -> set[bytes | None]:
     found: set[bytes | None] = set()
     with anyio.move_on_after(15):
@@ -70,14 +83,7 @@ async def test_a_slot_is_free_again_and_the_function_is_not_called_twice_for_a_r
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     keep = Keeper()
-    worker = Worker(broker.bootstrap, group="g", dead_letters=keep, breaker=None, concurrency=1)
-
-    @worker.handler("t")
-    async def process(delivery: Delivery) -> None:
-        if delivery.value == b"bad":
-            delivery.reject("no")
-
-    broker.produce("t", [b"bad", *(b"%d" % number for number in range(20))])
+    worker = rejecting_bad(broker, keep)
     async with running(worker):
         await until(lambda: worker.runners[0].counts.done == 20)
         await anyio.sleep(1.5)  # keeping it was tried again
@@ -218,14 +224,7 @@ async def test_whatever_it_does_ends_nobody_else(
 ) -> None:
     if keep is _awaits_what_was_cancelled and anyio_backend_name == "trio":
         return  # only asyncio's tasks can be cancelled one by one
-    worker = Worker(broker.bootstrap, group="g", dead_letters=keep, breaker=None, concurrency=1)
-
-    @worker.handler("t")
-    async def process(delivery: Delivery) -> None:
-        if delivery.value == b"bad":
-            delivery.reject("no")
-
-    broker.produce("t", [b"bad", *(b"%d" % number for number in range(20))])
+    worker = rejecting_bad(broker, keep)
     async with running(worker):
         runner = worker.runners[0]
         await until(lambda: runner.counts.done == 20)

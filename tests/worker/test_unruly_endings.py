@@ -23,9 +23,13 @@ class GoesOn:
         self.is_over = False
         self._until = anyio.current_time() + LONGEST_S
 
-    @property
-    def on(self) -> bool:
-        return not self.is_over and anyio.current_time() < self._until
+    async def until_over(self) -> None:
+        """As a function that catches its cancellation and goes on."""
+        while not self.is_over and anyio.current_time() < self._until:
+            try:
+                await anyio.sleep(0.01)
+            except BaseException:
+                continue
 
 
 @pytest.fixture
@@ -107,11 +111,8 @@ async def test_other_members_get_what_comes_while_all_slots_are_stuck(
     @worker.handler("t")
     async def process(delivery: Delivery) -> None:
         began.append(delivery.value)
-        while goes_on.on and delivery.value == b"bad":
-            try:
-                await anyio.sleep(0.01)
-            except BaseException:
-                continue
+        if delivery.value == b"bad":
+            await goes_on.until_over()
 
     broker.produce("t", [b"bad"])
     async with running(worker):
@@ -165,11 +166,7 @@ async def test_a_key_waits_for_a_function_that_goes_on_whatever_becomes_of_its_r
             delivery.release(delay=0.1)
         else:
             delivery.reject("no")
-        while goes_on.on:
-            try:
-                await anyio.sleep(0.01)
-            except BaseException:
-                continue
+        await goes_on.until_over()
 
     for value in (b"1", b"2", b"3"):
         broker.produce("t", [value], key=b"k")
@@ -202,11 +199,8 @@ async def test_a_run_is_not_moved_that_was_given_up(broker: Broker, monkeypatch:
         nonlocal began
         began += value == b"slow"
         is_first = value == b"slow" and began == 1
-        while is_first and goes_on.on:
-            try:
-                await anyio.sleep(0.01)
-            except BaseException:
-                continue
+        if is_first:
+            await goes_on.until_over()
 
     broker.produce("t", [b"slow"])
     async with running(worker):
@@ -308,11 +302,7 @@ async def test_a_second_stop_names_what_was_about_to_be_given_back(
     @worker.handler("t", order="key")
     async def process(delivery: Delivery) -> None:
         began.set()
-        while goes_on.on:
-            try:
-                await anyio.sleep(0.01)
-            except BaseException:
-                continue
+        await goes_on.until_over()
 
     async with running(worker):
         await began.wait()
