@@ -57,8 +57,10 @@ class SimulatedNetwork:
         listener = self._listeners[host, port] = SimulatedListener(self, (host, port))
         return listener
 
-    def forget(self, address: Address) -> None:
-        self._listeners.pop(address, None)
+    def forget(self, address: Address, listener: SimulatedListener) -> None:
+        """Unless another one listens there by now."""
+        if self._listeners.get(address) is listener:
+            del self._listeners[address]
 
     async def connect(self, address: Address, owner: str) -> ClientStream:
         await anyio.sleep(self.delay())
@@ -122,7 +124,7 @@ class SimulatedListener(Listener[SocketStream]):
 
     async def aclose(self) -> None:
         self._is_closed = True
-        self._network.forget(self._address)
+        self._network.forget(self._address, self)
         for link in self._links:
             link.cut()
         self._changed.set()

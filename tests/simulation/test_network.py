@@ -143,3 +143,17 @@ def test_connections_are_refused_for_a_while() -> None:
             await process.connect(*ADDRESS)
 
     run(main)
+
+
+def test_a_listener_that_is_closed_again_leaves_the_next_one_at_its_address() -> None:
+    async def main() -> None:
+        async with anyio.create_task_group() as tasks:
+            network = SimulatedNetwork(Random(1), Conditions((0.0, 0.1), capacity=1_000), tasks, Tap)
+            former = await network.listen(*ADDRESS)
+            await former.aclose()
+            await network.listen(*ADDRESS)
+            await former.aclose()
+            await ProcessNetwork(network, "client").connect(*ADDRESS)
+            tasks.cancel_scope.cancel()
+
+    run(main)
