@@ -166,10 +166,11 @@ async def _offsets_at(
                 raise ConfigError(f"{to} has no time zone: write datetime(..., tzinfo=UTC)")
             if to.timestamp() < 0:
                 raise ConfigError(f"{to} is before 1970, where Kafka's times begin: choose a later time")
+            # If all records are older, the group continues at the end of the log. It is read first, because records
+            # that are written in between are to be read.
+            ends = await log_offsets(router, wanted, LATEST)
             found = await log_offsets(router, wanted, int(to.timestamp() * 1000))
-            # If all records are older, the group continues at the end of the log.
-            late = [one for one, offset in found.items() if offset < 0]
-            return found | (await log_offsets(router, late, LATEST) if late else {})
+            return {where: offset if offset >= 0 else ends[where] for where, offset in found.items()}
         case int() if not isinstance(to, bool):
             await _check_held(router, wanted, to)
             return dict.fromkeys(wanted, to)

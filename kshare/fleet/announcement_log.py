@@ -74,7 +74,7 @@ class AnnouncementLog:
         end = await self._offset(LATEST)
         at = self._next
         if at is None or at > end:
-            at = await self._start()
+            at = await self._start(end)
         while at < end:
             fetched = await self._reader.fetch((self._topic_id, 0), at)
             before = at
@@ -86,12 +86,15 @@ class AnnouncementLog:
                 at = end
             self._next = at
 
-    async def _start(self) -> int:
-        """Forget everything. Returns the offset of the first recent record, or the end."""
+    async def _start(self, end: int) -> int:
+        """Forget everything. Returns the offset of the first recent record, or `end`.
+
+        `end` was read before: what is written in between must not be passed over.
+        """
         self._announcements = Announcements()
         self._topic_id = (await self._router.metadata([self.topic])).topics[0].topic_id
         first = await self._offset(round((self._wall_clock() - REMEMBERED_S) * 1000))
-        self._next = first if first >= 0 else await self._offset(LATEST)
+        self._next = first if first >= 0 else end
         return self._next
 
     async def _offset(self, time_: int) -> int:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 
 import anyio
 import pytest
 
 from kshare import AdminClient, BrokerError, ConfigError, ShareConsumer
-from kshare.admin.results import OffsetReset, PartitionOffset
+from kshare.admin import offsets
+from kshare.admin.log_offsets import log_offsets
+from kshare.admin.results import OffsetReset, PartitionOffset, TopicPartition
+from kshare.admin.routing import Router
 from kshare.testing import Broker
 
 pytestmark = pytest.mark.anyio
@@ -59,6 +63,27 @@ async def test_offsets_are_reset(kshare_broker: Broker, admin: AdminClient) -> N
     assert await standing() == [0, 0]
     await admin.reset_share_group_offsets("shippers", now + timedelta(hours=1))
     assert await standing() == [3, 0]
+
+
+async def test_what_is_written_during_a_reset_is_read(
+    kshare_broker: Broker, admin: AdminClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Right after it is known that all records are older than the given time."""
+    kshare_broker.create_topic("orders")
+    kshare_broker.produce("orders", [b"a", b"b"])
+
+    async def ask(router: Router, where: Collection[TopicPartition], time: int) -> dict[TopicPartition, int]:
+        found = await log_offsets(router, where, time)
+        if time >= 0:
+            assert set(found.values()) == {-1}
+            kshare_broker.produce("orders", [b"c"])
+        return found
+
+    monkeypatch.setattr(offsets, "log_offsets", ask)
+    later = datetime.now(UTC) + timedelta(milliseconds=1)
+    await admin.reset_share_group_offsets("shippers", later, {"orders": None})
+    (standing,) = await admin.share_group_offsets("shippers")
+    assert standing.start_offset == 2
 
 
 async def test_resets_start_from_the_offset_that_progress_shows(

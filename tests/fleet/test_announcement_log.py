@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 
 import pytest
 
 from kshare.admin.config import admin_settings
+from kshare.admin.log_offsets import log_offsets
+from kshare.admin.results import TopicPartition
 from kshare.admin.routing import Router
 from kshare.errors import BrokerError
+from kshare.fleet import announcement_log
 from kshare.fleet.announcement_log import AnnouncementLog
 from kshare.fleet.announcements import REMEMBERED_S
 from kshare.net.pool import Pool
@@ -127,3 +130,22 @@ async def test_a_topic_that_was_created_again_unnoticed(kshare_broker: Broker, a
             await log.refresh()
         await log.refresh()
         assert hosts(log) == ["shop-2", "shop-3"]
+
+
+async def test_what_is_announced_while_the_topic_is_found_empty(
+    kshare_broker: Broker, anyio_backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kshare_broker.create_topic(TOPIC)
+
+    async def ask(router: Router, where: Collection[TopicPartition], time: int) -> dict[TopicPartition, int]:
+        found = await log_offsets(router, where, time)
+        if time >= 0:
+            assert set(found.values()) == {-1}
+            announce(kshare_broker, "shop-1")
+        return found
+
+    monkeypatch.setattr(announcement_log, "log_offsets", ask)
+    async with reading(kshare_broker) as log:
+        await log.refresh()
+        await log.refresh()
+        assert hosts(log) == ["shop-1"]
