@@ -2,6 +2,8 @@
 
 tools/simulate --seeds 1000     reports the seeds that break a promise
 tools/simulate --seed 17        does one again, and shows what happened when
+tools/simulate --seed 17 --shrink   looks for a smaller simulation that fails in the same way
+tools/simulate --found          does all again that once broke a promise
 """
 
 from __future__ import annotations
@@ -22,11 +24,13 @@ from typing import NamedTuple
 from tests.integration.consumer_storm.defects import DEFECTS as STORM_DEFECTS
 from tests.simulation.consumer_defects import DEFECTS as CONSUMER_DEFECTS
 from tests.simulation.consumers import ConsumerWorld
+from tests.simulation.found import FOUND
 from tests.simulation.producer_defects import DEFECTS as PRODUCER_DEFECTS
 from tests.simulation.producers import ProducerWorld
+from tests.simulation.shrinking import shrink
 from tests.simulation.worker_defects import DEFECTS as WORKER_DEFECTS
 from tests.simulation.workers import WorkerWorld
-from tests.simulation.world import Outcome, simulate
+from tests.simulation.world import Outcome, Plan, simulate
 
 _DEFECTS = STORM_DEFECTS | CONSUMER_DEFECTS | PRODUCER_DEFECTS | WORKER_DEFECTS
 _MOST_SHOWN = 3
@@ -51,7 +55,7 @@ class Result(NamedTuple):
 
 def run(seed: int, world: str, backend: str) -> Result:
     try:
-        outcome = _simulated(seed, world, backend)
+        outcome = _simulated(WORLDS[world].drawn(seed), world, backend)
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
         return Result(seed, {"failed": [text]}, Counter(), Counter(), 0.0, 0.0, "")
@@ -67,9 +71,8 @@ def run(seed: int, world: str, backend: str) -> Result:
     )
 
 
-def _simulated(seed: int, world: str, backend: str) -> Outcome:
-    kind = WORLDS[world]
-    return simulate(kind, kind.drawn(seed), backend)
+def _simulated(plan: Plan, world: str, backend: str) -> Outcome:
+    return simulate(WORLDS[world], plan, backend)
 
 
 def results(seeds: range, jobs: int, world: str, backend: str) -> Iterator[Result]:
@@ -91,7 +94,10 @@ def main() -> int:
     if options.defect:
         _DEFECTS[options.defect][0]()
     if options.seed is not None:
-        return _replay(options.seed, options.world, options.backend)
+        plan = WORLDS[options.world].drawn(options.seed)
+        return (_shrink if options.shrink else _replay)(plan, options.world, options.backend)
+    if options.found:
+        return _found_again(options.backend)
     first = SystemRandom().randrange(_HIGHEST) if options.first is None else options.first
     print(f"first seed: {first}", flush=True)
     began, bad, count = time.monotonic(), 0, 0
@@ -122,8 +128,34 @@ def main() -> int:
     return 1 if bad else 0
 
 
-def _replay(seed: int, world: str, backend: str) -> int:
-    outcome = _simulated(seed, world, backend)
+def _found_again(backend: str) -> int:
+    bad = 0
+    for what, (world, plan) in FOUND.items():
+        problems = _simulated(plan, world, backend).problems
+        bad += bool(problems)
+        print(f"{what}: {'broken again: ' + ', '.join(problems) if problems else 'holds'}", flush=True)
+    return 1 if bad else 0
+
+
+def _shrink(plan: Plan, world: str, backend: str) -> int:
+    """Print each smaller plan that fails in one of the ways in which this one does."""
+    kinds = set(_simulated(plan, world, backend).problems)
+    if not kinds:
+        print(f"seed {plan.seed} breaks no promise")
+        return 0
+
+    def fails(smaller: Plan) -> bool:
+        print(".", end="", flush=True)
+        return not kinds.isdisjoint(_simulated(smaller, world, backend).problems)
+
+    print(f"{plan}\nbroken: {', '.join(sorted(kinds))}", flush=True)
+    shrink(plan, fails, lambda smaller: print(f"\n{smaller}", flush=True))
+    print("\nNothing can be dropped from the last one. Add it to FOUND in tests/simulation/found.py.")
+    return 1
+
+
+def _replay(plan: Plan, world: str, backend: str) -> int:
+    outcome = _simulated(plan, world, backend)
     width = max((len(line.split(" ", 2)[1]) for line in outcome.history), default=0)
     for line in outcome.history:
         at, who, what = line.split(" ", 2)
@@ -141,6 +173,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=100, help="how many seeds to simulate (default: 100)")
     parser.add_argument("--first", type=int, help="the first of them (default: a random number)")
     parser.add_argument("--seed", type=int, help="simulate this one, and show its history")
+    parser.add_argument("--shrink", action="store_true", help="with --seed: make what fails smaller")
+    parser.add_argument(
+        "--found", action="store_true", help="simulate again what once broke a promise, made smaller"
+    )
     parser.add_argument(
         "--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one for each processor)"
     )

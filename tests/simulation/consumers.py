@@ -6,6 +6,7 @@ through as well.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -45,6 +46,10 @@ class ConsumerPlan(Plan):
     limit: int = 5
     calm_s: float = 300.0
     """How long it may take until nothing is left, once nothing is disturbed any more."""
+
+    @staticmethod
+    def numbers() -> Iterable[str]:
+        return ("nodes", "partitions", "consumers")
 
 
 @dataclass(frozen=True)

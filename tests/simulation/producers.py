@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import anyio
 from anyio.abc import TaskGroup
@@ -36,6 +36,12 @@ class ProducerPlan(Plan):
     transaction_timeout_s: float
     batch_bytes: int
     buffer_bytes: int
+
+    def smaller(self) -> Iterator[Self]:
+        yield from super().smaller()
+        for name, other in (("plain", "transactional"), ("transactional", "plain")):
+            if getattr(self, name) and getattr(self, name) + getattr(self, other) > 1:
+                yield replace(self, **{name: getattr(self, name) - 1})
 
 
 class _Found(NamedTuple):

@@ -11,6 +11,7 @@ import pytest
 
 from tests.integration.consumer_storm.defects import DEFECTS as STORM_DEFECTS
 from tests.simulation.consumer_defects import DEFECTS as CONSUMER_DEFECTS
+from tests.simulation.found import FOUND
 from tests.simulation.producer_defects import DEFECTS as PRODUCER_DEFECTS
 from tests.simulation.worker_defects import DEFECTS as WORKER_DEFECTS
 
@@ -57,6 +58,13 @@ def test_a_seed_is_the_same_each_time(world: str, backend: str) -> None:
     ]
     assert len(histories[0]) == 3
     assert histories[0] == histories[1]
+
+
+@BOTH
+def test_what_was_found_once_holds(backend: str) -> None:
+    code, output = simulate("--found", "--backend", backend)
+    assert code == 0, output
+    assert output.count("holds") == len(FOUND)
 
 
 @pytest.mark.parametrize("defect", DEFECTS)

@@ -8,11 +8,11 @@ handlers wrote down, what is in the logs of topics, and what passed over connect
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from math import inf
 from random import Random
-from typing import Any
+from typing import Any, Self
 
 import anyio
 from anyio.abc import TaskGroup
@@ -67,6 +67,15 @@ class WorkerPlan(Plan):
     calm_s: float = 300.0
     """How long it may take until nothing is left, once nothing is disturbed any more."""
 
+    def smaller(self) -> Iterator[Self]:
+        yield from super().smaller()
+        for handlers in self.handlers.smaller():
+            yield replace(self, handlers=handlers)
+
+    @staticmethod
+    def numbers() -> Iterable[str]:
+        return ("nodes", "partitions", "workers")
+
 
 class WorkerWorld(World):
     faults = (
@@ -80,6 +89,9 @@ class WorkerWorld(World):
     def drawn(cls, seed: int) -> WorkerPlan:
         chance = Random(seed)
         kinds = sorted(_MILD) if chance.random() < 0.4 else cls.faults
+        handlers = HandlerPlan.drawn(seed)
+        if kinds != cls.faults:  # what must not happen then can happen to those who stand still
+            handlers = replace(handlers, oddities=handlers.oddities - {BLOCKS})
         return WorkerPlan(
             seed=seed,
             nodes=chance.choice([1, 1, 2, 3]),
@@ -88,7 +100,7 @@ class WorkerWorld(World):
             lasts_s=chance.choice([5.0, 10.0, 20.0]),
             lock_s=chance.choice([1.0, 1.5, 3.0]),
             limit=chance.choice([5, 5, 8] if kinds != cls.faults else [3, 5, 5, 8]),
-            handlers=HandlerPlan(seed),
+            handlers=handlers,
             rate=chance.choice([0.0, 0.03, 0.1]),
             delay_s=chance.choice([0.0005, 0.002, 0.05]),
             capacity=chance.choice([4_096, 65_536, 1 << 20]),

@@ -5,9 +5,10 @@ What a record's handler does depends on the record's number, so that all program
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field, replace
 from random import Random
+from typing import Any
 
 import anyio
 
@@ -39,29 +40,66 @@ class IsBad(Exception):
     """The record."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class HandlerPlan:
-    """What handlers do, drawn from a seed."""
+    """What handlers do."""
 
-    def __init__(self, seed: int) -> None:
+    concurrency: int
+    attempts: int
+    batch_size: int
+    """0: records are handled one by one."""
+    has_retry_topics: bool
+    is_ordered: bool
+    has_breaker: bool
+    publishes: bool
+    keeps_letters: bool
+    """Whether a function keeps dead letters. Otherwise they are in a topic."""
+    moves_runs: bool
+    time_limit_s: float
+    drain_s: float
+    oddities: frozenset[int]
+
+    @classmethod
+    def drawn(cls, seed: int) -> HandlerPlan:
         chance = Random(f"{seed} handlers")
-        self.concurrency = chance.choice([1, 2, 5, 20])
-        self.attempts = chance.choice([1, 2, 3])
-        self.batch_size = chance.choice([0, 0, 4, 20])
-        """0: records are handled one by one."""
-        self.has_retry_topics = chance.random() < 0.3
-        self.is_ordered = not self.batch_size and not self.has_retry_topics and chance.random() < 0.25
-        self.has_breaker = chance.random() < 0.7
-        self.publishes = chance.random() < 0.4
-        self.keeps_letters = chance.random() < 0.5
-        """Whether a function keeps dead letters. Otherwise they are in a topic."""
-        self.moves_runs = self.has_retry_topics and chance.random() < 0.5
-        self.time_limit_s = chance.choice([0.5, 2.0])
-        self.drain_s = chance.choice([0.2, 2.0, 10.0])
-        self.oddities = frozenset(
-            one
-            for one in (FAILS_TWICE, HELD, PAUSES, HANGS, SWALLOWS, BLOCKS, REJECTED, WRONG)
-            if chance.random() < 0.5
+        concurrency = chance.choice([1, 2, 5, 20])
+        attempts = chance.choice([1, 2, 3])
+        batch_size = chance.choice([0, 0, 4, 20])
+        has_retry_topics = chance.random() < 0.3
+        is_ordered = not batch_size and not has_retry_topics and chance.random() < 0.25
+        return cls(
+            concurrency=concurrency,
+            attempts=attempts,
+            batch_size=batch_size,
+            has_retry_topics=has_retry_topics,
+            is_ordered=is_ordered,
+            has_breaker=chance.random() < 0.7,
+            publishes=chance.random() < 0.4,
+            keeps_letters=chance.random() < 0.5,
+            moves_runs=has_retry_topics and chance.random() < 0.5,
+            time_limit_s=chance.choice([0.5, 2.0]),
+            drain_s=chance.choice([0.2, 2.0, 10.0]),
+            oddities=frozenset(
+                one
+                for one in (FAILS_TWICE, HELD, PAUSES, HANGS, SWALLOWS, BLOCKS, REJECTED, WRONG)
+                if chance.random() < 0.5
+            ),
         )
+
+    def smaller(self) -> Iterator[HandlerPlan]:
+        """Each with a little less."""
+        for oddity in sorted(self.oddities):
+            yield replace(self, oddities=self.oddities - {oddity})
+        if self.has_retry_topics:
+            yield replace(self, has_retry_topics=False, moves_runs=False)
+        for name in ("is_ordered", "has_breaker", "publishes", "keeps_letters", "moves_runs"):
+            if getattr(self, name):
+                without: dict[str, Any] = {name: False}
+                yield replace(self, **without)
+        if self.batch_size:
+            yield replace(self, batch_size=0)
+        if self.concurrency > 1:
+            yield replace(self, concurrency=self.concurrency // 2)
 
 
 @dataclass

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from time import process_time
-from typing import Any
+from typing import Any, Self
 
 import anyio
 from anyio.abc import TaskGroup
@@ -28,6 +28,7 @@ from tests.simulation.processes import Process, SimulatedSurroundings, logged
 from tests.simulation.tap import Tap
 
 _HOST = "10.0.0.1"
+_SHORTEST_S = 1.0
 _END_S = 120.0
 """How long programs may take to end, once they are told to."""
 
@@ -45,6 +46,25 @@ class Plan:
     delay_s: float
     capacity: int
     faults: frozenset[str]
+
+    def smaller(self) -> Iterator[Self]:
+        """Each with a little less: of faults, of the cluster, of time."""
+        for fault in sorted(self.faults):
+            yield replace(self, faults=self.faults - {fault})
+        if self.rate:
+            yield replace(self, rate=0.0)
+        for name in self.numbers():
+            number = getattr(self, name)
+            if number > 1:
+                for fewer in sorted({1, number // 2, number - 1}):
+                    yield replace(self, **{name: fewer})
+        if self.lasts_s > _SHORTEST_S:
+            yield replace(self, lasts_s=max(_SHORTEST_S, self.lasts_s / 2))
+
+    @staticmethod
+    def numbers() -> Iterable[str]:
+        """What there is a number of, at least one."""
+        return ("nodes", "partitions")
 
 
 @dataclass
