@@ -2,7 +2,7 @@
 
 intake       records from the topics            pipeline   queue, processing, outcomes
 copy_intake  copies from the retry topics       admission  whether anything may start
-slot_work    what a slot does
+slot_work    what a slot does                   draining   how it ends
 """
 
 from __future__ import annotations
@@ -20,18 +20,17 @@ from kshare.client.consumer import ShareConsumer, source_of
 from kshare.engine.signals import Signal
 from kshare.errors import ConfigError
 from kshare.net.clock import loop_clock
-from kshare.wording import counted
 from kshare.worker.adaptive import Adaptive, AdaptiveLimit
 from kshare.worker.breaker import BreakerState
 from kshare.worker.copy_intake import MAX_COPIES, CopyIntake
 from kshare.worker.counts import Counts
-from kshare.worker.delivery import Delivery
+from kshare.worker.draining import Draining
+from kshare.worker.elsewhere import Elsewhere
 from kshare.worker.giving_back import GivingBack
 from kshare.worker.group_limits import ShareLimits
 from kshare.worker.health import HandlerHealth, Progress, handler_state
 from kshare.worker.holding import TopicPartition
 from kshare.worker.intake import Intake
-from kshare.worker.many import for_each
 from kshare.worker.observer import WorkerObserver
 from kshare.worker.options import LONGEST_LEASE_S
 from kshare.worker.outbound import Publisher
@@ -55,12 +54,8 @@ _HAND_BACK_S = 1.0
 """How often to look for what pins too much during a long pause."""
 _MAX_PROBED = 100
 """How many records to probe with at most, while the circuit breaker is open. Then they are tried again in turn."""
-_CANCEL_GRACE_S = 5.0
-"""How long cancelled handlers may take to end."""
 _FRESH_S = 0.3
 """How long a probe waits for a record that hasn't failed yet."""
-_LAST_WRITES_S = 10.0
-"""How long copies may take to be written, after the time for handlers is over."""
 
 
 class HandlerRunner:
@@ -117,13 +112,8 @@ class HandlerRunner:
         self._hand_back_at = 0.0
         """When to look again what pins too much during a long pause."""
         self._stopping = anyio.Event()
-        self._is_abandoned = False
         self._has_ended = False
         """Whether its consumers are being closed, or are closed."""
-        self._elsewhere = 0
-        """How many records are being settled that no slot has."""
-        self._waiting: list[Delivery] = []
-        """What the queue had when the worker ended, to be handed back."""
         self._is_stuck = False
         """Whether all slots are taken by calls that go on although they were cancelled."""
         self._progress = Progress()
@@ -164,14 +154,25 @@ class HandlerRunner:
             is_stopping=self._stopping.is_set,
         )
         self._slots = Slots(tasks, self._options.most_at_once, lambda slot: work.run(self._slots, slot))
+        self._elsewhere = elsewhere = Elsewhere(name, self._pipeline, tasks)
         self._watch = SlotWatch(
             self._pipeline,
             self._slots,
             self._options,
             clock=self._clock,
-            settle=lambda delivery: self._settle_elsewhere(
-                self._pipeline.processing.settle_cancelled, delivery, tasks
-            ),
+            settle=lambda delivery: elsewhere.settle(self._pipeline.processing.settle_cancelled, delivery),
+        )
+        self._draining = Draining(
+            name,
+            self._pipeline,
+            self._slots,
+            self._watch,
+            elsewhere,
+            look_for_limits=self._look_for_limits,
+            is_idle=self._is_idle,
+            wake=self._wake,
+            drain_timeout=self._drain_timeout,
+            clock=self._clock,
         )
         self._intake = Intake(
             self.route,
@@ -218,26 +219,8 @@ class HandlerRunner:
         self._stopping.set()
 
     def abandon(self) -> None:
-        """Before it is cancelled: copies that are being written would be finished otherwise."""
-        if self._is_abandoned:
-            return
-        self._is_abandoned = True
-        self._pipeline.writes.end_in(0.0)
-        calls, settling = self._slots.calls, self._pipeline.settling
-        settling.is_abandoned = True
-        self._log_given_up("it was told to stop again", len(calls))
-        deliveries_of = self._pipeline.processing.deliveries_of
-        in_hand = [
-            *self._waiting,
-            *self._queue.in_hand(),
-            *(one for slot in self._slots.all for one in deliveries_of(slot)),
-        ]
-        for delivery in {one.record: one for one in in_hand}.values():
-            settling.on_abandoned(delivery)
-        for slot in calls:  # not when they have ended, which they may never do
-            self._watch.give_up(slot, deliveries_of(slot))
-            for delivery in deliveries_of(slot):
-                settling.release_at_once(delivery)
+        """Before it is cancelled: what is in hand is given back at once."""
+        self._draining.abandon()
 
     def subscribe(self, route: Route) -> None:
         """Replace the topics by those of this route. Its retry topics exist."""
@@ -392,84 +375,22 @@ class HandlerRunner:
             )
 
     async def _drain(self) -> None:
-        """Finish what was acquired, until the deadline; then cancel, and hand back the rest."""
+        """Acquire nothing more, and finish what was acquired."""
         for consumer in self._consumers:
             consumer.pause()
         self._wants.send()
-        await self._look_for_limits()  # what is given back may be archived by a limit that was lowered
-        self._admission.end()
-        half = self._clock() + self._drain_timeout / 2
-        with anyio.move_on_after(self._drain_timeout):
-            while not self._is_idle:
-                if self._clock() >= half:
-                    self._watch.cancel_blocking(self._drain_timeout)
-                changed = self._pipeline.changed.next()
-                self._wake()
-                with anyio.move_on_after(_TICK_S):
-                    await changed.wait()
-        await self._look_for_limits()
-        self._admission.hold_up()
-        self._log_given_up(f"drain_timeout: {self._drain_timeout:g} s", self._slots.cancel_handlers())
-        self._pipeline.writes.end_in(_LAST_WRITES_S)
-        settling = self._pipeline.settling
-        first: list[tuple[Delivery, float]] = []
-        later: list[tuple[Delivery, float]] = []
-        for waiting in self._take_waiting():
-            (first if settling.must_be_copied(*waiting) else later).append(waiting)
-            self._waiting.append(waiting[0])
-        async with anyio.create_task_group() as tasks:
-            # Now: what is being settled may take all the time that there is to write copies.
-            tasks.start_soon(for_each, first, settling.hand_back)
-            await self._until_settled()
-        await self._look_for_limits()
-        settling.is_ending = True
-        for slot in self._slots.all:
-            if slot.is_settling or slot.has_ended:
-                for delivery in self._pipeline.processing.deliveries_of(slot):
-                    self._watch.log_stuck(slot, delivery)
-                    settling.on_abandoned(delivery)
-                    settling.release_at_once(delivery)
-        stuck = [(delivery,) for slot in self._slots.all for delivery in self._watch.given_up(slot)]
-        rest = [*later, *self._take_waiting()]
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(for_each, stuck, self._pipeline.processing.settle_cancelled)
-            tasks.start_soon(for_each, rest, settling.hand_back)
-
-    def _take_waiting(self) -> list[tuple[Delivery, float]]:
-        """What isn't being processed, with the seconds until it may be."""
-        now = self._clock()
-        return [(delivery, max(0.0, due_at - now)) for delivery, due_at in self._queue.take_all()]
-
-    async def _until_settled(self) -> None:
-        """Handlers have a short time after they were cancelled, what has to be written has more."""
-        now = self._clock()
-        until, until_settled = now + _CANCEL_GRACE_S, now + _LAST_WRITES_S + _CANCEL_GRACE_S
-        while self._slots.busy or self._elsewhere:
-            if self._clock() >= (until_settled if self._slots.settling or self._elsewhere else until):
-                break
-            await anyio.sleep(0.01)
-
-    def _log_given_up(self, reason: str, calls: int) -> None:
-        if calls:
-            log.warning(
-                "handler %s: stopped before its calls had ended (%s): %s cancelled, and the records released, which "
-                "costs each a delivery; plain functions can't be cancelled, and their results don't count",
-                self.route.name,
-                reason,
-                counted(calls, "call"),
-            )
+        await self._draining.run()
 
     @property
     def _consumers(self) -> list[ShareConsumer]:
         return [self._consumer, *(one for one in self._copy_consumers if one is not None)]
 
-    @property
     def _is_idle(self) -> bool:
         """Whether everything that may be processed now is done."""
         # While a handler with a higher priority is busy, this one waits; so it isn't done.
         admission = self._admission
         has_work = admission.has_to_try if admission.is_stopped else self._queue.has_ready
-        is_busy = self._slots.busy or self._elsewhere
+        is_busy = self._slots.busy or self._elsewhere.count
         return all(one.is_drained for one in self._consumers) and not has_work and not is_busy
 
     # --- looking after
@@ -536,7 +457,7 @@ class HandlerRunner:
             self._note_stuck()
             await self._move_long_runs(tasks)
             for delivery in queue.over_budget():
-                self._settle_elsewhere(pipeline.settling.make_way, delivery, tasks)
+                self._elsewhere.settle(pipeline.settling.make_way, delivery)
             if not self._consumer.can_renew:
                 if not self._stopping.is_set():
                     self._giving_back.look(now, tasks)
@@ -544,29 +465,12 @@ class HandlerRunner:
                 going = queue.take_pinning(pipeline.settling.may_hand_back, all_of_them=self._is_stuck)
                 self._hand_back_at = now + (0 if going else _HAND_BACK_S)
                 for delivery in going:
-                    self._settle_elsewhere(pipeline.settling.hand_back, delivery, tasks)
+                    self._elsewhere.settle(pipeline.settling.hand_back, delivery)
             self._intake.make_room()
             pipeline.summary.log_due()
             self._wants.send()
             with anyio.move_on_after(self._quiet_s(self._clock())):
                 await changed.wait()
-
-    def _settle_elsewhere(
-        self, settle: Callable[[Delivery], Awaitable[None]], delivery: Delivery, tasks: TaskGroup
-    ) -> None:
-        """Settle a record that isn't being processed, in a task. It may take long to write its copy."""
-        self._elsewhere += 1
-
-        async def work() -> None:
-            try:
-                await settle(delivery)
-            finally:
-                self._elsewhere -= 1
-            self._pipeline.processing.leave_lane(delivery)
-            if self._admission.hands_back:
-                self._pipeline.changed.send()  # the next record of its key may be handed back, too
-
-        tasks.start_soon(work, name=f"kshare worker: settle a record of {self.route.name}")
 
     def _quiet_s(self, now: float) -> float:
         """For how long nothing has to be looked after, unless something changes."""

@@ -31,8 +31,8 @@ def broker(kshare_broker: Broker) -> Broker:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kshare.worker.runner._LAST_WRITES_S", 1.0)
-    monkeypatch.setattr("kshare.worker.runner._CANCEL_GRACE_S", 1.0)
+    monkeypatch.setattr("kshare.worker.draining._LAST_WRITES_S", 1.0)
+    monkeypatch.setattr("kshare.worker.draining._CANCEL_GRACE_S", 1.0)
 
 
 async def serve_and_stop(
@@ -54,9 +54,9 @@ async def serve_and_stop(
 async def test_held_records_whose_copies_cannot_be_written(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, stops: int
 ) -> None:
-    monkeypatch.setattr("kshare.worker.runner._CANCEL_GRACE_S", 1.0)
+    monkeypatch.setattr("kshare.worker.draining._CANCEL_GRACE_S", 1.0)
     if stops == 1:
-        monkeypatch.setattr("kshare.worker.runner._LAST_WRITES_S", 1.0)
+        monkeypatch.setattr("kshare.worker.draining._LAST_WRITES_S", 1.0)
     broker.produce("t", [b"%d" % number for number in range(RECORDS)])
     worker = Worker(
         broker.bootstrap,

@@ -132,7 +132,7 @@ async def test_a_dead_letters_function_that_swallows_its_cancellation_has_kept_n
     broker: Broker, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kshare.worker.copies._KEEP_LIMIT_S", 0.2 if how == "limit" else 60.0)
-    monkeypatch.setattr("kshare.worker.runner._LAST_WRITES_S", 0.2)
+    monkeypatch.setattr("kshare.worker.draining._LAST_WRITES_S", 0.2)
     calls: list[bytes | None] = []
 
     async def keep(delivery: Delivery, reason: str) -> None:
@@ -174,7 +174,7 @@ async def test_records_of_functions_that_do_not_end_are_given_back(
     broker: Broker, how: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("kshare.worker.slot_watch._STUCK_S", 0.3)
-    monkeypatch.setattr("kshare.worker.runner._CANCEL_GRACE_S", 0.3)
+    monkeypatch.setattr("kshare.worker.draining._CANCEL_GRACE_S", 0.3)
     worker = Worker(
         broker.bootstrap,
         group="g",
@@ -250,7 +250,7 @@ async def test_a_function_that_ends_after_its_record_was_given_back_settles_noth
 ) -> None:
     """Its record was copied twice."""
     monkeypatch.setattr("kshare.worker.slot_watch._STUCK_S", 0.2)
-    monkeypatch.setattr("kshare.worker.runner._CANCEL_GRACE_S", 0.2)
+    monkeypatch.setattr("kshare.worker.draining._CANCEL_GRACE_S", 0.2)
     broker.produce("t", [b"1"])
     broker.faults.add(ProduceRequest, times=None, before_ms=800)
     worker = Worker(
