@@ -75,7 +75,8 @@ def test_authorized_operations_are_told_to_those_who_ask(kafka: Cluster) -> None
         member.join(b"")
         # Kafka 4.1 describes a group only once its first record is committed, which may be after the join's response.
         talk.wait_for(
-            lambda: DescribeGroupsRequest([classic]), lambda answer: answer.groups[0].error_code == ErrorCode.NONE
+            lambda: DescribeGroupsRequest([classic]),
+            lambda answer: answer.groups[0].error_code == ErrorCode.NONE,
         )
         for asked in (True, False):
             cluster: Any = talk.quietly(DescribeClusterRequest(asked))
