@@ -2,7 +2,40 @@
 
 from __future__ import annotations
 
+from tests.simulation.workers import WorkerPlan
+from tests.simulation.working import BLOCKS, HandlerPlan
 from tests.simulation.world import Plan
 
-FOUND: dict[str, tuple[str, Plan]] = {}
+FOUND: dict[str, tuple[str, Plan]] = {
+    "a node that started again at once wasn't reached any more, because of the simulated network": (
+        "workers",
+        WorkerPlan(
+            seed=98962541,
+            nodes=2,
+            partitions=1,
+            lasts_s=10.0,
+            rate=0.0,
+            delay_s=0.002,
+            capacity=4096,
+            faults=frozenset({"down", "leader", "refuse", "stall", "node"}),
+            workers=1,
+            lock_s=1.0,
+            limit=5,
+            handlers=HandlerPlan(
+                concurrency=20,
+                attempts=3,
+                batch_size=0,
+                has_retry_topics=False,
+                is_ordered=False,
+                has_breaker=False,
+                publishes=False,
+                keeps_letters=True,
+                moves_runs=False,
+                time_limit_s=0.5,
+                drain_s=10.0,
+                oddities=frozenset({BLOCKS}),
+            ),
+        ),
+    ),
+}
 """What was wrong → the world, and the plan."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from random import Random
 
@@ -58,11 +58,17 @@ class Process:
     lines: list[str] = field(default_factory=list)
     was_killed: bool = False
     ended: anyio.Event = field(default_factory=anyio.Event)
+    _context: Context = field(default_factory=Context)
 
     def enter(self) -> None:
         """The current task belongs to this process from now on, and so do the tasks that it starts."""
         network.set(self.network)
         _process.set(self)
+        self._context = copy_context()
+
+    def call(self, function: Callable[[], object]) -> None:
+        """What it logs is this process's, like what its own tasks log."""
+        self._context.copy().run(function)
 
     def log(self, line: str) -> None:
         if not self.was_killed:

@@ -204,7 +204,7 @@ class WorkerWorld(World):
             for _ in range(times):
                 self.note(process.name, "is told to stop")
                 if process.worker is worker is not None:
-                    worker.stop()
+                    process.call(worker.stop)
                 await anyio.sleep(self.chance.uniform(0.0, 0.5) if times > 1 else 0.0)
             self._start_worker(tasks)
 
@@ -238,7 +238,7 @@ class WorkerWorld(World):
         for process in self._workers():
             while not process.ended.is_set():
                 if process.worker is not None:
-                    process.worker.stop()
+                    process.call(process.worker.stop)
                 with anyio.move_on_after(self.plan.handlers.drain_s + 15.0):
                     await process.ended.wait()
 

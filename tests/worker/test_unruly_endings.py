@@ -72,10 +72,10 @@ async def test_records_are_tried_that_must_not_be_given_back(
     broker.produce("t", values, key=b"k")
     async with running(worker):
         await began.wait()
-        await anyio.sleep(0.5)
         runner = worker.runners[0]
+        await until(lambda: runner.health().ready + runner.queue.unavailable > 0)
+        await anyio.sleep(0.5)
         waiting = runner.health().ready + runner.queue.unavailable
-        assert waiting > 0
     assert len(done) == 200 + waiting
     assert any("cancelled before drain_timeout" in one for one in caplog.messages)
 
