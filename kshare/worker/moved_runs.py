@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import logging
 import time
-import uuid
 from collections.abc import Callable
 
 import anyio
@@ -22,6 +21,7 @@ import anyio
 from kshare.errors import AcknowledgeError, KshareError
 from kshare.producer.records import Produced
 from kshare.summary_log import SummaryLog
+from kshare.surroundings import random_bytes
 from kshare.worker.delivery import Delivery
 from kshare.worker.headers import Header, RetryContext, run_mark
 from kshare.worker.log_context import log_fields
@@ -56,7 +56,7 @@ class MovedRuns:
 
     async def move(self, delivery: Delivery) -> bool:
         """Write the first copy, and accept the record. Returns False if nothing was settled."""
-        run = uuid.uuid4().hex
+        run = random_bytes(16).hex()
         with anyio.CancelScope(shield=True):
             try:
                 written = await self._write_copy(delivery, run, None)

@@ -273,7 +273,7 @@ class WorkerWorld(World):
         for name in self.broker.cluster.topics:
             if name == TOPIC or name.startswith(f"{TOPIC}.retry."):
                 for index, partition in enumerate(self.broker.cluster.topics[name].partitions):
-                    written |= {(name, index, one.offset): _number(one) for one in records_of(partition)}
+                    written |= {(name, index, one.offset): _number(one) for one in _numbered(partition)}
         logs = ["".join(f"{line}\n" for line in one.lines) for one in self._workers()]
         entries = [entry for one in self._workers() for entry in one.entries]
 
@@ -321,7 +321,7 @@ class WorkerWorld(World):
         copies: set[int] = set()
         for name, topic in self.broker.cluster.topics.items():
             if name == DEAD or name.startswith(f"{TOPIC}.retry."):
-                for record in (each for partition in topic.partitions for each in records_of(partition)):
+                for record in (each for partition in topic.partitions for each in _numbered(partition)):
                     number = _number(record)
                     copies.add(number)
                     done_at[number] = min(done_at[number], record.timestamp / 1000)
@@ -340,6 +340,11 @@ class WorkerWorld(World):
                 if self.plan.handlers.publishes and number not in results | copies | buried:
                     unpublished.setdefault(number, text)
         return {_EARLY: [*early.values()], _UNPUBLISHED: [*unpublished.values()]}
+
+
+def _numbered(partition: Any) -> Iterator[Any]:
+    """Its records, but for marks of runs that are over, which have no value."""
+    return (one for one in records_of(partition) if one.value)
 
 
 def _number(record: Any) -> int:
