@@ -45,6 +45,9 @@ class Timer:
 class Clock(ABC):
     """The time, and timers."""
 
+    stands_still = False
+    """Whether time passes only when a test says so."""
+
     def __init__(self) -> None:
         self._due: list[Timer] = []
         self._made = 0
@@ -125,6 +128,8 @@ class JumpingClock(SystemClock):
 
 class ManualClock(Clock):
     """A clock for tests: time passes only when `advance` is called."""
+
+    stands_still = True
 
     def __init__(self, now: int = 1_700_000_000_000) -> None:
         super().__init__()

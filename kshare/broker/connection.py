@@ -5,9 +5,12 @@ Whatever has state for a connection registers with `ClientConnection.on_closed`,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+import anyio
 
 from kshare.broker.authorizer import AclResource, Operation
 from kshare.broker.cluster import Node
@@ -115,8 +118,16 @@ class Call:
         if not self.is_authorized(operation, on, name):
             raise RequestError(on.refusal, f"{on.name.capitalize()} authorization failed.")
 
-    async def wait(self, signals: Iterable[Signal], until: int) -> bool:
-        """Wait until a signal fires (True), or until the deadline or a disconnect (False).
+    def real_deadline(self, wait_ms: int) -> float:
+        """When a client that has asked to wait for so long should get a response, in the loop's time.
+
+        Only needed if the broker's clock stands still: what a client asks for next, and what it acknowledges when it is
+        closed, waits for this response.
+        """
+        return anyio.current_time() + wait_ms / 1000 if self.broker.clock.stands_still else math.inf
+
+    async def wait(self, signals: Iterable[Signal], until: int, real_until: float = math.inf) -> bool:
+        """Wait until a signal fires (True), or until one of the deadlines or a disconnect (False).
 
         while not enough() and await call.wait([log.appended], deadline): check again
 
@@ -127,5 +138,5 @@ class Call:
         if await self.connection.send_answers():
             return True
         awaited = [*signals, self.connection.closed]
-        in_time = await wait_for_any(awaited, self.broker.clock, until)
+        in_time = await wait_for_any(awaited, self.broker.clock, until, real_until)
         return in_time and self.connection.is_open

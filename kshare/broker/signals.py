@@ -6,6 +6,7 @@ outlive its connection.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 
 import anyio
@@ -88,8 +89,12 @@ async def let_others_first(signals: Sequence[WakeOne]) -> bool:
     return has_waited
 
 
-async def wait_for_any(signals: Iterable[Signal], clock: Clock, until: int) -> bool:
+async def wait_for_any(
+    signals: Iterable[Signal], clock: Clock, until: int, real_until: float = math.inf
+) -> bool:
     """Wait until one of the signals fires (True) or the time is `until` (False).
+
+    `real_until` is a time of the event loop, which also ends it.
 
     It listens before it first yields to other tasks, so a caller that has just checked its condition misses no change.
     After a signal has fired, it yields once more: other tasks that are ready make their changes first, and the caller
@@ -104,10 +109,14 @@ async def wait_for_any(signals: Iterable[Signal], clock: Clock, until: int) -> b
     for signal in awaited:
         signal.listen(wake)
     try:
-        await fired.wait()
+        if real_until == math.inf:
+            await fired.wait()
+        else:
+            with anyio.CancelScope(deadline=real_until):
+                await fired.wait()
         await anyio.lowlevel.checkpoint()
     finally:
         timer.cancel()
         for signal in awaited:
             signal.forget(wake)
-    return clock.now() < until
+    return fired.is_set() and clock.now() < until

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import anyio
 import pytest
@@ -16,11 +17,13 @@ from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
+import kshare.sync
 from kshare import ShareConsumer
 from kshare.broker.profiles import RELEASES, Release
 from kshare.errors import ConfigError, KshareError
-from kshare.protocol.messages import AlterShareGroupOffsetsRequest, MetadataRequest
+from kshare.protocol.messages import AlterShareGroupOffsetsRequest, FetchRequest, MetadataRequest
 from kshare.protocol.messages import alter_share_group_offsets_request as alter_request
+from kshare.protocol.messages.fetch_request import FetchPartition, FetchTopic
 from kshare.protocol.messages.metadata_request import MetadataRequestTopic
 from kshare.testing import Broker, ManualClock
 from tests.helpers.plain_client import plain_client
@@ -218,6 +221,39 @@ def test_manual_clock() -> None:
         assert len(broker.records("orders")) == 1
         broker.call(lambda: clock.advance(20_000))
         assert broker.records("orders") == []
+
+
+@pytest.mark.lengthy
+def test_what_is_accepted_stays_accepted_while_the_clock_stands_still() -> None:
+    """A fetch waited for the broker's clock, and what was accepted meanwhile was never sent."""
+    with Broker(topics={"orders": 1}, clock=ManualClock()) as broker:
+        broker.set_group_config("shippers", {"share.auto.offset.reset": "earliest"})
+        broker.produce("orders", [b"%d" % number for number in range(10)])
+        options: Any = {"group": "shippers", "topics": ["orders"], "close_timeout": 2.0}
+        with kshare.sync.ShareConsumer(broker.bootstrap, **options) as first:
+            for record in first:
+                record.accept()
+                if record.offset == 9:
+                    break
+        with kshare.sync.ShareConsumer(broker.bootstrap, **options) as second:
+            assert second.next_batch(timeout=1.0) is None
+        accepted = [
+            one.value
+            for one in broker.metrics()
+            if one.metric.name == "share_acknowledged_records_total" and one.labels["type"] == "accept"
+        ]
+        assert accepted == [10]
+
+
+@pytest.mark.lengthy
+def test_a_plain_fetch_ends_while_the_clock_stands_still() -> None:
+    with Broker(topics={"orders": 1}, clock=ManualClock()) as broker:
+        host, port = broker.bootstrap.split(":")
+        with plain_client((host, int(port))) as client:
+            topics = [FetchTopic("orders", partitions=[FetchPartition(0, partition_max_bytes=1000)])]
+            request = FetchRequest(max_wait_ms=100, min_bytes=1, topics=topics)
+            (topic,) = client.ask(request, version=12).responses
+        assert topic.partitions[0].error_code == 0
 
 
 @pytest.mark.lengthy

@@ -45,7 +45,7 @@ _LEADER_TOLD_SINCE = 16
 async def handle(request: FetchRequest, call: Call) -> FetchResponse:
     if request.session_id != 0 and request.session_epoch > 0:
         return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-    deadline = call.now + request.max_wait_ms
+    deadline, real_deadline = call.now + request.max_wait_ms, call.real_deadline(request.max_wait_ms)
     while True:
         reading = _Reading(request, call)
         reading.read_all()
@@ -53,7 +53,7 @@ async def handle(request: FetchRequest, call: Call) -> FetchResponse:
         signals = [
             signal for partition in reading.partitions for signal in (partition.log.appended, partition.moved)
         ]
-        if is_enough or not await call.wait(signals, deadline):
+        if is_enough or not await call.wait(signals, deadline, real_deadline):
             return reading.answer
 
 

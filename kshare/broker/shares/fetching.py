@@ -61,11 +61,12 @@ class ShareFetching:
         if self._parameters.max_records <= 0:
             return {}
         try:
-            return await self._wait_for_records(self._call.now + self._parameters.max_wait_ms)
+            wait_ms = self._parameters.max_wait_ms
+            return await self._wait_for_records(self._call.now + wait_ms, self._call.real_deadline(wait_ms))
         finally:
             self._wake_next()
 
-    async def _wait_for_records(self, deadline: int) -> RecordsByPartition:
+    async def _wait_for_records(self, deadline: int, real_deadline: float) -> RecordsByPartition:
         is_newcomer = True
         while True:
             self._check_session()
@@ -83,7 +84,7 @@ class ShareFetching:
             if not self._leaders:
                 return self._found
             self._wake_next()
-            if not await self._call.wait(self._signals(), deadline):
+            if not await self._call.wait(self._signals(), deadline, real_deadline):
                 break
         if self._call.connection.is_open:
             self._call.broker.counters.fetches_expired[self._session.group] += 1
