@@ -43,6 +43,7 @@ from tests.simulation.world import Plan, Verdict, World, records_of
 GRAVE = "dlq.orders"
 ACCEPT = 1
 _LETTERS_S = 20.0
+_NEXT_RECORD_S = 30.0
 _ROUNDED_S = 0.002
 """Timestamps of records are in milliseconds."""
 _SETTINGS = {
@@ -116,6 +117,8 @@ class WorkerWorld(World):
         self.book = FaultBook(topic.id, Random(f"{plan.seed} faults"), plan.lock_s)
         self.book.done = self.done
         self.scene = Scene(plan.handlers, plan.lock_s, time.jump)
+        self._written = 0
+        """How many records; the next one has this number."""
         self._limit = plan.limit
         self._lowered: list[float] = []
 
@@ -179,7 +182,6 @@ class WorkerWorld(World):
     async def _write(self, process: Process) -> None:
         process.enter()
         chance = Random(f"{self.plan.seed} writer")
-        number = 0
         try:
             with process.scope:
                 async with Producer(self.bootstrap) as producer:
@@ -187,8 +189,8 @@ class WorkerWorld(World):
                         partition = chance.randrange(self.plan.partitions)
                         for _ in range(chance.choice([1, 5, 20, 60])):
                             key = b"%d" % chance.randrange(10)
-                            await producer.enqueue(TOPIC, b"%d" % number, key=key, partition=partition)
-                            number += 1
+                            await producer.enqueue(TOPIC, b"%d" % self._written, key=key, partition=partition)
+                            self._written += 1
                         await producer.flush()
                         await anyio.sleep(chance.uniform(0.02, 0.3))
         finally:
@@ -243,17 +245,29 @@ class WorkerWorld(World):
                     await process.ended.wait()
 
     async def _calm(self) -> int:
-        """Let one worker go on until nothing is left, or for `calm_s`. Returns how many records are left."""
+        """Let one worker go on until nothing is left, or for `calm_s`. Returns how many records are left.
+
+        Now and then, another record comes: while the only one that is left always fails, the breaker stays open.
+        """
         self.new_process("judge").enter()
         left = -1
         async with anyio.create_task_group() as tasks:
             self._start_worker(tasks)
             with anyio.move_on_after(self.plan.calm_s):
                 while left:
-                    await anyio.sleep(0.5)
-                    left = await self._left()
+                    with anyio.move_on_after(_NEXT_RECORD_S):
+                        while left:
+                            await anyio.sleep(0.5)
+                            left = await self._left()
+                    if left:
+                        await self._write_good_one()
             await self._end_all()
         return left
+
+    async def _write_good_one(self) -> None:
+        self._written += 100 - self._written % 100
+        async with Producer(self.bootstrap) as producer:
+            await producer.send(TOPIC, b"%d" % self._written, key=b"0", partition=0)
 
     async def _left(self) -> int:
         """How many records aren't settled, nor copies of them; -1 if a group hasn't read anything yet."""
