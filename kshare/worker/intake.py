@@ -137,9 +137,11 @@ class Intake:
         return at_once << min(steps, _MOST_STEPS)
 
     def get_fresh(self) -> None:
-        """Acquire something to probe with. All records in hand have failed, but others may do better."""
-        if not self._wants_fresh:
-            self._wants_fresh = True
-            self._consumer.set_max_records(self._queue.unsettled + 1)
-            self._consumer.resume()
-            self._wants.send()
+        """Acquire something to probe with. All records in hand have failed, but others may do better.
+
+        Each time: the breaker may have closed and opened since, which has paused the consumer.
+        """
+        self._wants_fresh = True
+        self._consumer.set_max_records(self._queue.unsettled + 1)
+        self._consumer.resume()
+        self._wants.send()
