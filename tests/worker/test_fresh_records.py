@@ -1,4 +1,4 @@
-"""While a handler's breaker is open, records that haven't failed are acquired to probe with, whatever happened before."""
+"""While the breaker of a handler is open, records that haven't failed are acquired to probe with."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def test_new_records_are_tried_though_an_old_one_has_closed_the_breaker_be
 
     async def process(delivery: Delivery) -> None:
         tried.append(delivery.value)
-        if delivery.value == b"bad" or tried.count(delivery.value) < 3 and delivery.value == b"later":
+        if delivery.value == b"bad" or (tried.count(delivery.value) < 3 and delivery.value == b"later"):
             raise ValueError(delivery.value)
         done.append(delivery.value)
 
