@@ -99,6 +99,39 @@ def test_transactions_of_confluent_kafka(broker: Broker) -> None:
     consumer.close()
     assert found == [b"0", b"2"]
     assert [record.value for record in broker.records("orders")] == [b"0", b"1", b"2", b"3"]
+    assert [record.value for record in broker.records("orders", committed_only=True)] == [b"0", b"2"]
+
+
+@pytest.mark.lengthy
+def test_records_of_open_transactions_are_not_committed(broker: Broker) -> None:
+    """Records after the first one of an open transaction aren't read by `read_committed` readers either."""
+    broker.produce("orders", [b"before"])
+    producer = Producer(quiet(broker, transactional_id="tx"))
+    producer.init_transactions(DEADLINE_S)
+    producer.begin_transaction()
+    producer.produce("orders", b"open", partition=0)
+    producer.flush(DEADLINE_S)
+    broker.produce("orders", [b"after"])
+    assert [record.value for record in broker.records("orders", committed_only=True)] == [b"before"]
+    producer.commit_transaction(DEADLINE_S)
+    values = [record.value for record in broker.records("orders", committed_only=True)]
+    assert values == [b"before", b"open", b"after"]
+
+
+def test_records_of_one_partition(broker: Broker) -> None:
+    broker.produce("orders", [b"a"])
+    broker.produce("orders", [b"b"], partition=1)
+    assert [record.value for record in broker.records("orders", partition=1)] == [b"b"]
+    assert [record.value for record in broker.records("orders")] == [b"a", b"b"]
+
+
+def test_number_of_partitions_follows_the_broker_setting() -> None:
+    with Broker(settings={"num.partitions": "7"}) as broker:
+        broker.create_topic("orders")
+        broker.create_topic("returns", 2)
+        broker.produce("orders", [b"last"], partition=6)
+        with pytest.raises(ConfigError, match="it has 2 partitions"):
+            broker.produce("returns", [b"none"], partition=2)
 
 
 @pytest.mark.lengthy
