@@ -54,8 +54,8 @@ QUICK_SETTINGS = {
     "share.coordinator.state.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
 }
-"""Different from Kafka's defaults: tests may configure short locks, heartbeats and sessions, and members get their
-assignments at once."""
+"""Different from Kafka's defaults: tests may configure short locks, heartbeats and sessions, members get their
+assignments at once, and internal topics are small."""
 
 
 class Broker:
@@ -91,7 +91,7 @@ class Broker:
     # --- life
 
     def start(self) -> None:
-        """Start the broker on free ports of 127.0.0.1."""
+        """Start the broker on free ports of 127.0.0.1, as `with` does."""
         if self._data_dir is not None:
             from kshare.broker.storage.folder import DataFolder
 
@@ -107,7 +107,8 @@ class Broker:
                 self.create_topic(name, partitions)
 
     def stop(self) -> None:
-        """Stop the broker and close all connections. Raises errors that happened inside the broker, if any."""
+        """Stop the broker and close all connections, as the end of `with` does. Raises errors that happened inside the
+        broker, if any."""
         atexit.unregister(self.stop)
         if self._server_context is not None and self._portal_context is not None:
             server_context, portal_context, self._server_context, self._portal_context = (
@@ -143,7 +144,7 @@ class Broker:
         self.stop()
 
     def call(self, function: Callable[[], T]) -> T:
-        """Call a function in the broker's thread, while nothing else runs there."""
+        """Call a function in the broker's thread, while nothing else runs there, and return its result."""
 
         def do() -> T:
             result = function()
