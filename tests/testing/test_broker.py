@@ -17,6 +17,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from kshare import ShareConsumer
+from kshare.broker.authorizer import AclResource, AclRule, Operation
 from kshare.broker.profiles import RELEASES, Release
 from kshare.errors import ConfigError, KshareError
 from kshare.protocol.messages import AlterShareGroupOffsetsRequest, MetadataRequest
@@ -27,6 +28,8 @@ from tests.helpers.plain_client import plain_client
 
 pytestmark = pytest.mark.usefixtures("swept")
 DEADLINE_S = 30.0
+_LITERAL, _ALLOW = 3, 3
+"""The numbers of a pattern type and of a permission type."""
 
 
 @pytest.fixture
@@ -302,6 +305,45 @@ def test_topics_are_created_for_clients_unless_switched_off(auto_create_topics: 
             wanted = MetadataRequest([MetadataRequestTopic(name="misspelt")], allow_auto_topic_creation=True)
             client.ask(wanted)
         assert ("misspelt" in broker.call(lambda: set(broker.state.cluster.topics))) is auto_create_topics
+
+
+def test_no_users_means_no_authentication() -> None:
+    with Broker(topics={"orders": 1}, users={}) as broker:
+        admin = AdminClient(quiet(broker))
+        assert "orders" in admin.list_topics(timeout=DEADLINE_S).topics
+
+
+@pytest.mark.lengthy
+@pytest.mark.parametrize(
+    ("protocol", "permission", "is_allowed"),
+    [
+        ("classic", None, False),
+        ("classic", Operation.DESCRIBE, True),
+        ("consumer", Operation.DESCRIBE, False),
+        ("consumer", Operation.READ, True),
+    ],
+)
+def test_permissions_of_consumer_groups(
+    protocol: str, permission: Operation | None, is_allowed: bool
+) -> None:
+    """As docs/testing.md says: Fetch, and joins of classic groups, aren't checked."""
+    with Broker(topics={"orders": 1}, settings={"authorizer.class.name": "any"}) as broker:
+        broker.produce("orders", [b"one"])
+        allowed = [(AclResource.TOPIC, "orders", Operation.DESCRIBE)]
+        if permission is not None:
+            allowed.append((AclResource.GROUP, "readers", permission))
+        for on, name, operation in allowed:
+            rule = AclRule(on, name, _LITERAL, "User:*", "*", operation, _ALLOW)
+            broker.call(lambda rule=rule: broker.state.authorizer.add(rule))  # type: ignore[misc]
+        settings = quiet(broker, group_id="readers", auto_offset_reset="earliest", group_protocol=protocol)
+        consumer = Consumer(settings)
+        consumer.subscribe(["orders"])
+        try:
+            message = consumer.poll(DEADLINE_S)
+        finally:
+            consumer.close()
+        assert message is not None
+        assert (message.error() is None) is is_allowed
 
 
 @pytest.mark.lengthy
