@@ -33,6 +33,20 @@ def test_python_blocks_run_from_top_to_bottom(document: Path) -> None:
     run([sys.executable, "-W", "error", "-c", code])
 
 
+ALONE = [text for language, text in blocks(ROOT / "docs" / "testing.md") if language == "python"]
+
+
+@pytest.mark.lengthy
+@pytest.mark.parametrize("code", ALONE, ids=lambda code: str(ALONE.index(code)))
+def test_each_example_of_the_page_about_testing_is_a_program_or_a_test_module(
+    code: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "test_example.py"
+    file.write_text(code, encoding="utf-8")
+    of_pytest = ["-m", "pytest", "-q", "-p", "no:cacheprovider", f"--rootdir={tmp_path}"]
+    run([sys.executable, "-W", "error", *(of_pytest if "def test_" in code else []), str(file)])
+
+
 @pytest.mark.lengthy
 def test_type_checkers_accept_the_examples_of_clients_and_broker(tmp_path: Path) -> None:
     for document in DOCUMENTS:
@@ -117,7 +131,7 @@ def check_test_command(arguments: list[str]) -> None:
 
 def run(command: list[str]) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stderr or done.stdout
 
 
 @pytest.mark.lengthy

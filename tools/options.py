@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
+from kshare.broker.faults import Faults
 from kshare.broker.profiles import Release
 from kshare.broker.server_properties import COARSER, WITHOUT_EFFECT
 from kshare.broker.settings import BROKER_SETTINGS
@@ -25,6 +26,7 @@ from kshare.client.config import Acknowledgement, Acquire, ConsumerConfig
 from kshare.client.deserialize import OnPoison
 from kshare.net.settings import CLIENT_OPTIONS, Mechanism, NetSettings, Security
 from kshare.producer.settings import CompressionName, WriterSettings
+from kshare.testing.broker import QUICK_SETTINGS, Broker
 from kshare.testing.config import BrokerConfig
 from kshare.worker import Adaptive, Breaker, Exponential, Retry, RetryTopics, Worker
 from kshare.worker.handlers import RunsIn
@@ -158,10 +160,10 @@ def _documented(config: type[Any]) -> Iterator[tuple[str, str, str]]:
             yield line.target.id, ast.unparse(line.annotation).replace("'", '"'), docs
 
 
-def arguments_of(function: Callable[..., None]) -> list[Option]:
+def arguments_of(function: Callable[..., object]) -> list[Option]:
     """The named arguments of a function whose docstring has a paragraph for each, such as "`http`: an address"."""
-    paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
-    docs = dict(" ".join(one.split()).removeprefix("`").split("`: ", 1) for one in paragraphs)
+    paragraphs = [" ".join(one.split()) for one in inspect.cleandoc(function.__doc__ or "").split("\n\n")]
+    docs = dict(one.removeprefix("`").split("`: ", 1) for one in paragraphs if re.match(r"`\w+`: ", one))
     arguments = inspect.signature(function).parameters
     return [
         Option(
@@ -191,6 +193,7 @@ POLICIES = {
     for kind in (Retry, Exponential, RetryTopics, Adaptive, Breaker)
 }
 BROKER = list(options_of(BrokerConfig).values())
+FAULT = arguments_of(Faults.add)
 
 
 def client_module() -> str:
@@ -300,9 +303,9 @@ def _key(option: Option) -> list[str]:
     return [*lines, *(f"    {line}" for line in wrapped)]
 
 
-def table(options: Iterable[Option]) -> str:
+def table(options: Iterable[Option], heading: str = "option") -> str:
     """The options as a table for docs."""
-    rows = ["| option | type | default | meaning |", "|---|---|---|---|"]
+    rows = [f"| {heading} | type | default | meaning |", "|---|---|---|---|"]
     for option in options:
         default = f"`{option.default_text}`" if option.default_text else ""
         kind = _NAMED_TYPE.sub(_spelled_out, option.type).replace("|", "\\|")
@@ -319,6 +322,34 @@ def settings_table() -> str:
         default = f"`{defaults[name]}`" if defaults.get(name) else coarser.get(name, "")
         rows.append(f"| `{name}` | {default} |")
     return "\n".join(rows) + "\n"
+
+
+def quick_settings() -> str:
+    """The broker settings for which `kshare.testing.Broker` has other defaults, with both."""
+    rows = ["| setting | Kafka, `kshare broker` | `kshare.testing.Broker`, the fixtures |", "|---|---|---|"]
+    defaults = {each.name: each.default for each in BROKER_SETTINGS}
+    rows += [
+        f"| `{name}` | `{defaults[name]}` | `{QUICK_SETTINGS[name]}` |" for name in sorted(QUICK_SETTINGS)
+    ]
+    return "\n".join(rows) + "\n"
+
+
+def methods_table(of: type[Any]) -> str:
+    """The public methods and properties of a class, with their docstrings."""
+    rows = ["| name | meaning |", "|---|---|"]
+    for name, member in vars(of).items():
+        if not name.startswith("_"):
+            shown = name if isinstance(member, property) else f"{name}({_parameters(member)})"
+            rows.append(f"| `{shown}` | {' '.join((inspect.getdoc(member) or '').split())} |")
+    return "\n".join(rows) + "\n"
+
+
+def _parameters(method: Callable[..., object]) -> str:
+    """The parameters of a method as a caller writes them: without types."""
+    signature = inspect.signature(method)
+    _, *own = (each.replace(annotation=inspect.Parameter.empty) for each in signature.parameters.values())
+    bare = signature.replace(parameters=own, return_annotation=inspect.Signature.empty)
+    return str(bare)[1:-1]
 
 
 def without_effect() -> str:
@@ -356,7 +387,13 @@ def outdated() -> dict[Path, str]:
             text = _with_table(text, name, table(options))
         wanted[ROOT / page] = text
     testing = ROOT / "docs/testing.md"
-    for name, rows in (("broker settings", settings_table()), ("settings without effect", without_effect())):
+    for name, rows in (
+        ("broker methods", methods_table(Broker)),
+        ("fault arguments", table(FAULT, "argument")),
+        ("other defaults", quick_settings()),
+        ("broker settings", settings_table()),
+        ("settings without effect", without_effect()),
+    ):
         wanted[testing] = _with_table(wanted[testing], name, rows)
     return {
         path: text

@@ -2,8 +2,8 @@
 
 They are enforced only if the broker's `authorizer.class.name` is set. Then everything that no rule allows is denied, a
 rule that denies takes precedence over rules that allow, and `super.users` may do everything. Checked are the APIs of
-share groups, heartbeats and descriptions of consumer groups, the requests that find and describe topics and
-coordinators, and Produce. Others are always allowed.
+share groups, heartbeats and descriptions of consumer groups, Metadata, FindCoordinator, Produce and DescribeLogDirs.
+Others are always allowed.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ class JumpingClock(SystemClock):
 
 
 class ManualClock(Clock):
-    """A clock for tests: time passes only when `advance` is called."""
+    """A clock for tests: time passes only when `advance` is called. Times are milliseconds, as in Kafka's settings."""
 
     stands_still = True
 
@@ -139,7 +139,11 @@ class ManualClock(Clock):
         return self._now
 
     def advance(self, milliseconds: int) -> None:
-        """Advance the time. Timers in between, such as those of locks, fire at their time."""
+        """Advance the time by so many milliseconds. Timers in between, such as those of locks, fire at their time.
+
+        Timers change the broker's state. So if a broker runs, call this in its thread:
+        `broker.call(lambda: clock.advance(1000))`.
+        """
         end = self._now + milliseconds
         while (due := self.next_due()) is not None and due <= end:
             self._now = max(self._now, due)

@@ -22,38 +22,25 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Fault:
-    """An injected fault: what happens to requests that match, in the order of the fields."""
+    """An injected fault. `Faults.add` describes the fields."""
 
     api_key: int | None
     """The API of the requests. None: any."""
     times: int | None
-    """How many requests it applies to. None: all."""
     skip: int
-    """How many matching requests to leave alone first."""
     node: int | None
     client: str | None
-    """The client id. None: any."""
     when: Callable[[Any], bool] | None
-    """A function that is called with the request and returns whether it matches."""
 
     before_ms: int
-    """How long to wait before the request is executed."""
     do: Callable[[], None] | None
-    """A function to call before the request is executed, for example to move a leader or advance the clock."""
     hang_up: bool
-    """Close the connection without executing the request."""
     swallow: bool
-    """Don't execute the request, and send no response."""
     error: ErrorCode | None
-    """Respond with this error without executing the request."""
     change: Callable[[Any], None] | None
-    """A function that is called with the response and may change it."""
     after_ms: int
-    """How long to delay the response after the request was executed."""
     mute: bool
-    """Execute the request, but send no response."""
     cut_after: int | None
-    """Close the connection after this many bytes of the response."""
 
     hits: int = 0
     """How many requests it was applied to."""
@@ -108,9 +95,44 @@ class Faults:
         mute: bool = False,
         cut_after: int | None = None,
     ) -> Fault:
-        """Inject a fault, until it is used up or stopped. `Fault` describes the arguments.
+        """Inject a fault, until it is used up or stopped. If several match a request, the one added first applies.
 
-        Raises ConfigError if an argument is invalid, or if responses of this API can't contain `error`.
+        These arguments say which requests it applies to:
+
+        `api`: the class of the requests, such as `kshare.protocol.messages.ShareFetchRequest`. None: all requests.
+
+        `times`: how many requests it applies to. None: all, until it is stopped.
+
+        `skip`: how many matching requests to leave alone first.
+
+        `node`: the id of the broker (1, 2, ...) that gets the request. None: any.
+
+        `client`: the client id. None: any.
+
+        `when`: a function that is called with the request and returns whether it matches.
+
+        These say what happens to them, in this order:
+
+        `before_ms`: wait for so many milliseconds of the broker's clock before the request is executed.
+
+        `do`: call this function in the broker's thread, for example to move a leader or advance the clock.
+
+        `hang_up`: close the connection. The request isn't executed.
+
+        `swallow`: send no response. The request isn't executed, and the connection stays open.
+
+        `error`: respond with this error code. The request isn't executed.
+
+        `change`: call this function with the response, which it may change.
+
+        `after_ms`: wait for so many milliseconds of the broker's clock after the request was executed.
+
+        `mute`: send no response. The request was executed, and the connection stays open.
+
+        `cut_after`: send so many bytes of the response, then close the connection.
+
+        Returns the fault: its `hits` is the number of requests that it was applied to, and `stop()` ends it. Raises
+        ConfigError if an argument is invalid, or if responses of this API can't contain `error`.
         """
         if api is not None and not (isinstance(api, type) and issubclass(api, Request)):
             raise ConfigError(

@@ -302,6 +302,15 @@ class PartitionLog:
         """The aborted transactions with records or their marker in [first, end)."""
         return [each for each in self.aborted if each.first_offset < end and each.last_offset >= first]
 
+    def is_committed(self, batch: StoredBatch) -> bool:
+        """Whether `read_committed` readers get the records of this batch."""
+        was_aborted = batch.is_transactional and any(
+            each.producer_id == batch.producer_id
+            and each.first_offset <= batch.base_offset < each.last_offset
+            for each in self.aborted
+        )
+        return batch.last_offset < self.last_stable_offset and not was_aborted
+
     def epoch_end(self, epoch: int) -> tuple[int, int]:
         """The largest leader epoch up to `epoch` that has batches, and its end offset; (-1, -1) if there is none."""
         found, end = -1, -1

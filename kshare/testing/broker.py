@@ -54,8 +54,8 @@ QUICK_SETTINGS = {
     "share.coordinator.state.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
 }
-"""Different from Kafka's defaults: tests may configure short locks, heartbeats and sessions, and members get their
-assignments at once."""
+"""Different from Kafka's defaults: tests may configure short locks, heartbeats and sessions, members get their
+assignments at once, and internal topics are small."""
 
 
 class Broker:
@@ -91,7 +91,7 @@ class Broker:
     # --- life
 
     def start(self) -> None:
-        """Start the broker on free ports of 127.0.0.1."""
+        """Start the broker on free ports of 127.0.0.1, as `with` does."""
         if self._data_dir is not None:
             from kshare.broker.storage.folder import DataFolder
 
@@ -107,7 +107,8 @@ class Broker:
                 self.create_topic(name, partitions)
 
     def stop(self) -> None:
-        """Stop the broker and close all connections. Raises errors that happened inside the broker, if any."""
+        """Stop the broker and close all connections, as the end of `with` does. Raises errors that happened inside the
+        broker, if any."""
         atexit.unregister(self.stop)
         if self._server_context is not None and self._portal_context is not None:
             server_context, portal_context, self._server_context, self._portal_context = (
@@ -143,7 +144,7 @@ class Broker:
         self.stop()
 
     def call(self, function: Callable[[], T]) -> T:
-        """Call a function in the broker's thread, while nothing else runs there."""
+        """Call a function in the broker's thread, while nothing else runs there, and return its result."""
 
         def do() -> T:
             result = function()
@@ -178,20 +179,27 @@ class Broker:
 
     # --- topics and groups
 
-    def create_topic(self, name: str, partitions: int = 1, settings: Mapping[str, str] | None = None) -> None:
-        """Create a topic. `settings` are topic configurations, such as {"retention.ms": "60000"}."""
+    def create_topic(
+        self, name: str, partitions: int | None = None, settings: Mapping[str, str] | None = None
+    ) -> None:
+        """Create a topic. `settings` are topic configurations, such as {"retention.ms": "60000"}.
+
+        Without `partitions`, the broker setting `num.partitions` decides: 1 by default.
+        """
         _check_name("name", name)
-        if type(partitions) is not int or partitions < 1:
+        if partitions is not None and (type(partitions) is not int or partitions < 1):
             raise ConfigError(f"partitions must be a whole number above 0, not {partitions!r}")
         if settings is not None:
             _check_settings(settings)
-        self._change(
-            f"topic {name!r}",
-            lambda: self.state.cluster.create_topic(name, partitions, configs=settings),
-        )
+
+        def create() -> None:
+            count = partitions or self.state.configs.broker_number("num.partitions")
+            self.state.cluster.create_topic(name, count, configs=settings)
+
+        self._change(f"topic {name!r}", create)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic."""
+        """Delete a topic, with its records."""
         self.call(lambda: self.state.cluster.delete_topic(self._topic(name, advice="")))
 
     def set_group_config(self, group: str, settings: Mapping[str, str]) -> None:
@@ -241,7 +249,11 @@ class Broker:
         key: bytes | None = None,
         headers: Iterable[tuple[str, bytes | None]] = (),
     ) -> None:
-        """Write records to a partition as one batch, without a client. The topic must exist: see `create_topic`."""
+        """Write records to a partition as one batch, without a client. The topic must exist: see `create_topic`.
+
+        `values` has one value for each record: bytes, or None for a tombstone. All records get the same `key` and
+        `headers`, such as [("trace", b"7")], and the time of the broker's clock.
+        """
         records = _checked_values(values)
         if key is not None and not isinstance(key, bytes):
             raise ConfigError(f"key must be bytes or None, not {key!r}")
@@ -257,11 +269,20 @@ class Broker:
 
         self._change(f"records for topic {topic!r}", write)
 
-    def records(self, topic: str) -> list[Record]:
-        """All records of a topic, which must exist, partition by partition, without a client."""
+    def records(
+        self, topic: str, *, partition: int | None = None, committed_only: bool = False
+    ) -> list[Record]:
+        """The records of a topic, which must exist, without a client: partition by partition, or of one `partition`.
+
+        They include records of transactions that are open or were aborted. `committed_only` leaves these out, as
+        consumers with `isolation.level=read_committed` do.
+        """
 
         def read() -> list[Record]:
-            return [record for each in self._topic(topic).partitions for record in _records_of(each)]
+            chosen = (
+                self._topic(topic).partitions if partition is None else [self._partition(topic, partition)]
+            )
+            return [record for each in chosen for record in _records_of(each, committed_only)]
 
         return self.call(read)
 
@@ -275,35 +296,36 @@ class Broker:
         """What each client has pushed last: see `subscribe_client_metrics`."""
         return self.call(lambda: list(self.state.client_metrics.pushes()))
 
-    # --- nodes and faults
+    # --- brokers and faults
 
     @property
     def faults(self) -> Faults:
-        """Faults to inject: see `kshare.testing.Faults`."""
+        """The faults to inject: `faults.add` injects one, `faults.stop` ends all."""
         return self.state.faults
 
     def hang_up(self, client_id: str | None = None) -> None:
-        """Close the connections of all clients, or of one. Their share sessions end."""
+        """Close the connections of all clients, or of those with one client id. Their share sessions end."""
         if client_id is not None and not isinstance(client_id, str):
             raise ConfigError(f"client_id must be a string or None, not {client_id!r}")
         self._running_portal().call(self._server().hang_up, client_id)
 
     def stop_node(self, number: int) -> None:
-        """Stop a broker (1, 2, ...) as if it had been killed. Other brokers take over."""
+        """Stop the broker with this id (1, 2, ...) as if it had been killed. Other brokers take over."""
         portal, node = self._running_portal(), self._node(number)
         if not node.is_up:
-            raise ConfigError(f"node {number} is already stopped")
+            raise ConfigError(f"broker {number} is already stopped")
         portal.call(self._server().stop_node, node)
 
     def start_node(self, number: int) -> None:
-        """Start a stopped broker again, at its old address."""
+        """Start the broker with this id again, at its old address."""
         portal, node = self._running_portal(), self._node(number)
         if node.is_up:
-            raise ConfigError(f"node {number} is already running")
+            raise ConfigError(f"broker {number} is already running")
         portal.call(self._server().start_node, node)
 
     def move_leader(self, topic: str, partition: int, node: int) -> None:
-        """Move the leadership of a partition to another broker. If it is the same, only the leader epoch changes."""
+        """Move the leadership of a partition to the broker with the id `node`. If it is the leader already, only the
+        leader epoch changes."""
         leader = self._node(node).id
         self.call(lambda: self.state.cluster.move_leader(self._partition(topic, partition), leader))
 
@@ -328,7 +350,7 @@ class Broker:
     def _node(self, number: int) -> Node:
         nodes = self.state.cluster.nodes
         if type(number) is not int or number not in nodes:
-            raise ConfigError(f"there is no node {number!r}: the cluster has {_counted(nodes, 'node')}")
+            raise ConfigError(f"there is no broker {number!r}: the cluster has {_counted(nodes, 'broker')}")
         return nodes[number]
 
 
@@ -376,7 +398,9 @@ def _checked_headers(headers: object) -> list[tuple[str, bytes | None]]:
     return found
 
 
-def _records_of(partition: Partition) -> Iterable[Record]:
-    for batch in partition.log.batches_from(partition.log.start_offset):
-        if not batch.is_control:
-            yield from batch.decode()
+def _records_of(partition: Partition, committed_only: bool) -> Iterable[Record]:
+    log = partition.log
+    for batch in log.batches_from(log.start_offset):
+        if batch.is_control or (committed_only and not log.is_committed(batch)):
+            continue
+        yield from batch.decode()

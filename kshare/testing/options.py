@@ -37,6 +37,6 @@ class BrokerOptions(TypedDict, total=False):
     """A folder to store all data in. A broker that is started with the same folder continues where the last one
     stopped."""
     users: Mapping[str, str] | None
-    """User names and passwords. If given, clients must authenticate with SASL PLAIN or SCRAM."""
+    """User names and passwords. If there are any, clients must authenticate with SASL PLAIN or SCRAM."""
     tls: ssl.SSLContext | None
     """A server-side SSLContext. If given, clients must use TLS."""

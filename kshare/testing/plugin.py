@@ -1,4 +1,4 @@
-"""pytest fixtures: `kshare_broker`, one node, `kshare_cluster`, three, and `kshare_run_worker`, which runs a worker.
+"""pytest fixtures: `kshare_broker`, one broker, `kshare_cluster`, three, and `kshare_run_worker`, for workers.
 
 All are fresh for each test.
 

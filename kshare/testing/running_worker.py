@@ -99,9 +99,10 @@ class RunningWorker:
         return self._counts() if self._has_ended else self._call(self._counts)
 
     def advance(self, seconds: float) -> None:
-        """Set the clock forward, after the worker has done what it can do now. Ten minutes take seconds.
+        """Set the clock forward by so many seconds, after the worker has done what it can do now.
 
-        What becomes due meanwhile happens in its order, within a second of its time. Async handlers see the time pass,
+        Ten minutes take about two seconds of real time. What becomes due meanwhile happens in its order, within a
+        second of its time. Async handlers see the time pass,
         for example in `anyio.sleep`; `time.time()` and plain functions don't.
         """
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:

@@ -19,6 +19,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 import kshare.sync
 from kshare import ShareConsumer
+from kshare.broker.authorizer import AclResource, AclRule, Operation
 from kshare.broker.profiles import RELEASES, Release
 from kshare.errors import ConfigError, KshareError
 from kshare.protocol.messages import AlterShareGroupOffsetsRequest, FetchRequest, MetadataRequest
@@ -30,6 +31,8 @@ from tests.helpers.plain_client import plain_client
 
 pytestmark = pytest.mark.usefixtures("swept")
 DEADLINE_S = 30.0
+_LITERAL, _ALLOW = 3, 3
+"""The numbers of a pattern type and of a permission type."""
 
 
 @pytest.fixture
@@ -102,6 +105,39 @@ def test_transactions_of_confluent_kafka(broker: Broker) -> None:
     consumer.close()
     assert found == [b"0", b"2"]
     assert [record.value for record in broker.records("orders")] == [b"0", b"1", b"2", b"3"]
+    assert [record.value for record in broker.records("orders", committed_only=True)] == [b"0", b"2"]
+
+
+@pytest.mark.lengthy
+def test_records_of_open_transactions_are_not_committed(broker: Broker) -> None:
+    """Records after the first one of an open transaction aren't read by `read_committed` readers either."""
+    broker.produce("orders", [b"before"])
+    producer = Producer(quiet(broker, transactional_id="tx"))
+    producer.init_transactions(DEADLINE_S)
+    producer.begin_transaction()
+    producer.produce("orders", b"open", partition=0)
+    producer.flush(DEADLINE_S)
+    broker.produce("orders", [b"after"])
+    assert [record.value for record in broker.records("orders", committed_only=True)] == [b"before"]
+    producer.commit_transaction(DEADLINE_S)
+    values = [record.value for record in broker.records("orders", committed_only=True)]
+    assert values == [b"before", b"open", b"after"]
+
+
+def test_records_of_one_partition(broker: Broker) -> None:
+    broker.produce("orders", [b"a"])
+    broker.produce("orders", [b"b"], partition=1)
+    assert [record.value for record in broker.records("orders", partition=1)] == [b"b"]
+    assert [record.value for record in broker.records("orders")] == [b"a", b"b"]
+
+
+def test_number_of_partitions_follows_the_broker_setting() -> None:
+    with Broker(settings={"num.partitions": "7"}) as broker:
+        broker.create_topic("orders")
+        broker.create_topic("returns", 2)
+        broker.produce("orders", [b"last"], partition=6)
+        with pytest.raises(ConfigError, match="it has 2 partitions"):
+            broker.produce("returns", [b"none"], partition=2)
 
 
 @pytest.mark.lengthy
@@ -305,6 +341,45 @@ def test_topics_are_created_for_clients_unless_switched_off(auto_create_topics: 
             wanted = MetadataRequest([MetadataRequestTopic(name="misspelt")], allow_auto_topic_creation=True)
             client.ask(wanted)
         assert ("misspelt" in broker.call(lambda: set(broker.state.cluster.topics))) is auto_create_topics
+
+
+def test_no_users_means_no_authentication() -> None:
+    with Broker(topics={"orders": 1}, users={}) as broker:
+        admin = AdminClient(quiet(broker))
+        assert "orders" in admin.list_topics(timeout=DEADLINE_S).topics
+
+
+@pytest.mark.lengthy
+@pytest.mark.parametrize(
+    ("protocol", "permission", "is_allowed"),
+    [
+        ("classic", None, False),
+        ("classic", Operation.DESCRIBE, True),
+        ("consumer", Operation.DESCRIBE, False),
+        ("consumer", Operation.READ, True),
+    ],
+)
+def test_permissions_of_consumer_groups(
+    protocol: str, permission: Operation | None, is_allowed: bool
+) -> None:
+    """As docs/testing.md says: Fetch, and joins of classic groups, aren't checked."""
+    with Broker(topics={"orders": 1}, settings={"authorizer.class.name": "any"}) as broker:
+        broker.produce("orders", [b"one"])
+        allowed = [(AclResource.TOPIC, "orders", Operation.DESCRIBE)]
+        if permission is not None:
+            allowed.append((AclResource.GROUP, "readers", permission))
+        for on, name, operation in allowed:
+            rule = AclRule(on, name, _LITERAL, "User:*", "*", operation, _ALLOW)
+            broker.call(lambda rule=rule: broker.state.authorizer.add(rule))  # type: ignore[misc]
+        settings = quiet(broker, group_id="readers", auto_offset_reset="earliest", group_protocol=protocol)
+        consumer = Consumer(settings)
+        consumer.subscribe(["orders"])
+        try:
+            message = consumer.poll(DEADLINE_S)
+        finally:
+            consumer.close()
+        assert message is not None
+        assert (message.error() is None) is is_allowed
 
 
 @pytest.mark.lengthy

@@ -14,10 +14,10 @@ DEADLINE_S = 120
 _SETTING = "share.record.lock.duration.ms"
 
 
-def run(folder: Path, ini: str, module: str) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, ini: str, module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     (folder / "pytest.ini").write_text(f"[pytest]\naddopts = --strict-markers -p no:cacheprovider\n{ini}")
     (folder / "test_it.py").write_text(module)
-    command = [sys.executable, "-m", "pytest", "-q", str(folder)]
+    command = [sys.executable, "-m", "pytest", "-q", *arguments, str(folder)]
     return subprocess.run(
         command, cwd=folder, capture_output=True, text=True, timeout=DEADLINE_S, check=False
     )
@@ -145,3 +145,34 @@ def test_it(kshare_run_worker, backend):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 passed" in done.stdout
+
+
+def test_each_process_of_xdist_has_brokers_of_its_own(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        "",
+        """
+import os
+import pytest
+from kshare.testing import Broker
+
+@pytest.fixture(scope="session")
+def shared_broker():
+    with Broker() as broker:
+        yield broker
+
+@pytest.mark.parametrize("number", range(4))
+def test_it(shared_broker, kshare_broker, number):
+    assert shared_broker.bootstrap != kshare_broker.bootstrap
+    for broker in (shared_broker, kshare_broker):
+        broker.create_topic(f"orders-{number}")
+        broker.produce(f"orders-{number}", [os.environ["PYTEST_XDIST_WORKER"].encode()])
+    topics = shared_broker.call(lambda: list(shared_broker.state.cluster.topics))
+    seen = {record.value for topic in topics for record in shared_broker.records(topic)}
+    assert seen == {os.environ["PYTEST_XDIST_WORKER"].encode()}
+    assert kshare_broker.call(lambda: len(kshare_broker.state.cluster.topics)) == 1
+""",
+        "-n2",
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4 passed" in done.stdout

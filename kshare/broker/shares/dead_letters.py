@@ -78,12 +78,7 @@ class DeadLetters:
             return None
         prefix = self._configs.broker(DEAD_LETTER_PREFIX)
         if not name.startswith(prefix):
-            # Kafka logs nothing here. This broker does, so that a failing test shows why there are no dead letters.
-            self._log.event(
-                logging.WARNING,
-                f"group {group}: no dead letters are written to topic {name}: its name must begin with {prefix!r} "
-                f"({DEAD_LETTER_PREFIX})",
-            )
+            self._warn(group, name, f"its name must begin with {prefix!r} ({DEAD_LETTER_PREFIX})")
             return None
         topic = self._cluster.find(name)
         if topic is None and self._configs.is_on(Resource.BROKER, "", _MAY_CREATE):
@@ -92,9 +87,19 @@ class DeadLetters:
                 topic = self._cluster.create_topic(name, count, configs={_ENABLED: "true"})
             except RequestError:
                 return None
-        if topic is None or not self._configs.is_on(Resource.TOPIC, name, _ENABLED):
+        if topic is None:
+            self._warn(group, name, "it doesn't exist")
+            return None
+        if not self._configs.is_on(Resource.TOPIC, name, _ENABLED):
+            self._warn(group, name, f"it needs {_ENABLED}=true")
             return None
         return topic.partitions[origin.index % len(topic.partitions)]
+
+    def _warn(self, group: str, topic: str, reason: str) -> None:
+        """Kafka logs nothing here. This broker does, so that a failing test shows why there are no dead letters."""
+        self._log.event(
+            logging.WARNING, f"group {group}: no dead letters are written to topic {topic}: {reason}"
+        )
 
     def _records(self, origin: Partition, archived: Iterable[ArchivedRange]) -> dict[int, Record]:
         """The archived records that are still in the log, by offset."""
