@@ -6,6 +6,8 @@ one, and the newest batch is the active segment, which isn't cleaned. Internal t
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from kshare.broker.clock import Clock
 from kshare.broker.cluster import Cluster, Partition
 from kshare.broker.configs import Configs
@@ -62,11 +64,14 @@ class LogCleaner:
             return
         rolled_after = self._configs.topic_number(name, "segment.ms")
         batches = list(log.batches_from(log.start_offset))
-        eligible = [
-            batch
-            for batch in batches[:-1]
-            if batch.max_timestamp + rolled_after <= now and batch.last_offset < log.last_stable_offset
-        ]
+        stable = log.last_stable_offset
+        # Timestamps needn't ascend. Only a prefix is cleaned, so that a record is compared with all earlier ones.
+        eligible = list(
+            takewhile(
+                lambda batch: batch.max_timestamp + rolled_after <= now and batch.last_offset < stable,
+                batches[:-1],
+            )
+        )
         if len(eligible) == len(batches) - 1:
             self._compacted[log] = log.end_offset
         forget_after = self._configs.topic_number(name, "delete.retention.ms")

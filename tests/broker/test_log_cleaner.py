@@ -19,10 +19,10 @@ class World:
         dotted = {name.replace("_", "."): value for name, value in configs.items()}
         self.partition: Partition = self.broker.cluster.create_topic("t", configs=dotted).partitions[0]
 
-    def write(self, *records: tuple[bytes | None, bytes | None]) -> None:
+    def write(self, *records: tuple[bytes | None, bytes | None], age: int = 0) -> None:
         builder = BatchBuilder()
         for key, value in records:
-            builder.append(value, key=key, timestamp=self.clock.now())
+            builder.append(value, key=key, timestamp=self.clock.now() - age)
         self.partition.log.append(builder.build(), now=self.clock.now(), leader_epoch=0)
 
     def left(self) -> list[tuple[int, bytes | None]]:
@@ -71,6 +71,22 @@ def test_only_the_last_record_of_a_key_is_kept() -> None:
     log = world.partition.log
     assert (log.start_offset, log.end_offset) == (0, 7)
     assert [each.base_offset for each in log.read(1, 1).batches] == [3]
+
+
+def test_timestamps_that_do_not_ascend_lose_no_record_and_double_none() -> None:
+    world = World(cleanup_policy="compact", segment_ms="100")
+    world.clock.advance(10_000)
+    world.write((b"a", b"1"))
+    world.write((b"a", b"2"))
+    world.write((b"b", b"1"), age=-5000)
+    world.write((b"c", b"1"))
+    world.write((b"b", b"2"))
+    world.write((b"a", b"3"))
+    world.clock.advance(1000)
+    # What is behind the batch that is too young isn't cleaned, and supersedes nothing.
+    assert world.left() == [(1, b"2"), (2, b"1"), (3, b"1"), (4, b"2"), (5, b"3")]
+    world.clock.advance(5000)
+    assert world.left() == [(1, b"2"), (3, b"1"), (4, b"2"), (5, b"3")]
 
 
 def test_compacted_batch_keeps_its_offset_range() -> None:
