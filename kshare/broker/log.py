@@ -38,6 +38,21 @@ class StoredBatch:
     is_control: bool
     data: bytes
 
+    @classmethod
+    def of(cls, batch: Batch) -> StoredBatch:
+        """A batch that has its offset already."""
+        return cls(
+            batch.base_offset,
+            batch.last_offset,
+            batch.leader_epoch,
+            batch.max_timestamp,
+            batch.producer_id,
+            batch.producer_epoch,
+            batch.is_transactional,
+            batch.is_control,
+            bytes(batch.view),
+        )
+
     @property
     def size(self) -> int:
         return len(self.data)
@@ -257,6 +272,9 @@ class PartitionLog:
         self._batches = list(kept)
         self._bases = [batch.base_offset for batch in kept]
         self.size = sum(batch.size for batch in kept)
+        # Without its marker, an aborted transaction would seem to go on in those that follow it.
+        markers = {batch.last_offset for batch in kept if batch.is_control}
+        self.aborted = [each for each in self.aborted if each.last_offset in markers]
         if self.on_replaced is not None:
             self.on_replaced()
 

@@ -37,6 +37,11 @@ class ProducerState:
     coordinator_epoch: int = -1
     """That of the last marker, or -1."""
 
+    @property
+    def last_base_offset(self) -> int:
+        """The offset of its last batch in this epoch, or -1."""
+        return self.written[-1].base_offset if self.written else -1
+
 
 @dataclass(slots=True, frozen=True)
 class EndedTransaction:
@@ -112,7 +117,8 @@ class ProducerStates:
             if first is None:
                 return None
             return EndedTransaction(first, batch.control_type == ControlType.ABORT)
-        last = (batch.base_sequence + batch.record_count - 1) % _SEQUENCES
+        # Compaction may have removed records, but not their sequence numbers.
+        last = (batch.base_sequence + batch.last_offset_delta) % _SEQUENCES
         state.written.append(_Written(batch.base_sequence, last, base_offset))
         if batch.is_transactional and state.first_open_offset is None:
             state.first_open_offset = base_offset
