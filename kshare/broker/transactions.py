@@ -23,6 +23,7 @@ from kshare.protocol.record_builder import build_end_marker
 from kshare.protocol.records import ControlType
 
 _LAST_EPOCH = 2**15 - 2
+"""Of a producer. The one after it is only for the markers of its last transaction."""
 
 
 class TransactionState(StrEnum):
@@ -46,6 +47,14 @@ class Transaction:
     timer: Timer | None = None
     last_epoch: int = -1
     """The epoch before, if its producer has requested the next one: the same request again returns the current one."""
+    last_producer_id: int = -1
+    """The producer id before, whose epochs ran out. Its producer may repeat the request that it got the new one for."""
+
+    def follows(self, producer_id: int, epoch: int) -> bool:
+        """Whether its epoch is the one after this, or the first of a new id because this was the last one."""
+        if producer_id == self.producer_id:
+            return epoch == self.epoch - 1
+        return (producer_id, epoch, self.epoch) == (self.last_producer_id, _LAST_EPOCH, 0)
 
 
 class Transactions:
@@ -78,29 +87,36 @@ class Transactions:
             self.by_id[transactional_id] = fresh
             self.changed.fire()
             return fresh
-        is_ours = producer_id == transaction.producer_id
-        if producer_id >= 0 and not (is_ours and epoch in (transaction.epoch, transaction.last_epoch)):
+        is_ours = (producer_id, epoch) == (transaction.producer_id, transaction.epoch)
+        is_repeated = epoch == transaction.last_epoch and transaction.follows(producer_id, epoch)
+        if producer_id >= 0 and not is_ours and not is_repeated:
             raise RequestError(ErrorCode.PRODUCER_FENCED)
         if transaction.state is TransactionState.ONGOING:
-            self._bump_epoch(transaction)
+            transaction.epoch += 1  # for the markers, too
             self._finish(transaction, is_commit=False)
             transaction.last_epoch = -1
             if producer_id >= 0:
                 # Kafka says CONCURRENT_TRANSACTIONS, and this when the producer repeats the request.
                 raise RequestError(ErrorCode.PRODUCER_FENCED)
-        elif is_ours and epoch == transaction.last_epoch:
+        elif is_repeated:
             return transaction
         transaction.last_epoch = transaction.epoch if is_ours else -1
         self._bump_epoch(transaction)
+        if not is_ours:
+            transaction.last_producer_id = -1
         transaction.state, transaction.timeout_ms = TransactionState.EMPTY, timeout_ms
         self.changed.fire()
         return transaction
 
     def _bump_epoch(self, transaction: Transaction) -> None:
-        if transaction.epoch >= _LAST_EPOCH:
+        transaction.epoch += 1
+        self._renew_id(transaction)
+
+    def _renew_id(self, transaction: Transaction) -> None:
+        """Give it another producer id if its epochs have run out."""
+        if transaction.epoch > _LAST_EPOCH:
+            transaction.last_producer_id = transaction.producer_id
             transaction.producer_id, transaction.epoch = self.new_producer_id(), 0
-        else:
-            transaction.epoch += 1
 
     # --- the content of a transaction
 
@@ -153,14 +169,9 @@ class Transactions:
         """Commit or abort. With `bumps`, the producer gets a new epoch. Raises RequestError."""
         transaction = self.by_id.get(transactional_id)
         wanted = TransactionState.COMMITTED if is_commit else TransactionState.ABORTED
-        is_repeated = (
-            transaction is not None
-            and bumps
-            and epoch == transaction.epoch - 1
-            and transaction.state is wanted
-        )
-        if transaction is not None and is_repeated and transaction.producer_id == producer_id:
-            return transaction
+        is_wanted = bumps and transaction is not None and transaction.state is wanted
+        if transaction is not None and is_wanted and transaction.follows(producer_id, epoch):
+            return transaction  # the request is repeated
         transaction = self.find(transactional_id, producer_id, epoch)
         if transaction.state is not TransactionState.ONGOING:
             may_abort_nothing = bumps and not is_commit
@@ -169,7 +180,7 @@ class Transactions:
             if not may_abort_nothing:
                 return transaction
         if bumps:
-            self._bump_epoch(transaction)
+            transaction.epoch += 1  # for the markers, too
         self._finish(transaction, is_commit)
         return transaction
 
@@ -190,9 +201,10 @@ class Transactions:
         transaction.state = TransactionState.COMMITTED if is_commit else TransactionState.ABORTED
         for callback in self.ended:
             callback(transaction.producer_id, is_commit)
+        self._renew_id(transaction)
         self.changed.fire()
 
     def _expire(self, transaction: Transaction) -> None:
         if transaction.state is TransactionState.ONGOING:
-            self._bump_epoch(transaction)
+            transaction.epoch += 1  # for the markers, too
             self._finish(transaction, is_commit=False)

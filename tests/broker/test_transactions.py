@@ -133,6 +133,56 @@ def test_exhausted_producer_epochs_get_a_new_producer_id() -> None:
     assert again.epoch == 0
 
 
+@pytest.mark.parametrize("is_commit", [False, True])
+def test_the_transaction_of_the_last_epoch_ends_under_its_own_producer_id(is_commit: bool) -> None:
+    world = World()
+    known = world.transactions.begin_producer("tx", 1000)
+    old, known.epoch = known.producer_id, 2**15 - 2
+    world.write(known)
+    world.transactions.end("tx", old, 2**15 - 2, is_commit, True)
+    assert world.last_marker() == (ControlType.COMMIT if is_commit else ControlType.ABORT)
+    assert world.partition.log.last_stable_offset == 2
+    assert world.ended == [(old, is_commit)]
+    assert known.producer_id != old
+    assert known.epoch == 0
+    # A retry, as after a lost response, gets the new id.
+    again = world.transactions.end("tx", old, 2**15 - 2, is_commit, True)
+    assert (again.producer_id, again.epoch) == (known.producer_id, 0)
+    with pytest.raises(RequestError, match="INVALID_PRODUCER_ID_MAPPING"):
+        world.transactions.end("tx", old, 2**15 - 2, not is_commit, True)
+    world.write(known)
+
+
+@pytest.mark.parametrize("is_expired", [False, True])
+def test_a_transaction_of_the_last_epoch_is_aborted_under_its_own_producer_id(is_expired: bool) -> None:
+    world = World()
+    known = world.transactions.begin_producer("tx", 1000)
+    old, known.epoch = known.producer_id, 2**15 - 2
+    world.write(known)
+    if is_expired:
+        world.clock.advance(1000)
+    else:
+        world.transactions.begin_producer("tx", 1000)
+    assert world.last_marker() == ControlType.ABORT
+    assert world.partition.log.last_stable_offset == 2
+    assert world.ended == [(old, False)]
+    assert known.producer_id != old
+    with pytest.raises(RequestError, match="INVALID_PRODUCER_ID_MAPPING"):
+        world.transactions.end("tx", old, 2**15 - 2, True, True)
+
+
+def test_a_repeated_request_for_an_epoch_after_the_last_gets_the_same_producer_id() -> None:
+    world = World()
+    known = world.transactions.begin_producer("tx", 1000)
+    old, known.epoch = known.producer_id, 2**15 - 2
+    ids = [world.transactions.begin_producer("tx", 1000, old, 2**15 - 2).producer_id for _ in range(2)]
+    assert ids == [old + 1] * 2
+    # Another producer isn't its successor.
+    world.transactions.begin_producer("tx", 1000)
+    with pytest.raises(RequestError, match="PRODUCER_FENCED"):
+        world.transactions.begin_producer("tx", 1000, old, 2**15 - 2)
+
+
 @pytest.mark.parametrize("timeout", [0, -1, 60_001])
 def test_transaction_timeout_out_of_range_is_refused(timeout: int) -> None:
     with pytest.raises(RequestError, match="INVALID_TRANSACTION_TIMEOUT"):
