@@ -106,6 +106,19 @@ def test_producers_and_transactions_are_restored(tmp_path: Path) -> None:
     last.end()
 
 
+def test_offset_of_a_transaction_survives_an_older_deletion_in_the_journal(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.state.cluster.create_topic("t")
+    offsets = life.state.classic_groups.offsets
+    offsets.commit("g", ("t", 0), CommittedOffset(3))
+    offsets.forget("g", [("t", 0)])
+    offsets.commit_later(5, "g", ("t", 0), CommittedOffset(7))
+    life.end()
+    again = Life(tmp_path)
+    assert again.state.classic_groups.offsets.is_pending("g", ("t", 0))
+    again.end()
+
+
 @pytest.mark.parametrize("torn", [b"\0", b"garbage" * 20, batch(1)[:-1], batch(3)[:40]])
 def test_torn_last_write_is_truncated(tmp_path: Path, torn: bytes) -> None:
     life = Life(tmp_path)
