@@ -159,9 +159,9 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """The end for `read_committed` readers: the first record of an open transaction."""
+        """The end for `read_committed` readers: the first record of an open transaction, if it isn't deleted."""
         first = self.producers.first_open_offset()
-        return self._end if first is None else min(first, self._end)
+        return self._end if first is None else min(max(first, self._start), self._end)
 
     def readable_end(self, committed_only: bool) -> int:
         return self.last_stable_offset if committed_only else self.high_watermark
@@ -263,6 +263,11 @@ class PartitionLog:
         self.size -= sum(batch.size for batch in self._batches[:count])
         del self._batches[:count], self._bases[:count]
         self.aborted = [each for each in self.aborted if each.last_offset >= offset]
+        first = self.producers.first_open_offset()
+        if first is not None and first < offset:
+            self.producers.forget_deleted(
+                (batch.producer_id, batch.base_offset) for batch in self._batches if batch.is_transactional
+            )
         if self.on_start_moved is not None:
             self.on_start_moved(offset)
         self.appended.fire()

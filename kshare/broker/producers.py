@@ -7,6 +7,7 @@ transaction coordinator.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kshare.broker.request_error import RequestError
@@ -66,6 +67,20 @@ class ProducerStates:
             if opened is not None and (first is None or opened < first):
                 first = opened
         return first
+
+    def forget_deleted(self, left: Iterable[tuple[int, int]]) -> None:
+        """Begin open transactions at their first batch that is left, or end them without one.
+
+        `left` has the producer id and offset of each transactional batch, by offset.
+        """
+        firsts: dict[int, int] = {}
+        for producer_id, base_offset in left:
+            opened = self._states[producer_id].first_open_offset
+            if opened is not None and base_offset >= opened:
+                firsts.setdefault(producer_id, base_offset)
+        for producer_id, state in self._states.items():
+            if state.first_open_offset is not None:
+                state.first_open_offset = firsts.get(producer_id)
 
     def has_open(self, producer_id: int) -> bool:
         state = self._states.get(producer_id)
