@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from kshare.broker.broker import Broker
 from kshare.broker.clock import ManualClock
 from kshare.broker.cluster import Cluster, Node, Partition
 from kshare.broker.configs import Configs
+from kshare.broker.connection import Call, ClientConnection
+from kshare.broker.handlers import produce
 from kshare.broker.request_error import RequestError
 from kshare.broker.transactions import Transaction, Transactions, TransactionState
+from kshare.protocol.messages import ProduceRequest
+from kshare.protocol.messages.produce_request import PartitionProduceData, TopicProduceData
 from kshare.protocol.records import ControlType
 from tests.broker.batches import batch
 
@@ -181,6 +188,31 @@ def test_a_repeated_request_for_an_epoch_after_the_last_gets_the_same_producer_i
     world.transactions.begin_producer("tx", 1000)
     with pytest.raises(RequestError, match="PRODUCER_FENCED"):
         world.transactions.begin_producer("tx", 1000, old, 2**15 - 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "records", "error"),
+    [
+        (None, batch(1, producer_id=0, epoch=0, sequence=0, in_transaction=True), 53),
+        ("tx", batch(1, producer_id=0, epoch=0, sequence=0, in_transaction=True)[:16] + bytes(60), 2),
+        ("tx", batch(1, producer_id=0, epoch=0, sequence=0, in_transaction=True), 0),
+    ],
+    ids=["without", "corrupt", "with"],
+)
+def test_a_transactional_batch_requires_a_transactional_id(
+    name: str | None, records: bytes, error: int
+) -> None:
+    broker = Broker(clock=ManualClock())
+    node = broker.cluster.nodes[1]
+    log = broker.cluster.create_topic("t").partitions[0].log
+    broker.transactions.begin_producer("tx", 1000)
+    data = TopicProduceData("t", partition_data=[PartitionProduceData(0, records)])
+    request = ProduceRequest(transactional_id=name, acks=-1, topic_data=[data])
+    call = Call(broker, node, ClientConnection(1, node, "127.0.0.1"), request.API_KEY, 12, "client")
+    answer = asyncio.run(produce.handle(request, call))
+    assert answer is not None
+    assert answer.responses[0].partition_responses[0].error_code == error
+    assert log.end_offset == (0 if error else 1)
 
 
 @pytest.mark.parametrize("timeout", [0, -1, 60_001])
