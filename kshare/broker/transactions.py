@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kshare.broker.clock import Clock, Timer
-from kshare.broker.cluster import Partition
+from kshare.broker.cluster import Partition, Topic
 from kshare.broker.request_error import RequestError
 from kshare.broker.signals import Signal
 from kshare.protocol.error_codes import ErrorCode
@@ -155,6 +155,11 @@ class Transactions:
             transaction.partitions.update(partitions)
             self.changed.fire()
 
+    def forget_topic(self, topic: Topic) -> None:
+        """Its partitions leave their transactions: a new topic of the same name isn't in them."""
+        for transaction in self.by_id.values():
+            transaction.partitions.difference_update(topic.partitions)
+
     def restore(self, transaction: Transaction) -> None:
         """Restore a transaction from a data folder. If it is open, its timeout starts again."""
         self.by_id[transaction.transactional_id] = transaction
@@ -189,7 +194,7 @@ class Transactions:
             transaction.timer.cancel()
         now = self._clock.now()
         for partition in transaction.partitions:
-            if not partition.is_deleted and partition.log.producers.has_open(transaction.producer_id):
+            if partition.log.producers.has_open(transaction.producer_id):
                 marker = build_end_marker(
                     ControlType.COMMIT if is_commit else ControlType.ABORT,
                     producer_id=transaction.producer_id,

@@ -147,6 +147,19 @@ def test_records_of_an_open_transaction_that_are_deleted(tmp_path: Path, start: 
     again.end()
 
 
+def test_a_new_topic_of_the_same_name_is_in_no_transaction_of_the_old_one(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    topic = life.state.cluster.create_topic("t", 2)
+    known = life.state.transactions.begin_producer("tx", 1000)
+    life.state.transactions.add(known, [life.partition(index=1)])
+    life.state.cluster.delete_topic(topic)
+    life.state.cluster.create_topic("t")
+    life.end()
+    again = Life(tmp_path)
+    assert again.state.transactions.by_id["tx"].partitions == set()
+    again.end()
+
+
 @pytest.mark.parametrize("torn", [b"\0", b"garbage" * 20, batch(1)[:-1], batch(3)[:40]])
 def test_torn_last_write_is_truncated(tmp_path: Path, torn: bytes) -> None:
     life = Life(tmp_path)
