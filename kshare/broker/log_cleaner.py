@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from itertools import takewhile
+from weakref import WeakKeyDictionary
 
 from kshare.broker.clock import Clock
 from kshare.broker.cluster import Cluster, Partition
@@ -28,7 +29,7 @@ class LogCleaner:
         self._clock = clock
         self._cluster = cluster
         self._configs = configs
-        self._compacted: dict[PartitionLog, int] = {}
+        self._compacted = WeakKeyDictionary[PartitionLog, int]()
         """The end offset up to which each log is compacted."""
         clock.after(EVERY_MS, self._run)
 
@@ -88,9 +89,10 @@ def compacted(
 ) -> list[StoredBatch] | None:
     """The log's first batches with only the last committed record of each key; None if nothing is superseded.
 
-    Records of aborted transactions are removed. Tombstones older than `tombstones_until` are removed too, and so are
-    markers if nothing is left of their transactions. The last batch of a producer stays, though it may be empty: it has
-    the producer's epoch and sequence number, which are read from the log after a restart.
+    Records of aborted transactions are removed, and so are those without a key, which are from before the topic was
+    compacted; further tombstones older than `tombstones_until`, and markers if nothing is left of their transactions.
+    The last batch of a producer stays, though it may be empty: it has the producer's epoch and sequence number, which
+    are read from the log after a restart.
     """
     aborted = defaultdict[int, list[AbortedTransaction]](list)
     for transaction in log.aborted:
@@ -100,7 +102,12 @@ def compacted(
         for batch in batches
         if not batch.is_control and not _is_aborted(batch, aborted)
     }
-    last = {bytes(record.key or b""): record.offset for batch in decoded.values() for record in batch}
+    last = {
+        bytes(record.key): record.offset
+        for batch in decoded.values()
+        for record in batch
+        if record.key is not None
+    }
     producers = dict(log.producers.items())
     unended: set[int] = set()
     """Producers with batches that are kept, since their last marker."""
@@ -118,7 +125,8 @@ def compacted(
         offsets = {
             record.offset
             for record in decoded.get(stored.base_offset, ())
-            if last[bytes(record.key or b"")] == record.offset
+            if record.key is not None
+            and last[bytes(record.key)] == record.offset
             and (record.value is not None or record.timestamp > tombstones_until)
         }
         is_last = producer is not None and producer.last_base_offset == stored.base_offset

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from kshare.broker.broker import Broker
 from kshare.broker.clock import ManualClock
 from kshare.broker.cluster import Partition
 from kshare.broker.request_error import RequestError
+from kshare.broker.settings import Resource
 from kshare.broker.storage.folder import DataFolder
 from kshare.broker.transactions import Transaction
 from kshare.protocol.record_builder import BatchBuilder
@@ -140,6 +143,28 @@ def test_compacted_batch_keeps_its_offset_range() -> None:
 def test_compacted_topic_refuses_records_without_key() -> None:
     with pytest.raises(RequestError, match="INVALID_RECORD"):
         World(cleanup_policy="compact").write((None, b"1"))
+
+
+def test_records_without_key_are_removed_when_the_topic_becomes_compacted() -> None:
+    world = World(segment_ms="100")
+    world.write((b"", b"1"), (None, b"1"))
+    world.write((None, b"2"))
+    world.write((b"x", b"1"))
+    values = {"cleanup.policy": "compact", "segment.ms": "100"}
+    world.broker.configs.replace(Resource.TOPIC, "t", values)
+    world.clock.advance(1000)
+    assert world.left() == [(0, b"1"), (3, b"1")]
+
+
+def test_logs_of_deleted_topics_are_forgotten() -> None:
+    world = World(cleanup_policy="compact", segment_ms="100")
+    world.write((b"a", b"1"))
+    world.clock.advance(1000)
+    log = weakref.ref(world.partition.log)
+    world.broker.cluster.delete_topic(world.partition.topic)
+    del world.partition
+    gc.collect()
+    assert log() is None
 
 
 class Reopened:
