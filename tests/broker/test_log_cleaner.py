@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -281,4 +282,44 @@ def test_a_thinned_batch_has_the_sequence_numbers_of_the_whole(tmp_path: Path) -
     world.write((b"x", b"1"))
     world.clock.advance(1000)
     assert world.left() == [(1, b"1"), (2, b"2"), (5, b"2"), (6, b"1")]
+    reopened.compare()
+
+
+def committed(world: World) -> dict[bytes, bytes]:
+    """What a reader of committed records has at the end, by key."""
+    log = world.partition.log
+    table: dict[bytes, bytes | None] = {}
+    for stored in log.read(log.start_offset, 1_000_000, log.last_stable_offset).batches:
+        aborted = log.aborted_between(stored.base_offset, stored.last_offset + 1)
+        if stored.is_control or stored.producer_id in {each.producer_id for each in aborted}:
+            continue
+        for record in stored.decode():
+            table[bytes(record.key or b"")] = record.value
+    return {key: value for key, value in table.items() if value is not None}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_compaction_changes_nothing_for_readers_of_committed_records(tmp_path: Path, seed: int) -> None:
+    random = Random(seed)
+    reopened = Reopened(tmp_path, delete_retention_ms=str(random.choice([0, 500, 5000])))
+    world = reopened.world
+    world.clock.advance(100_000)
+    known = [world.broker.transactions.begin_producer(name, 60_000) for name in ("one", "two")]
+    sequences = [0, 0]
+    for number in range(80):
+        key = b"k%d" % random.randrange(6)
+        value = None if random.random() < 0.3 else b"%d" % number
+        which = random.randrange(4)
+        if which < 2:
+            epoch = known[which].epoch
+            world.write_as(known[which], sequences[which], (key, value))
+            sequences[which] += 1
+            if random.random() < 0.4:
+                world.end(known[which], is_commit=random.random() < 0.6, bumps=random.random() < 0.5)
+                sequences[which] *= known[which].epoch == epoch
+        else:
+            world.write((key, value), (b"k%d" % random.randrange(6), b"x"), age=random.randrange(-200, 200))
+        before = committed(world)
+        world.clock.advance(random.choice([0, 250, 1000]))
+        assert committed(world) == before
     reopened.compare()
