@@ -66,13 +66,16 @@ class LogCleaner:
         log, name = partition.log, partition.topic.name
         if self._compacted.get(log) == log.end_offset:
             return
-        rolled_after = self._configs.topic_number(name, "segment.ms")
+        cleaned_after = max(
+            self._configs.topic_number(name, "segment.ms"),
+            self._configs.topic_number(name, "min.compaction.lag.ms"),
+        )
         batches = list(log.batches_from(log.start_offset))
         stable = log.last_stable_offset
         # Timestamps needn't ascend. Only a prefix is cleaned, so that a record is compared with all earlier ones.
         eligible = list(
             takewhile(
-                lambda batch: batch.max_timestamp + rolled_after <= now and batch.last_offset < stable,
+                lambda batch: batch.max_timestamp + cleaned_after <= now and batch.last_offset < stable,
                 batches[:-1],
             )
         )

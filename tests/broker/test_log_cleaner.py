@@ -129,6 +129,17 @@ def test_timestamps_that_do_not_ascend_lose_no_record_and_double_none() -> None:
     assert world.left() == [(1, b"2"), (3, b"1"), (4, b"2"), (5, b"3")]
 
 
+def test_records_stay_for_the_least_compaction_lag() -> None:
+    world = World(cleanup_policy="compact", segment_ms="100", min_compaction_lag_ms="5000")
+    world.write((b"a", b"1"))
+    world.write((b"a", b"2"))
+    world.write((b"x", b"1"))
+    world.clock.advance(4900)
+    assert world.left() == [(0, b"1"), (1, b"2"), (2, b"1")]
+    world.clock.advance(500)
+    assert world.left() == [(1, b"2"), (2, b"1")]
+
+
 def test_compacted_batch_keeps_its_offset_range() -> None:
     world = World(cleanup_policy="compact", segment_ms="100")
     world.write((b"a", b"1"), (b"b", b"1"), (b"c", b"1"))
