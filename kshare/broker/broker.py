@@ -61,6 +61,7 @@ class Broker:
         self.transactions = Transactions(
             self.clock, lambda: self.configs.broker_number("transaction.max.timeout.ms")
         )
+        self.cluster.topic_deleted.append(self.transactions.forget_topic)
         self.authorizer = Authorizer(self.configs)
         self.client_metrics = ClientMetrics(self.configs)
         self.faults = Faults()

@@ -54,7 +54,6 @@ class Partition:
     leader_epoch: int = 0
     moved: Signal = field(default_factory=Signal)
     """Fires when the leader has changed or the topic was deleted."""
-    is_deleted: bool = False
 
     def check_epoch(self, epoch: int) -> None:
         """Raises RequestError if the client's leader epoch is older or newer than ours; -1 means not sent."""
@@ -233,7 +232,6 @@ class Cluster:
         del self.topics[topic.name], self.by_id[topic.id]
         self.configs.forget(Resource.TOPIC, topic.name)
         for partition in topic.partitions:
-            partition.is_deleted = True
             partition.leader = -1
             partition.moved.fire()
         for callback in self.topic_deleted:

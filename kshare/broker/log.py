@@ -38,6 +38,21 @@ class StoredBatch:
     is_control: bool
     data: bytes
 
+    @classmethod
+    def of(cls, batch: Batch) -> StoredBatch:
+        """A batch that has its offset already."""
+        return cls(
+            batch.base_offset,
+            batch.last_offset,
+            batch.leader_epoch,
+            batch.max_timestamp,
+            batch.producer_id,
+            batch.producer_epoch,
+            batch.is_transactional,
+            batch.is_control,
+            bytes(batch.view),
+        )
+
     @property
     def size(self) -> int:
         return len(self.data)
@@ -144,9 +159,9 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """The end for `read_committed` readers: the first record of an open transaction."""
+        """The end for `read_committed` readers: the first record of an open transaction, if it isn't deleted."""
         first = self.producers.first_open_offset()
-        return self._end if first is None else min(first, self._end)
+        return self._end if first is None else min(max(first, self._start), self._end)
 
     def readable_end(self, committed_only: bool) -> int:
         return self.last_stable_offset if committed_only else self.high_watermark
@@ -248,6 +263,11 @@ class PartitionLog:
         self.size -= sum(batch.size for batch in self._batches[:count])
         del self._batches[:count], self._bases[:count]
         self.aborted = [each for each in self.aborted if each.last_offset >= offset]
+        first = self.producers.first_open_offset()
+        if first is not None and first < offset:
+            self.producers.forget_deleted(
+                (batch.producer_id, batch.base_offset) for batch in self._batches if batch.is_transactional
+            )
         if self.on_start_moved is not None:
             self.on_start_moved(offset)
         self.appended.fire()
@@ -257,6 +277,9 @@ class PartitionLog:
         self._batches = list(kept)
         self._bases = [batch.base_offset for batch in kept]
         self.size = sum(batch.size for batch in kept)
+        # Without its marker, an aborted transaction would seem to go on in those that follow it.
+        markers = {batch.last_offset for batch in kept if batch.is_control}
+        self.aborted = [each for each in self.aborted if each.last_offset in markers]
         if self.on_replaced is not None:
             self.on_replaced()
 

@@ -6,12 +6,18 @@ one, and the newest batch is the active segment, which isn't cleaned. Internal t
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping
+from itertools import takewhile
+from weakref import WeakKeyDictionary
+
 from kshare.broker.clock import Clock
 from kshare.broker.cluster import Cluster, Partition
 from kshare.broker.configs import Configs
-from kshare.broker.log import PartitionLog, StoredBatch
+from kshare.broker.log import AbortedTransaction, PartitionLog, StoredBatch
+from kshare.protocol.compression import Compression
 from kshare.protocol.record_builder import BatchBuilder
-from kshare.protocol.records import Batch
+from kshare.protocol.records import Batch, read_batches
 
 EVERY_MS = 250
 
@@ -23,7 +29,7 @@ class LogCleaner:
         self._clock = clock
         self._cluster = cluster
         self._configs = configs
-        self._compacted: dict[PartitionLog, int] = {}
+        self._compacted = WeakKeyDictionary[PartitionLog, int]()
         """The end offset up to which each log is compacted."""
         clock.after(EVERY_MS, self._run)
 
@@ -60,62 +66,99 @@ class LogCleaner:
         log, name = partition.log, partition.topic.name
         if self._compacted.get(log) == log.end_offset:
             return
-        rolled_after = self._configs.topic_number(name, "segment.ms")
+        cleaned_after = max(
+            self._configs.topic_number(name, "segment.ms"),
+            self._configs.topic_number(name, "min.compaction.lag.ms"),
+        )
         batches = list(log.batches_from(log.start_offset))
-        eligible = [
-            batch
-            for batch in batches[:-1]
-            if batch.max_timestamp + rolled_after <= now and batch.last_offset < log.last_stable_offset
-        ]
+        stable = log.last_stable_offset
+        # Timestamps needn't ascend. Only a prefix is cleaned, so that a record is compared with all earlier ones.
+        eligible = list(
+            takewhile(
+                lambda batch: batch.max_timestamp + cleaned_after <= now and batch.last_offset < stable,
+                batches[:-1],
+            )
+        )
         if len(eligible) == len(batches) - 1:
             self._compacted[log] = log.end_offset
         forget_after = self._configs.topic_number(name, "delete.retention.ms")
-        kept = compacted(eligible, now - forget_after)
+        kept = compacted(log, eligible, now - forget_after)
         if kept is not None:
             log.replace_batches(kept + batches[len(eligible) :])
 
 
-def compacted(batches: list[StoredBatch], tombstones_until: int) -> list[StoredBatch] | None:
-    """The batches with only the last record of each key; None if nothing is superseded.
+def compacted(
+    log: PartitionLog, batches: list[StoredBatch], tombstones_until: int
+) -> list[StoredBatch] | None:
+    """The log's first batches with only the last committed record of each key; None if nothing is superseded.
 
-    Transactional batches and markers stay unchanged. Tombstones older than `tombstones_until` are removed too.
+    Records of aborted transactions are removed, and so are those without a key, which are from before the topic was
+    compacted; further tombstones older than `tombstones_until`, and markers if nothing is left of their transactions.
+    The last batch of a producer stays, though it may be empty: it has the producer's epoch and sequence number, which
+    are read from the log after a restart.
     """
-    decoded = [(batch, batch.decode()) for batch in batches if not batch.is_transactional]
-    last: dict[bytes, int] = {}
-    for _, batch in decoded:
-        for record in batch:
-            last[bytes(record.key or b"")] = record.offset
-    changed = False
+    aborted = defaultdict[int, list[AbortedTransaction]](list)
+    for transaction in log.aborted:
+        aborted[transaction.producer_id].append(transaction)
+    decoded = {
+        batch.base_offset: batch.decode()
+        for batch in batches
+        if not batch.is_control and not _is_aborted(batch, aborted)
+    }
+    last = {
+        bytes(record.key): record.offset
+        for batch in decoded.values()
+        for record in batch
+        if record.key is not None
+    }
+    producers = dict(log.producers.items())
+    unended: set[int] = set()
+    """Producers with batches that are kept, since their last marker."""
     kept: list[StoredBatch] = []
     for stored in batches:
-        if stored.is_transactional:
-            kept.append(stored)
+        producer = producers.get(stored.producer_id)
+        if stored.is_control:
+            is_last = (
+                producer is not None and not producer.written and producer.epoch == stored.producer_epoch
+            )
+            if stored.producer_id in unended or is_last or stored.max_timestamp > tombstones_until:
+                kept.append(stored)
+            unended.discard(stored.producer_id)
+            continue
+        offsets = {
+            record.offset
+            for record in decoded.get(stored.base_offset, ())
+            if record.key is not None
+            and last[bytes(record.key)] == record.offset
+            and (record.value is not None or record.timestamp > tombstones_until)
+        }
+        is_last = producer is not None and producer.last_base_offset == stored.base_offset
+        if not offsets and not is_last:
             continue
         batch = stored.decode()
-        kept_offsets = [
-            record.offset
-            for record in batch
-            if last[bytes(record.key or b"")] == record.offset
-            and (record.value is not None or record.timestamp > tombstones_until)
-        ]
-        if len(kept_offsets) == batch.record_count:
-            kept.append(stored)
-            continue
-        changed = True
-        if kept_offsets:
-            kept.append(_with_only(stored, batch, set(kept_offsets)))
-    return kept if changed else None
+        kept.append(stored if len(offsets) == batch.record_count else _with_only(batch, offsets))
+        if stored.is_transactional:
+            unended.add(stored.producer_id)
+    return kept if kept != batches else None
 
 
-def _with_only(stored: StoredBatch, batch: Batch, offsets: set[int]) -> StoredBatch:
-    """A copy of the batch with only these records. It has the same first and last offset."""
+def _is_aborted(batch: StoredBatch, aborted: Mapping[int, list[AbortedTransaction]]) -> bool:
+    return batch.is_transactional and any(
+        each.first_offset <= batch.base_offset <= each.last_offset
+        for each in aborted.get(batch.producer_id, ())
+    )
+
+
+def _with_only(batch: Batch, offsets: set[int]) -> StoredBatch:
+    """A copy of the batch with only these records, or none. It has the same first and last offset."""
     builder = BatchBuilder(
-        compression=batch.compression,
+        compression=batch.compression if offsets else Compression.NONE,
         base_offset=batch.base_offset,
         leader_epoch=batch.leader_epoch,
         producer_id=batch.producer_id,
         producer_epoch=batch.producer_epoch,
         base_sequence=batch.base_sequence,
+        is_transactional=batch.is_transactional,
         append_time=batch.max_timestamp if batch.has_append_time else None,
     )
     for record in batch:
@@ -127,15 +170,4 @@ def _with_only(stored: StoredBatch, batch: Batch, offsets: set[int]) -> StoredBa
                 headers=record.headers,
                 offset=record.offset,
             )
-    data = bytes(builder.build(last_offset=batch.last_offset))
-    return StoredBatch(
-        stored.base_offset,
-        stored.last_offset,
-        stored.leader_epoch,
-        stored.max_timestamp,
-        stored.producer_id,
-        stored.producer_epoch,
-        stored.is_transactional,
-        stored.is_control,
-        data,
-    )
+    return StoredBatch.of(next(read_batches(builder.build(last_offset=batch.last_offset))))

@@ -7,6 +7,7 @@ transaction coordinator.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kshare.broker.request_error import RequestError
@@ -37,6 +38,11 @@ class ProducerState:
     coordinator_epoch: int = -1
     """That of the last marker, or -1."""
 
+    @property
+    def last_base_offset(self) -> int:
+        """The offset of its last batch in this epoch, or -1."""
+        return self.written[-1].base_offset if self.written else -1
+
 
 @dataclass(slots=True, frozen=True)
 class EndedTransaction:
@@ -61,6 +67,20 @@ class ProducerStates:
             if opened is not None and (first is None or opened < first):
                 first = opened
         return first
+
+    def forget_deleted(self, left: Iterable[tuple[int, int]]) -> None:
+        """Begin open transactions at their first batch that is left, or end them without one.
+
+        `left` has the producer id and offset of each transactional batch, by offset.
+        """
+        firsts: dict[int, int] = {}
+        for producer_id, base_offset in left:
+            opened = self._states[producer_id].first_open_offset
+            if opened is not None and base_offset >= opened:
+                firsts.setdefault(producer_id, base_offset)
+        for producer_id, state in self._states.items():
+            if state.first_open_offset is not None:
+                state.first_open_offset = firsts.get(producer_id)
 
     def has_open(self, producer_id: int) -> bool:
         state = self._states.get(producer_id)
@@ -112,7 +132,8 @@ class ProducerStates:
             if first is None:
                 return None
             return EndedTransaction(first, batch.control_type == ControlType.ABORT)
-        last = (batch.base_sequence + batch.record_count - 1) % _SEQUENCES
+        # Compaction may have removed records, but not their sequence numbers.
+        last = (batch.base_sequence + batch.last_offset_delta) % _SEQUENCES
         state.written.append(_Written(batch.base_sequence, last, base_offset))
         if batch.is_transactional and state.first_open_offset is None:
             state.first_open_offset = base_offset

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kshare.broker.clock import Clock, Timer
-from kshare.broker.cluster import Partition
+from kshare.broker.cluster import Partition, Topic
 from kshare.broker.request_error import RequestError
 from kshare.broker.signals import Signal
 from kshare.protocol.error_codes import ErrorCode
@@ -23,6 +23,7 @@ from kshare.protocol.record_builder import build_end_marker
 from kshare.protocol.records import ControlType
 
 _LAST_EPOCH = 2**15 - 2
+"""Of a producer. The one after it is only for the markers of its last transaction."""
 
 
 class TransactionState(StrEnum):
@@ -46,6 +47,14 @@ class Transaction:
     timer: Timer | None = None
     last_epoch: int = -1
     """The epoch before, if its producer has requested the next one: the same request again returns the current one."""
+    last_producer_id: int = -1
+    """The producer id before, whose epochs ran out. Its producer may repeat the request that it got the new one for."""
+
+    def follows(self, producer_id: int, epoch: int) -> bool:
+        """Whether its epoch is the one after this, or the first of a new id because this was the last one."""
+        if producer_id == self.producer_id:
+            return epoch == self.epoch - 1
+        return (producer_id, epoch, self.epoch) == (self.last_producer_id, _LAST_EPOCH, 0)
 
 
 class Transactions:
@@ -78,29 +87,36 @@ class Transactions:
             self.by_id[transactional_id] = fresh
             self.changed.fire()
             return fresh
-        is_ours = producer_id == transaction.producer_id
-        if producer_id >= 0 and not (is_ours and epoch in (transaction.epoch, transaction.last_epoch)):
+        is_ours = (producer_id, epoch) == (transaction.producer_id, transaction.epoch)
+        is_repeated = epoch == transaction.last_epoch and transaction.follows(producer_id, epoch)
+        if producer_id >= 0 and not is_ours and not is_repeated:
             raise RequestError(ErrorCode.PRODUCER_FENCED)
         if transaction.state is TransactionState.ONGOING:
-            self._bump_epoch(transaction)
+            transaction.epoch += 1  # for the markers, too
             self._finish(transaction, is_commit=False)
             transaction.last_epoch = -1
             if producer_id >= 0:
                 # Kafka says CONCURRENT_TRANSACTIONS, and this when the producer repeats the request.
                 raise RequestError(ErrorCode.PRODUCER_FENCED)
-        elif is_ours and epoch == transaction.last_epoch:
+        elif is_repeated:
             return transaction
         transaction.last_epoch = transaction.epoch if is_ours else -1
         self._bump_epoch(transaction)
+        if not is_ours:
+            transaction.last_producer_id = -1
         transaction.state, transaction.timeout_ms = TransactionState.EMPTY, timeout_ms
         self.changed.fire()
         return transaction
 
     def _bump_epoch(self, transaction: Transaction) -> None:
-        if transaction.epoch >= _LAST_EPOCH:
+        transaction.epoch += 1
+        self._renew_id(transaction)
+
+    def _renew_id(self, transaction: Transaction) -> None:
+        """Give it another producer id if its epochs have run out."""
+        if transaction.epoch > _LAST_EPOCH:
+            transaction.last_producer_id = transaction.producer_id
             transaction.producer_id, transaction.epoch = self.new_producer_id(), 0
-        else:
-            transaction.epoch += 1
 
     # --- the content of a transaction
 
@@ -139,6 +155,11 @@ class Transactions:
             transaction.partitions.update(partitions)
             self.changed.fire()
 
+    def forget_topic(self, topic: Topic) -> None:
+        """Its partitions leave their transactions: a new topic of the same name isn't in them."""
+        for transaction in self.by_id.values():
+            transaction.partitions.difference_update(topic.partitions)
+
     def restore(self, transaction: Transaction) -> None:
         """Restore a transaction from a data folder. If it is open, its timeout starts again."""
         self.by_id[transaction.transactional_id] = transaction
@@ -153,14 +174,9 @@ class Transactions:
         """Commit or abort. With `bumps`, the producer gets a new epoch. Raises RequestError."""
         transaction = self.by_id.get(transactional_id)
         wanted = TransactionState.COMMITTED if is_commit else TransactionState.ABORTED
-        is_repeated = (
-            transaction is not None
-            and bumps
-            and epoch == transaction.epoch - 1
-            and transaction.state is wanted
-        )
-        if transaction is not None and is_repeated and transaction.producer_id == producer_id:
-            return transaction
+        is_wanted = bumps and transaction is not None and transaction.state is wanted
+        if transaction is not None and is_wanted and transaction.follows(producer_id, epoch):
+            return transaction  # the request is repeated
         transaction = self.find(transactional_id, producer_id, epoch)
         if transaction.state is not TransactionState.ONGOING:
             may_abort_nothing = bumps and not is_commit
@@ -169,7 +185,7 @@ class Transactions:
             if not may_abort_nothing:
                 return transaction
         if bumps:
-            self._bump_epoch(transaction)
+            transaction.epoch += 1  # for the markers, too
         self._finish(transaction, is_commit)
         return transaction
 
@@ -178,7 +194,7 @@ class Transactions:
             transaction.timer.cancel()
         now = self._clock.now()
         for partition in transaction.partitions:
-            if not partition.is_deleted and partition.log.producers.has_open(transaction.producer_id):
+            if partition.log.producers.has_open(transaction.producer_id):
                 marker = build_end_marker(
                     ControlType.COMMIT if is_commit else ControlType.ABORT,
                     producer_id=transaction.producer_id,
@@ -190,9 +206,10 @@ class Transactions:
         transaction.state = TransactionState.COMMITTED if is_commit else TransactionState.ABORTED
         for callback in self.ended:
             callback(transaction.producer_id, is_commit)
+        self._renew_id(transaction)
         self.changed.fire()
 
     def _expire(self, transaction: Transaction) -> None:
         if transaction.state is TransactionState.ONGOING:
-            self._bump_epoch(transaction)
+            transaction.epoch += 1  # for the markers, too
             self._finish(transaction, is_commit=False)

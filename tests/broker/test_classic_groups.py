@@ -285,3 +285,24 @@ def test_transactional_offsets_are_visible_after_the_commit() -> None:
     assert not offsets.is_pending("g", ("t", 1))
     offsets.forget_topic("t")
     assert not offsets.has("g")
+
+
+@pytest.mark.parametrize("what", ["group", "topic", "partition"])
+def test_offsets_of_a_transaction_are_forgotten_with_their_group_topic_or_partition(what: str) -> None:
+    offsets = Offsets()
+    for group, topic, index in (("g", "t", 0), ("g", "u", 0), ("h", "t", 1)):
+        offsets.commit_later(7, group, (topic, index), CommittedOffset(9))
+    if what == "group":
+        offsets.forget_group("g")
+    elif what == "topic":
+        offsets.forget_topic("t")
+    else:
+        offsets.forget("g", [("t", 0)])
+    offsets.end_transaction(7, True)
+    left = {(group, *partition) for group in offsets.groups() for partition in offsets.of(group)}
+    expected = {
+        "group": {("h", "t", 1)},
+        "topic": {("g", "u", 0)},
+        "partition": {("g", "u", 0), ("h", "t", 1)},
+    }
+    assert left == expected[what]

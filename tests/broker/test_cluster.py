@@ -57,13 +57,13 @@ def test_recreated_topic_has_another_id_and_listeners_of_the_old_one_are_notifie
     cluster, gone = cluster_of(1), list[str]()
     cluster.topic_deleted.append(lambda topic: gone.append(topic.name))
     old = cluster.create_topic("t", configs={"retention.ms": "5"})
-    told: list[bool] = []
-    old.partitions[0].moved.listen(lambda: told.append(old.partitions[0].is_deleted))
+    told: list[int] = []
+    old.partitions[0].moved.listen(lambda: told.append(old.partitions[0].leader))
     cluster.delete_topic(old)
     new = cluster.create_topic("t")
     assert new.id != old.id
     assert cluster.find(old.id) is None
-    assert (told, gone) == ([True], ["t"])
+    assert (told, gone) == ([-1], ["t"])
     assert cluster.configs.topic("t", "retention.ms") == "604800000"
     with pytest.raises(RequestError, match="UNKNOWN_TOPIC_ID"):
         cluster.partition(old.id, 0)

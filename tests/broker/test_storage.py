@@ -106,6 +106,60 @@ def test_producers_and_transactions_are_restored(tmp_path: Path) -> None:
     last.end()
 
 
+def test_offset_of_a_transaction_survives_an_older_deletion_in_the_journal(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    life.state.cluster.create_topic("t")
+    offsets = life.state.classic_groups.offsets
+    offsets.commit("g", ("t", 0), CommittedOffset(3))
+    offsets.forget("g", [("t", 0)])
+    offsets.commit_later(5, "g", ("t", 0), CommittedOffset(7))
+    life.end()
+    again = Life(tmp_path)
+    assert again.state.classic_groups.offsets.is_pending("g", ("t", 0))
+    again.end()
+
+
+@pytest.mark.parametrize(
+    ("start", "stable"),
+    [
+        pytest.param(1, 1, id="in its first batch"),
+        pytest.param(2, 4, id="between its batches"),
+        pytest.param(5, 5, id="in its last batch"),
+        pytest.param(7, 8, id="behind it"),
+    ],
+)
+def test_records_of_an_open_transaction_that_are_deleted(tmp_path: Path, start: int, stable: int) -> None:
+    life = Life(tmp_path)
+    life.state.cluster.create_topic("t")
+    known = life.state.transactions.begin_producer("tx", 1000)
+    life.state.transactions.add(known, [life.partition()])
+    life.append(batch(2, producer_id=known.producer_id, epoch=0, sequence=0, in_transaction=True))
+    life.append(batch(2))
+    life.append(batch(2, producer_id=known.producer_id, epoch=0, sequence=2, in_transaction=True))
+    life.append(batch(2))
+    life.partition().log.delete_before(start)
+    assert life.partition().log.last_stable_offset == stable
+    life.end()
+    again = Life(tmp_path)
+    assert again.partition().log.last_stable_offset == stable
+    again.state.transactions.end("tx", known.producer_id, 0, True, False)
+    assert again.partition().log.last_stable_offset == again.partition().log.end_offset
+    again.end()
+
+
+def test_a_new_topic_of_the_same_name_is_in_no_transaction_of_the_old_one(tmp_path: Path) -> None:
+    life = Life(tmp_path)
+    topic = life.state.cluster.create_topic("t", 2)
+    known = life.state.transactions.begin_producer("tx", 1000)
+    life.state.transactions.add(known, [life.partition(index=1)])
+    life.state.cluster.delete_topic(topic)
+    life.state.cluster.create_topic("t")
+    life.end()
+    again = Life(tmp_path)
+    assert again.state.transactions.by_id["tx"].partitions == set()
+    again.end()
+
+
 @pytest.mark.parametrize("torn", [b"\0", b"garbage" * 20, batch(1)[:-1], batch(3)[:40]])
 def test_torn_last_write_is_truncated(tmp_path: Path, torn: bytes) -> None:
     life = Life(tmp_path)

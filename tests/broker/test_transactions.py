@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from kshare.broker.broker import Broker
 from kshare.broker.clock import ManualClock
 from kshare.broker.cluster import Cluster, Node, Partition
 from kshare.broker.configs import Configs
+from kshare.broker.connection import Call, ClientConnection
+from kshare.broker.handlers import produce
 from kshare.broker.request_error import RequestError
 from kshare.broker.transactions import Transaction, Transactions, TransactionState
+from kshare.protocol.messages import ProduceRequest
+from kshare.protocol.messages.produce_request import PartitionProduceData, TopicProduceData
 from kshare.protocol.records import ControlType
 from tests.broker.batches import batch
 
@@ -131,6 +138,81 @@ def test_exhausted_producer_epochs_get_a_new_producer_id() -> None:
     again = world.transactions.begin_producer("tx", 1000)
     assert again.producer_id != old
     assert again.epoch == 0
+
+
+@pytest.mark.parametrize("is_commit", [False, True])
+def test_the_transaction_of_the_last_epoch_ends_under_its_own_producer_id(is_commit: bool) -> None:
+    world = World()
+    known = world.transactions.begin_producer("tx", 1000)
+    old, known.epoch = known.producer_id, 2**15 - 2
+    world.write(known)
+    world.transactions.end("tx", old, 2**15 - 2, is_commit, True)
+    assert world.last_marker() == (ControlType.COMMIT if is_commit else ControlType.ABORT)
+    assert world.partition.log.last_stable_offset == 2
+    assert world.ended == [(old, is_commit)]
+    assert known.producer_id != old
+    assert known.epoch == 0
+    # A retry, as after a lost response, gets the new id.
+    again = world.transactions.end("tx", old, 2**15 - 2, is_commit, True)
+    assert (again.producer_id, again.epoch) == (known.producer_id, 0)
+    with pytest.raises(RequestError, match="INVALID_PRODUCER_ID_MAPPING"):
+        world.transactions.end("tx", old, 2**15 - 2, not is_commit, True)
+    world.write(known)
+
+
+@pytest.mark.parametrize("is_expired", [False, True])
+def test_a_transaction_of_the_last_epoch_is_aborted_under_its_own_producer_id(is_expired: bool) -> None:
+    world = World()
+    known = world.transactions.begin_producer("tx", 1000)
+    old, known.epoch = known.producer_id, 2**15 - 2
+    world.write(known)
+    if is_expired:
+        world.clock.advance(1000)
+    else:
+        world.transactions.begin_producer("tx", 1000)
+    assert world.last_marker() == ControlType.ABORT
+    assert world.partition.log.last_stable_offset == 2
+    assert world.ended == [(old, False)]
+    assert known.producer_id != old
+    with pytest.raises(RequestError, match="INVALID_PRODUCER_ID_MAPPING"):
+        world.transactions.end("tx", old, 2**15 - 2, True, True)
+
+
+def test_a_repeated_request_for_an_epoch_after_the_last_gets_the_same_producer_id() -> None:
+    world = World()
+    known = world.transactions.begin_producer("tx", 1000)
+    old, known.epoch = known.producer_id, 2**15 - 2
+    ids = [world.transactions.begin_producer("tx", 1000, old, 2**15 - 2).producer_id for _ in range(2)]
+    assert ids == [old + 1] * 2
+    # Another producer isn't its successor.
+    world.transactions.begin_producer("tx", 1000)
+    with pytest.raises(RequestError, match="PRODUCER_FENCED"):
+        world.transactions.begin_producer("tx", 1000, old, 2**15 - 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "records", "error"),
+    [
+        (None, batch(1, producer_id=0, epoch=0, sequence=0, in_transaction=True), 53),
+        ("tx", batch(1, producer_id=0, epoch=0, sequence=0, in_transaction=True)[:16] + bytes(60), 2),
+        ("tx", batch(1, producer_id=0, epoch=0, sequence=0, in_transaction=True), 0),
+    ],
+    ids=["without", "corrupt", "with"],
+)
+def test_a_transactional_batch_requires_a_transactional_id(
+    name: str | None, records: bytes, error: int
+) -> None:
+    broker = Broker(clock=ManualClock())
+    node = broker.cluster.nodes[1]
+    log = broker.cluster.create_topic("t").partitions[0].log
+    broker.transactions.begin_producer("tx", 1000)
+    data = TopicProduceData("t", partition_data=[PartitionProduceData(0, records)])
+    request = ProduceRequest(transactional_id=name, acks=-1, topic_data=[data])
+    call = Call(broker, node, ClientConnection(1, node, "127.0.0.1"), request.API_KEY, 12, "client")
+    answer = asyncio.run(produce.handle(request, call))
+    assert answer is not None
+    assert answer.responses[0].partition_responses[0].error_code == error
+    assert log.end_offset == (0 if error else 1)
 
 
 @pytest.mark.parametrize("timeout", [0, -1, 60_001])

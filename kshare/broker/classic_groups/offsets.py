@@ -65,18 +65,32 @@ class Offsets:
         self.pending_changed.fire()
 
     def forget(self, group: str, partitions: Iterable[TopicPartition]) -> None:
+        """Forget committed offsets, and those that would be committed by a transaction."""
+        gone = {(group, partition) for partition in partitions}
+        self.forget_committed(group, [partition for _, partition in gone])
+        self._forget_pending(gone.__contains__)
+
+    def forget_committed(self, group: str, partitions: Iterable[TopicPartition]) -> None:
         committed = self._committed.get(group, {})
         for partition in list(partitions):
             if committed.pop(partition, None) is not None:
                 self._notify(group, partition, None)
 
     def forget_group(self, group: str) -> None:
-        self.forget(group, self.of(group))
+        self.forget_committed(group, self.of(group))
         self._committed.pop(group, None)
+        self._forget_pending(lambda waiting: waiting[0] == group)
 
     def forget_topic(self, topic: str) -> None:
         for group, offsets in self._committed.items():
-            self.forget(group, [partition for partition in offsets if partition[0] == topic])
+            self.forget_committed(group, [partition for partition in offsets if partition[0] == topic])
+        self._forget_pending(lambda waiting: waiting[1][0] == topic)
+
+    def _forget_pending(self, is_gone: Callable[[tuple[str, TopicPartition]], bool]) -> None:
+        for waiting in self._pending.values():
+            for each in [each for each in waiting if is_gone(each)]:
+                del waiting[each]
+        self.pending_changed.fire()
 
     def _notify(self, group: str, partition: TopicPartition, offset: CommittedOffset | None) -> None:
         if self.on_change is not None:

@@ -22,6 +22,7 @@ from kshare.broker.cluster import Partition
 from kshare.broker.connection import Call, CloseConnection
 from kshare.broker.log import KeylessRecordsError
 from kshare.broker.request_error import RequestError
+from kshare.errors import CorruptBatchError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ProduceRequest, ProduceResponse
 from kshare.protocol.messages.produce_request import PartitionProduceData, TopicProduceData
@@ -118,10 +119,14 @@ def _join_transaction(
     partition: Partition, data: PartitionProduceData, request: ProduceRequest, call: Call
 ) -> None:
     """Check that transactional batches belong to an open transaction of their producer."""
-    if request.transactional_id is None or not data.records:
-        return
-    for batch in read_batches(data.records):
+    try:
+        batches = list(read_batches(data.records or b""))
+    except CorruptBatchError as broken:
+        raise RequestError(ErrorCode.CORRUPT_MESSAGE, str(broken)) from None
+    for batch in batches:
         if batch.is_transactional:
+            if request.transactional_id is None:
+                raise RequestError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
             call.broker.transactions.enlist(
                 request.transactional_id,
                 batch.producer_id,

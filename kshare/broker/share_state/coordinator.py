@@ -45,7 +45,11 @@ class _Shard:
         for stored in home.log.batches_from(home.log.start_offset):
             for record in stored.decode():
                 key = replay(self.states, record)
-                if key in self.states and not self.states[key].updates:
+                if key is None:
+                    continue
+                if key not in self.states:
+                    self.snapshots.pop(key, None)
+                elif not self.states[key].updates:
                     self.snapshots[key] = record.offset
 
     def append(self, batch: bytearray, now: int) -> int:

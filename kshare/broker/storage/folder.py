@@ -142,7 +142,7 @@ class DataFolder:
             if rest:
                 offsets.commit(group, (topic, index), CommittedOffset(*rest))
             else:
-                offsets.forget(group, [(topic, index)])
+                offsets.forget_committed(group, [(topic, index)])
         lines = [
             _line(group, partition, offset)
             for group in offsets.groups()

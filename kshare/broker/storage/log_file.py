@@ -14,7 +14,7 @@ from kshare.broker.log import StoredBatch
 from kshare.errors import CorruptBatchError
 from kshare.protocol import record_header as header
 from kshare.protocol.checksum import crc32c
-from kshare.protocol.records import Batch, read_batches
+from kshare.protocol.records import read_batches
 
 
 class LogFile:
@@ -35,7 +35,7 @@ class LogFile:
             for batch in read_batches(data):
                 if crc32c(batch.view[header.CHECKSUM_BEHIND :]) != batch.checksum:
                     break
-                yield stored_batch(batch)
+                yield StoredBatch.of(batch)
                 valid += batch.size
         except CorruptBatchError:
             pass
@@ -74,18 +74,3 @@ class LogFile:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
-
-
-def stored_batch(batch: Batch) -> StoredBatch:
-    """Convert a batch that was read from a file."""
-    return StoredBatch(
-        batch.base_offset,
-        batch.last_offset,
-        batch.leader_epoch,
-        batch.max_timestamp,
-        batch.producer_id,
-        batch.producer_epoch,
-        batch.is_transactional,
-        batch.is_control,
-        bytes(batch.view),
-    )

@@ -80,6 +80,7 @@ def from_json(broker: Broker, state: dict[str, Any]) -> None:
                 TransactionState(each["state"]),
                 partitions_in,
                 each["began"],
+                last_producer_id=each.get("last_producer_id", -1),  # missing in folders of older versions
             )
         )
 
@@ -109,4 +110,5 @@ def _transaction(transaction: Transaction) -> dict[str, Any]:
         "state": transaction.state,
         "partitions": [[each.topic.name, each.index] for each in transaction.partitions],
         "began": transaction.began,
+        "last_producer_id": transaction.last_producer_id,
     }

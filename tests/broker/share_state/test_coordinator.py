@@ -82,6 +82,22 @@ def test_tombstones_are_restored_from_the_log() -> None:
     assert stage.restarted().summary(stage.key).start == 9
 
 
+def test_deleted_states_are_no_longer_snapshotted_after_a_restart() -> None:
+    stage = Stage()
+    other = ("group", stage.topic.id, 1)
+    stage.states.initialize(stage.key, 1, 0)
+    stage.states.initialize(other, 1, 0)
+    stage.states.delete(other)
+    again = stage.restarted()
+    again.read(stage.key, 0)
+    clock = stage.broker.clock
+    assert isinstance(clock, ManualClock)
+    clock.advance(400_000)
+    again.initialize(stage.key, 2, 0)
+    log = stage.broker.cluster.topics["__share_group_state"].partitions[0].log
+    assert log.start_offset == log.end_offset - 1
+
+
 def test_records_before_the_oldest_snapshot_are_pruned() -> None:
     stage = Stage()
     other = ("group", stage.topic.id, 1)
