@@ -52,7 +52,9 @@ class World:
             joined.append(member)
             for other in joined[:-1]:
                 self.join(other.id)
-        group.assign({member.id: b"part of " + member.id.encode() for member in joined})
+        parts = {member.id: b"part of " + member.id.encode() for member in joined}
+        for member in joined:
+            group.sync(member, parts)
         return group, joined
 
 
@@ -94,6 +96,25 @@ def test_member_that_does_not_rejoin_in_time_is_removed() -> None:
     world.clock.advance(REBALANCE_MS - 3 * (SESSION_MS - 1))
     assert second.result is not None
     assert list(group.members) == [second.id]
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_member_that_never_syncs_is_removed_though_it_sends_heartbeats(missing: int) -> None:
+    world = World()
+    group, leader = world.join()
+    _, follower = world.join()
+    world.join(leader.id)
+    members = [leader, follower]
+    group.sync(members[1 - missing], {})
+    for _ in range(REBALANCE_MS // 5000):
+        assert len(group.members) == 2
+        for member in members:
+            world.groups.keep_alive(group, member)
+        world.clock.advance(5000)
+    assert [*group.members.values()] == [members[1 - missing]]
+    assert group.state is GroupState.PREPARING
+    world.join(members[1 - missing].id)
+    assert (group.generation, group.leader) == (3, members[1 - missing].id)
 
 
 def test_silent_member_is_removed_after_its_session_timeout() -> None:

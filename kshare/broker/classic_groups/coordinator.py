@@ -185,8 +185,12 @@ class ClassicGroups:
             return
         self._check_progress(group)
         if group.state is GroupState.PREPARING and group.id not in self._rebalances:
-            longest = max(member.rebalance_timeout_ms for member in group.members.values())
-            self._rebalances[group.id] = self._clock.after(longest, lambda: self._on_rebalance_timeout(group))
+            self._time_rebalance(group)
+
+    def _time_rebalance(self, group: ClassicGroup) -> None:
+        self._rebalances[group.id] = self._clock.after(
+            group.rebalance_timeout_ms, lambda: self._on_rebalance_timeout(group)
+        )
 
     def _on_rebalance_timeout(self, group: ClassicGroup) -> None:
         self._rebalances.pop(group.id, None)
@@ -206,6 +210,19 @@ class ClassicGroups:
             group.complete_join()
             for member in group.members.values():
                 self.keep_alive(group, member)
+            if group.members:
+                self._time_sync(group)
+
+    def _time_sync(self, group: ClassicGroup) -> None:
+        """Let members leave that don't ask for their assignment in time: the others would wait for the leader's."""
+        generation = group.generation
+
+        def give_up() -> None:
+            if group.generation == generation:
+                for member in [group.members[each] for each in sorted(group.unsynced)]:
+                    self.leave(group, member)
+
+        self._clock.after(group.rebalance_timeout_ms, give_up)
 
     # --- staying and leaving
 
@@ -231,8 +248,7 @@ class ClassicGroups:
         if group.state is GroupState.PREPARING and not group.members:
             group.pending.clear()
         if group.state is GroupState.PREPARING and group.id not in self._rebalances and group.members:
-            longest = max(each.rebalance_timeout_ms for each in group.members.values())
-            self._rebalances[group.id] = self._clock.after(longest, lambda: self._on_rebalance_timeout(group))
+            self._time_rebalance(group)
         self._check_progress(group)
 
     def _forget_session(self, member: ClassicMember) -> None:

@@ -35,9 +35,8 @@ async def handle(request: SyncGroupRequest, call: Call) -> SyncGroupResponse:
                 raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         group.check_generation(request.generation_id)
         groups.keep_alive(group, member)
-        if group.state is GroupState.COMPLETING and group.leader == member.id:
-            group.assign({each.member_id: bytes(each.assignment) for each in request.assignments})
-        deadline = call.now + member.rebalance_timeout_ms
+        group.sync(member, {each.member_id: bytes(each.assignment) for each in request.assignments})
+        deadline = call.now + group.rebalance_timeout_ms  # later than the end of a leader that doesn't assign
         while group.state is GroupState.COMPLETING and await call.wait([group.changed], deadline):
             group.member(request.member_id, request.group_instance_id)
         if group.state is not GroupState.STABLE:
