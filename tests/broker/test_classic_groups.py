@@ -247,6 +247,22 @@ def test_static_member_that_restarts_with_another_protocol_starts_a_rebalance() 
     assert (group.generation, group.protocol, group.state) == (2, "sticky", GroupState.COMPLETING)
 
 
+@pytest.mark.parametrize(
+    ("protocol_type", "protocols"),
+    [("consumer", {}), ("connect", {"range": b""}), ("consumer", {"other": b""})],
+)
+def test_only_member_that_joins_again_with_nothing_in_common_is_refused(
+    protocol_type: str, protocols: dict[str, bytes]
+) -> None:
+    world = World()
+    group, (member,) = world.stable(1)
+    again = replace(world.wish(member.id), protocol_type=protocol_type, protocols=protocols)
+    with pytest.raises(RequestError, match="INCONSISTENT_GROUP_PROTOCOL"):
+        world.groups.join("g", again)
+    assert (str(group.state), group.generation, member.protocols) == ("Stable", 1, {"range": b"topics"})
+    world.join()
+
+
 def test_chosen_protocol_is_supported_by_all_members() -> None:
     world = World()
     _, first = world.join(range=b"", sticky=b"")

@@ -117,8 +117,7 @@ class ClassicGroups:
             group = self._by_id[group_id] = ClassicGroup(group_id)
         is_new = not parameters.member_id or parameters.member_id in group.pending
         known = None if is_new else group.member(parameters.member_id, parameters.instance)
-        if known is None or len(group.members) > 1:
-            group.check_protocols(parameters.protocol_type, parameters.protocols)
+        group.check_protocols(parameters.protocol_type, parameters.protocols)
         if not parameters.member_id and parameters.must_know_its_id and parameters.instance is None:
             raise MemberIdRequired(self._announce(group, parameters))
         if known is not None and group.is_settled(known, parameters.protocols):

@@ -79,7 +79,7 @@ class ClassicGroup:
     # --- joining
 
     def check_protocols(self, protocol_type: str, protocols: dict[str, bytes]) -> None:
-        """Raises RequestError if a new member has no protocol in common with the others."""
+        """Raises RequestError if a member that joins has no protocol that all members support."""
         if not protocol_type or not protocols:
             raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if self.members and (
