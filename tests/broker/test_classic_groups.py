@@ -14,6 +14,12 @@ from kshare.broker.clock import ManualClock
 from kshare.broker.configs import Configs
 from kshare.broker.groups import Groups
 from kshare.broker.request_error import RequestError
+from kshare.protocol.envelopes import encode_request
+from kshare.protocol.messages import FindCoordinatorRequest, JoinGroupRequest, LeaveGroupRequest
+from kshare.protocol.messages.join_group_request import JoinGroupRequestProtocol
+from kshare.protocol.messages.leave_group_request import MemberIdentity
+from kshare.testing import Broker
+from tests.broker.raw import Raw
 
 SESSION_MS, REBALANCE_MS = 10_000, 30_000
 
@@ -161,6 +167,21 @@ def test_unused_member_id_delays_the_rebalance_only_until_it_expires() -> None:
     assert member.result is None
     world.clock.advance(SESSION_MS)
     assert member.result is not None
+
+
+def test_rebalance_does_not_wait_for_an_announced_member_that_leaves() -> None:
+    def wish(member_id: str, metadata: bytes = b"") -> JoinGroupRequest:
+        protocols = [JoinGroupRequestProtocol("range", metadata)]
+        return JoinGroupRequest("g", SESSION_MS, REBALANCE_MS, member_id, None, "consumer", protocols)
+
+    with Broker() as broker, Raw(broker) as raw, Raw(broker) as other:
+        raw.ask(FindCoordinatorRequest("", 0, ["g"]), 4)
+        member = raw.ask(wish(raw.ask(wish(""), 9).member_id), 9)
+        announced = other.ask(wish(""), 9)
+        again = wish(member.member_id, b"other topics")
+        raw.send(encode_request(again, 9, 1, "raw"))
+        other.ask(LeaveGroupRequest("g", members=[MemberIdentity(announced.member_id)]), 5)
+        assert raw.answer(again, 9).generation_id == member.generation_id + 1
 
 
 def test_static_member_replaces_its_predecessor() -> None:

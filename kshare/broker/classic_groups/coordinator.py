@@ -139,16 +139,16 @@ class ClassicGroups:
         if other is not None and other is not self and not other.give_way(group_id):
             raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
+    def leave_pending(self, group: ClassicGroup, member_id: str) -> None:
+        """Don't wait for a member that was told its id and hasn't joined with it. Does nothing if it has joined."""
+        if member_id in group.pending:
+            group.pending.discard(member_id)
+            self._check_progress(group)
+
     def _announce(self, group: ClassicGroup, parameters: JoinParameters) -> str:
         member_id = f"{parameters.client_id}-{self._new_id()}"
         group.pending.add(member_id)
-
-        def give_up() -> None:
-            if member_id in group.pending:
-                group.pending.discard(member_id)
-                self._check_progress(group)
-
-        self._clock.after(parameters.session_timeout_ms, give_up)
+        self._clock.after(parameters.session_timeout_ms, lambda: self.leave_pending(group, member_id))
         return member_id
 
     def _enter(

@@ -36,7 +36,7 @@ def _leave(group_id: str, identity: MemberIdentity, call: Call) -> MemberRespons
     try:
         group = groups.find(group_id)
         if identity.member_id in group.pending:
-            group.pending.discard(identity.member_id)
+            groups.leave_pending(group, identity.member_id)
             return result
         by_instance = group.by_instance(identity.group_instance_id) if identity.group_instance_id else None
         if by_instance is not None and not identity.member_id:
