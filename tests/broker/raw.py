@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from typing import cast
 
 from kshare.protocol.envelopes import decode_response, encode_request
 from kshare.protocol.frames import FrameSplitter
@@ -39,7 +40,7 @@ class Raw:
         """The response to a request that was sent before."""
         frame = self.frame()
         assert frame is not None, "the broker closed the connection"
-        return decode_response(request.RESPONSE, version, frame)[1]
+        return cast("ResponseT", decode_response(request.RESPONSE, version, frame)[1])
 
     def frame(self) -> memoryview | None:
         """The next response frame; None if the broker closed the connection."""
