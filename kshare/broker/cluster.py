@@ -92,6 +92,11 @@ class Cluster:
         """Called for each new partition, before anything is written to it."""
         self._new_uuid = new_uuid
         configs.changed.listen(self._apply_limits)
+        for setting in _PARTITION_COUNTS.values():
+            if configs.broker_number(setting) > MAX_NEW_PARTITIONS:
+                table = configs.setting(Resource.BROKER, setting)
+                reason = f"the embedded broker allows up to {MAX_NEW_PARTITIONS}"
+                raise table.refusal(configs.broker(setting), reason)
 
     # --- finding
 

@@ -109,6 +109,18 @@ def test_partitions_are_added() -> None:
     assert [each.index for each in topic.partitions] == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize(
+    "setting", ["offsets.topic", "transaction.state.log", "share.coordinator.state.topic"]
+)
+def test_excessively_many_partitions_of_internal_topics_are_refused_at_the_start(setting: str) -> None:
+    name = f"{setting}.num.partitions"
+    with pytest.raises(
+        RequestError, match=f"20000 for configuration {name}: the embedded broker allows up to 10000"
+    ):
+        Cluster(Configs({name: "20000"}), "cluster", lambda: bytes(16))
+    Cluster(Configs({name: "10000"}), "cluster", lambda: bytes(16))
+
+
 def test_log_limits_follow_the_topic_configuration() -> None:
     cluster = cluster_of(1)
     topic = cluster.create_topic("t", configs={"max.message.bytes": "100"})
