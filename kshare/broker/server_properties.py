@@ -37,7 +37,7 @@ _NAMES = """
     controller.quota.window.num controller.quota.window.size.seconds controller.socket.timeout.ms
     cordoned.log.dirs create.topic.policy.class.name delegation.token.expiry.check.interval.ms
     delegation.token.expiry.time.ms delegation.token.max.lifetime.ms delegation.token.secret.key
-    delete.records.purgatory.purge.interval.requests early.start.listeners fetch.max.bytes
+    delete.records.purgatory.purge.interval.requests early.start.listeners
     fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
     group.consumer.migration.policy
     group.coordinator.append.linger.ms group.coordinator.background.threads

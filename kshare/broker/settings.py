@@ -189,6 +189,7 @@ BROKER_SETTINGS = (
     Setting("delete.topic.enable", SettingType.BOOLEAN, "true"),
     Setting(f"{_DEAD}auto.create.topics.enable", SettingType.BOOLEAN, "false"),
     Setting(DEAD_LETTER_PREFIX, SettingType.STRING, "dlq."),
+    Setting("fetch.max.bytes", SettingType.INT, "57671680", 1024),
     *_ranged("assignment.interval.ms", 1000, 0, 15000, "consumer"),
     Setting("group.consumer.assignors", SettingType.LIST, "uniform,range"),
     *_ranged("heartbeat.interval.ms", 5000, 5000, 15000, "consumer"),
