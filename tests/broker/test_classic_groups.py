@@ -147,6 +147,34 @@ def test_group_is_empty_when_the_last_member_leaves() -> None:
     assert not world.groups.has("g")
 
 
+def test_group_has_at_most_as_many_members_as_a_setting_says() -> None:
+    world = World(group_max_size="2")
+    group, (first, second) = world.stable(2)
+    with pytest.raises(RequestError, match="GROUP_MAX_SIZE_REACHED"):
+        world.join()
+    assert (str(group.state), [*group.members]) == ("Stable", [first.id, second.id])
+    world.join(first.id)
+    world.join(second.id)
+    assert group.generation == 3
+    world.groups.leave(group, second)
+    world.join()
+    world.join(first.id)
+    assert (group.generation, len(group.members)) == (4, 2)
+
+
+def test_last_member_that_joins_a_rebalance_of_too_many_is_removed() -> None:
+    world = World(group_max_size="2")
+    group, (first,) = world.stable(1)
+    _, second = world.join()
+    with pytest.raises(MemberIdRequired) as required:
+        world.groups.join("g", replace(world.wish(), must_know_its_id=True))
+    _, third = world.join()
+    for member_id in (required.value.member_id, first.id):
+        with pytest.raises(RequestError, match="GROUP_MAX_SIZE_REACHED"):
+            world.join(member_id)
+    assert ([*group.members], group.generation) == ([second.id, third.id], 2)
+
+
 def test_member_is_told_an_id_to_join_with() -> None:
     world = World()
     shy = replace(world.wish(), must_know_its_id=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from kshare.protocol.error_codes import ErrorCode
-from kshare.protocol.messages import CreatePartitionsRequest, CreateTopicsRequest
+from kshare.protocol.messages import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
 from kshare.protocol.messages.create_partitions_request import CreatePartitionsTopic
 from kshare.protocol.messages.create_topics_request import CreatableTopic
 from kshare.testing import Broker
@@ -61,3 +61,13 @@ def test_one_request_creates_at_most_10000_partitions(broker: Broker) -> None:
     assert {each.name: each.error_code for each in answer.topics} == dict.fromkeys(
         "abc", ErrorCode.POLICY_VIOLATION
     )
+
+
+@pytest.mark.parametrize(
+    ("version", "code"), [(2, ErrorCode.INVALID_REQUEST), (5, ErrorCode.TOPIC_DELETION_DISABLED)]
+)
+def test_topics_are_not_deleted_if_a_setting_says_so(version: int, code: ErrorCode) -> None:
+    with Broker(topics={"one": 1}, settings={"delete.topic.enable": "false"}) as broker, Raw(broker) as raw:
+        answer = raw.ask(DeleteTopicsRequest(topic_names=["one"]), version)
+        assert [(each.name, each.error_code) for each in answer.responses] == [("one", code)]
+        assert partitions(broker) == {"one": 1}

@@ -115,6 +115,7 @@ class ClassicGroups:
             if parameters.member_id:
                 raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
             group = self._by_id[group_id] = ClassicGroup(group_id)
+        self._check_size(group, parameters.member_id)
         is_new = not parameters.member_id or parameters.member_id in group.pending
         known = None if is_new else group.member(parameters.member_id, parameters.instance)
         group.check_protocols(parameters.protocol_type, parameters.protocols)
@@ -138,6 +139,20 @@ class ClassicGroups:
         other = self._groups.kind_of(group_id)
         if other is not None and other is not self and not other.give_way(group_id):
             raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+
+    def _check_size(self, group: ClassicGroup, member_id: str) -> None:
+        """Raises RequestError if the group has no room for this member. The last to join a rebalance are too many."""
+        joined = [
+            each.id
+            for each in group.members.values()
+            if each.has_joined or group.state is not GroupState.PREPARING
+        ]
+        if member_id in joined or len(joined) < self._configs.broker_number("group.max.size"):
+            return
+        if member_id in group.members:
+            self.leave(group, group.members[member_id])
+        self.leave_pending(group, member_id)
+        raise RequestError(ErrorCode.GROUP_MAX_SIZE_REACHED)
 
     def leave_pending(self, group: ClassicGroup, member_id: str) -> None:
         """Don't wait for a member that was told its id and hasn't joined with it. Does nothing if it has joined."""
