@@ -15,11 +15,24 @@ from kshare.broker.configs import Configs
 from kshare.broker.groups import Groups
 from kshare.broker.request_error import RequestError
 from kshare.protocol.envelopes import encode_request
-from kshare.protocol.messages import FindCoordinatorRequest, JoinGroupRequest, LeaveGroupRequest
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.message import Request
+from kshare.protocol.messages import (
+    FindCoordinatorRequest,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
 from kshare.protocol.messages.join_group_request import JoinGroupRequestProtocol
 from kshare.protocol.messages.leave_group_request import MemberIdentity
 from kshare.testing import Broker
 from tests.broker.raw import Raw
+
+Answer = HeartbeatResponse | SyncGroupResponse | LeaveGroupResponse
 
 SESSION_MS, REBALANCE_MS = 10_000, 30_000
 
@@ -321,6 +334,20 @@ def test_chosen_protocol_is_supported_by_all_members() -> None:
     world.join(first.id, range=b"", sticky=b"")
     assert second.result is not None
     assert second.result.protocol == "sticky"
+
+
+@pytest.mark.parametrize(
+    ("asked", "version"),
+    [
+        (HeartbeatRequest(member_id="m"), 4),
+        (SyncGroupRequest(member_id="m"), 5),
+        (LeaveGroupRequest(member_id="m"), 2),
+        (LeaveGroupRequest(members=[MemberIdentity("m")]), 5),
+    ],
+)
+def test_empty_group_id_is_refused(asked: Request[Answer], version: int) -> None:
+    with Broker() as broker, Raw(broker) as raw:
+        assert raw.ask(asked, version).error_code == ErrorCode.INVALID_GROUP_ID
 
 
 def test_commits_are_checked() -> None:

@@ -45,3 +45,11 @@ def test_response_is_limited_by_a_setting(limit: str, batches: int) -> None:
             broker.produce("a", [bytes(1100)], partition=index)
         answer = raw.ask(fetch(("a", [part(0), part(1), part(2)])), BY_NAME)
     assert [bool(each.records) for each in answer.responses[0].partitions].count(True) == batches
+
+
+def test_fetch_of_nothing_is_answered_at_once() -> None:
+    with Broker() as broker, Raw(broker) as raw:
+        raw.socket.settimeout(10)
+        request = fetch()
+        request.max_wait_ms = 60_000
+        assert raw.ask(request, BY_NAME).responses == []

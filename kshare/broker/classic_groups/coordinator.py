@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from kshare.broker.classic_groups.group import ClassicGroup, ClassicMember, GroupState
+from kshare.broker.classic_groups.group import ClassicGroup, ClassicMember, GroupState, check_group_id
 from kshare.broker.classic_groups.offsets import Offsets
 from kshare.broker.clock import Clock, Timer
 from kshare.broker.configs import Configs
@@ -130,8 +130,7 @@ class ClassicGroups:
         return group, member
 
     def _check_join(self, group_id: str, parameters: JoinParameters) -> None:
-        if not group_id:
-            raise RequestError(ErrorCode.INVALID_GROUP_ID)
+        check_group_id(group_id)
         minimum = self._configs.broker_number("group.min.session.timeout.ms")
         maximum = self._configs.broker_number("group.max.session.timeout.ms")
         if not minimum <= parameters.session_timeout_ms <= maximum:

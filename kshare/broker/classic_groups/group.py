@@ -21,6 +21,12 @@ from kshare.broker.signals import Signal
 from kshare.protocol.error_codes import ErrorCode
 
 
+def check_group_id(group_id: str) -> None:
+    """Raises RequestError: no classic group is without an id."""
+    if not group_id:
+        raise RequestError(ErrorCode.INVALID_GROUP_ID)
+
+
 class GroupState(StrEnum):
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"

@@ -52,7 +52,7 @@ async def handle(request: FetchRequest, call: Call) -> FetchResponse:
     while True:
         reading = _Reading(request, call)
         reading.read_all()
-        is_enough = reading.size >= request.min_bytes or reading.has_error
+        is_enough = reading.size >= request.min_bytes or reading.has_error or not reading.partitions
         signals = [
             signal for partition in reading.partitions for signal in (partition.log.appended, partition.moved)
         ]

@@ -22,6 +22,8 @@ _SEVERAL_SINCE = 3
 
 
 async def handle(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
+    if not request.group_id:
+        return LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     if call.broker.cluster.coordinator(_GROUP, request.group_id) is not call.node:
         return LeaveGroupResponse(error_code=ErrorCode.NOT_COORDINATOR)
     if call.version < _SEVERAL_SINCE:

@@ -10,7 +10,7 @@ v5: the request adds ProtocolType and ProtocolName; the response adds ProtocolTy
 
 from __future__ import annotations
 
-from kshare.broker.classic_groups.group import GroupState
+from kshare.broker.classic_groups.group import GroupState, check_group_id
 from kshare.broker.connection import Call
 from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
@@ -23,6 +23,7 @@ _PROTOCOL_SINCE = 5
 async def handle(request: SyncGroupRequest, call: Call) -> SyncGroupResponse:
     groups = call.broker.classic_groups
     try:
+        check_group_id(request.group_id)
         if call.broker.cluster.coordinator(_GROUP, request.group_id) is not call.node:
             raise RequestError(ErrorCode.NOT_COORDINATOR)
         group = groups.find(request.group_id)
