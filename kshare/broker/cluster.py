@@ -221,6 +221,9 @@ class Cluster:
         check_topic_name(name)
         if name in self.topics:
             raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        if other := self._same_in_metrics(name):
+            reason = f"Topic '{name}' collides with existing topic: {other}"
+            raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
         if assignment:
             self._check_assignment(assignment, 0)
         else:
@@ -233,6 +236,13 @@ class Cluster:
                 raise RequestError(ErrorCode.POLICY_VIOLATION, reason)
             self._check_replicas(replicas)
         self.configs.check(Resource.TOPIC, configs)
+
+    def _same_in_metrics(self, name: str) -> str | None:
+        """A topic whose name differs in dots and underscores only: names of metrics don't tell them apart."""
+        shown = name.replace(".", "_")
+        if "_" not in shown or name in _PARTITION_COUNTS:
+            return None
+        return next((each for each in self.topics if each.replace(".", "_") == shown), None)
 
     def delete_topic(self, topic: Topic) -> None:
         del self.topics[topic.name], self.by_id[topic.id]

@@ -71,3 +71,13 @@ def test_topics_are_not_deleted_if_a_setting_says_so(version: int, code: ErrorCo
         answer = raw.ask(DeleteTopicsRequest(topic_names=["one"]), version)
         assert [(each.name, each.error_code) for each in answer.responses] == [("one", code)]
         assert partitions(broker) == {"one": 1}
+
+
+def test_topic_that_is_deleted_twice_in_one_request_is_refused(broker: Broker) -> None:
+    with Raw(broker) as raw:
+        answer = raw.ask(DeleteTopicsRequest(topic_names=["one", "two", "one"]), 5)
+    assert [(each.name, each.error_code) for each in answer.responses] == [
+        ("one", ErrorCode.INVALID_REQUEST),
+        ("two", ErrorCode.NONE),
+    ]
+    assert partitions(broker) == {"one": 1}

@@ -10,6 +10,8 @@ v6: topics may be identified by id; the request adds Topics and drops TopicNames
 
 from __future__ import annotations
 
+from collections import Counter
+
 from kshare.broker.connection import Call
 from kshare.broker.request_error import RequestError
 from kshare.broker.settings import Resource
@@ -31,7 +33,18 @@ async def handle(request: DeleteTopicsRequest, call: Call) -> DeleteTopicsRespon
         code = ErrorCode.TOPIC_DELETION_DISABLED if is_known else ErrorCode.INVALID_REQUEST
         disabled = RequestError(code, "Topic deletion is disabled.")
         return DeleteTopicsResponse(responses=[_refused(each, disabled) for each in wanted])
-    return DeleteTopicsResponse(responses=[_delete(each, call) for each in wanted])
+    named = Counter(_identity(each) for each in wanted)
+    duplicate = RequestError(ErrorCode.INVALID_REQUEST, "Duplicate topic name or id.")
+    return DeleteTopicsResponse(
+        responses=[
+            _delete(each, call) if named[identity] == 1 else _refused(each, duplicate)
+            for identity, each in {_identity(each): each for each in wanted}.items()
+        ]
+    )
+
+
+def _identity(wanted: DeleteTopicState) -> str | bytes:
+    return wanted.topic_id if wanted.name is None else wanted.name
 
 
 def _refused(wanted: DeleteTopicState, refusal: RequestError) -> DeletableTopicResult:
@@ -40,7 +53,7 @@ def _refused(wanted: DeleteTopicState, refusal: RequestError) -> DeletableTopicR
 
 def _delete(wanted: DeleteTopicState, call: Call) -> DeletableTopicResult:
     by_id = wanted.name is None
-    topic = call.broker.cluster.find(wanted.topic_id if by_id else wanted.name or "")
+    topic = call.broker.cluster.find(_identity(wanted))
     if topic is None:
         error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return DeletableTopicResult(wanted.name, wanted.topic_id, error)
