@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from kshare.broker.linear_regex import LinearRegex
 
 _ATTRIBUTES = (
     "client_instance_id",
@@ -18,8 +21,14 @@ _ATTRIBUTES = (
 )
 
 
-def parse_match(value: str) -> Mapping[str, re.Pattern[str]]:
-    """The patterns in a subscription's `match`, by attribute. Raises RequestError if one is invalid."""
+def parse_match(value: str) -> Mapping[str, LinearRegex]:
+    """The patterns in a subscription's `match`, by attribute. Raises RequestError if one is invalid.
+
+    Kafka takes Java's regular expressions here; those that only backtracking can match are refused.
+    """
+    # Rarely needed.
+    from kshare.broker.consumer_groups.regexes import compiled
+
     patterns = {}
     for item in split_items(value):
         name, equals, pattern = item.partition("=")
@@ -27,9 +36,10 @@ def parse_match(value: str) -> Mapping[str, re.Pattern[str]]:
         if not equals or name not in _ATTRIBUTES:
             raise RequestError(ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: {item}")
         try:
-            patterns[name] = re.compile(pattern.strip())
-        except re.error:
-            raise RequestError(ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: {item}") from None
+            patterns[name] = compiled(pattern.strip())
+        except ValueError as problem:
+            reason = f"Illegal client matching pattern: {item}: {problem}"
+            raise RequestError(ErrorCode.INVALID_CONFIG, reason) from None
     return patterns
 
 

@@ -91,6 +91,11 @@ class Cluster:
         """Called for each new partition, before anything is written to it."""
         self._new_uuid = new_uuid
         configs.changed.listen(self._apply_limits)
+        for setting in _PARTITION_COUNTS.values():
+            if configs.broker_number(setting) > MAX_NEW_PARTITIONS:
+                table = configs.setting(Resource.BROKER, setting)
+                reason = f"the embedded broker allows up to {MAX_NEW_PARTITIONS}"
+                raise table.refusal(configs.broker(setting), reason)
 
     # --- finding
 
@@ -215,6 +220,9 @@ class Cluster:
         check_topic_name(name)
         if name in self.topics:
             raise RequestError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        if other := self._same_in_metrics(name):
+            reason = f"Topic '{name}' collides with existing topic: {other}"
+            raise RequestError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
         if assignment:
             self._check_assignment(assignment, 0)
         else:
@@ -227,6 +235,13 @@ class Cluster:
                 raise RequestError(ErrorCode.POLICY_VIOLATION, reason)
             self._check_replicas(replicas)
         self.configs.check(Resource.TOPIC, configs)
+
+    def _same_in_metrics(self, name: str) -> str | None:
+        """A topic whose name differs in dots and underscores only: names of metrics don't tell them apart."""
+        shown = name.replace(".", "_")
+        if "_" not in shown or name in _PARTITION_COUNTS:
+            return None
+        return next((each for each in self.topics if each.replace(".", "_") == shown), None)
 
     def delete_topic(self, topic: Topic) -> None:
         del self.topics[topic.name], self.by_id[topic.id]

@@ -35,7 +35,8 @@ from kshare.protocol.messages import RequestHeader
 _CHUNK = 256 * 1024
 _LARGEST_REQUEST = 100 * 1024 * 1024
 _READ_AHEAD = 64
-"""While this many requests are queued, the connection isn't read."""
+_READ_AHEAD_BYTES = 4 * 1024 * 1024
+"""While this many requests, or this many bytes of requests, are queued, the connection isn't read."""
 _SENT_TOGETHER = 16
 """The number of buffered responses at which they are sent, so that other tasks can run."""
 _LARGE = 64 * 1024
@@ -76,7 +77,7 @@ class RequestLoop:
                 self._frames.extend(splitter.feed(chunk))
                 if self._frames:
                     self._frames_arrived.set()
-                while len(self._frames) >= _READ_AHEAD:
+                while self._has_enough():
                     self._frame_taken = anyio.Event()
                     await self._frame_taken.wait()
         except DecodeError as problem:
@@ -85,6 +86,10 @@ class RequestLoop:
             pass
         self._connection.end()
         self._frames_arrived.set()
+
+    def _has_enough(self) -> bool:
+        """Whether so much is queued that reading must wait until a request is taken."""
+        return len(self._frames) >= _READ_AHEAD or sum(map(len, self._frames)) >= _READ_AHEAD_BYTES
 
     async def _answer_all(self) -> None:
         while True:

@@ -37,11 +37,11 @@ _NAMES = """
     controller.quota.window.num controller.quota.window.size.seconds controller.socket.timeout.ms
     cordoned.log.dirs create.topic.policy.class.name delegation.token.expiry.check.interval.ms
     delegation.token.expiry.time.ms delegation.token.max.lifetime.ms delegation.token.secret.key
-    delete.records.purgatory.purge.interval.requests early.start.listeners fetch.max.bytes
+    delete.records.purgatory.purge.interval.requests early.start.listeners
     fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
     group.consumer.migration.policy
     group.coordinator.append.linger.ms group.coordinator.background.threads
-    group.coordinator.cached.buffer.max.bytes group.coordinator.threads group.share.enable
+    group.coordinator.cached.buffer.max.bytes group.coordinator.threads group.share.assignors group.share.enable
     group.streams.assignment.interval.ms group.streams.assignors group.streams.heartbeat.interval.ms
     group.streams.initial.rebalance.delay.ms group.streams.max.assignment.interval.ms
     group.streams.max.heartbeat.interval.ms group.streams.max.session.timeout.ms group.streams.max.size
@@ -66,7 +66,7 @@ _NAMES = """
     metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms
     metadata.log.segment.bytes metadata.log.segment.ms metadata.max.idle.interval.ms
     metadata.max.retention.bytes metadata.max.retention.ms metric.reporters metrics.num.samples
-    metrics.recording.level metrics.sample.window.ms node.id num.io.threads num.network.threads
+    metrics.recording.level metrics.sample.window.ms min.insync.replicas node.id num.io.threads num.network.threads
     num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers
     offset.metadata.max.bytes offsets.commit.timeout.ms offsets.load.buffer.size
     offsets.retention.check.interval.ms offsets.retention.minutes offsets.topic.compression.codec

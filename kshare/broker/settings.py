@@ -189,6 +189,7 @@ BROKER_SETTINGS = (
     Setting("delete.topic.enable", SettingType.BOOLEAN, "true"),
     Setting(f"{_DEAD}auto.create.topics.enable", SettingType.BOOLEAN, "false"),
     Setting(DEAD_LETTER_PREFIX, SettingType.STRING, "dlq."),
+    Setting("fetch.max.bytes", SettingType.INT, "57671680", 1024),
     *_ranged("assignment.interval.ms", 1000, 0, 15000, "consumer"),
     Setting("group.consumer.assignors", SettingType.LIST, "uniform,range"),
     *_ranged("heartbeat.interval.ms", 5000, 5000, 15000, "consumer"),
@@ -199,7 +200,6 @@ BROKER_SETTINGS = (
     Setting("group.max.session.timeout.ms", SettingType.INT, "1800000", 1),
     Setting("group.max.size", SettingType.INT, "2147483647", 1),
     Setting("group.min.session.timeout.ms", SettingType.INT, "6000", 1),
-    Setting("group.share.assignors", SettingType.LIST, "simple"),
     *_ranged("assignment.interval.ms", 1000, 0, 15000),
     *_ranged("delivery.count.limit", 5, 2, 10),
     *_ranged("heartbeat.interval.ms", 5000, 5000, 15000),
@@ -215,7 +215,6 @@ BROKER_SETTINGS = (
     Setting("log.retention.ms", SettingType.LONG, "604800000", -1),
     Setting("log.roll.ms", SettingType.LONG, "604800000", 1),
     Setting("message.max.bytes", SettingType.INT, "1048588", 0),
-    Setting("min.insync.replicas", SettingType.INT, "1", 1),
     Setting("num.partitions", SettingType.INT, "1", 1),
     Setting("offsets.topic.num.partitions", SettingType.INT, "50", 1),
     Setting("share.coordinator.cold.partition.snapshot.interval.ms", SettingType.INT, "300000", 1),
@@ -240,7 +239,6 @@ CHANGEABLE = frozenset(
         "log.retention.ms",
         "log.roll.ms",
         "message.max.bytes",
-        "min.insync.replicas",
     }
 )
 """The broker settings that can be changed at runtime."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import socket
+from typing import cast
 
+from kshare.protocol.envelopes import decode_response, encode_request
 from kshare.protocol.frames import FrameSplitter
+from kshare.protocol.message import Request, ResponseT
 from kshare.testing import Broker
 
 DEADLINE_S = 20.0
@@ -27,6 +30,17 @@ class Raw:
 
     def send(self, data: bytes | bytearray) -> None:
         self.socket.sendall(data)
+
+    def ask(self, request: Request[ResponseT], version: int) -> ResponseT:
+        """The response to a request. Fails if the broker closes the connection."""
+        self.send(encode_request(request, version, 1, "raw"))
+        return self.answer(request, version)
+
+    def answer(self, request: Request[ResponseT], version: int) -> ResponseT:
+        """The response to a request that was sent before."""
+        frame = self.frame()
+        assert frame is not None, "the broker closed the connection"
+        return cast("ResponseT", decode_response(request.RESPONSE, version, frame)[1])
 
     def frame(self) -> memoryview | None:
         """The next response frame; None if the broker closed the connection."""

@@ -14,6 +14,25 @@ from kshare.broker.clock import ManualClock
 from kshare.broker.configs import Configs
 from kshare.broker.groups import Groups
 from kshare.broker.request_error import RequestError
+from kshare.protocol.envelopes import encode_request
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.message import Request
+from kshare.protocol.messages import (
+    FindCoordinatorRequest,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from kshare.protocol.messages.join_group_request import JoinGroupRequestProtocol
+from kshare.protocol.messages.leave_group_request import MemberIdentity
+from kshare.testing import Broker
+from tests.broker.raw import Raw
+
+Answer = HeartbeatResponse | SyncGroupResponse | LeaveGroupResponse
 
 SESSION_MS, REBALANCE_MS = 10_000, 30_000
 
@@ -52,7 +71,9 @@ class World:
             joined.append(member)
             for other in joined[:-1]:
                 self.join(other.id)
-        group.assign({member.id: b"part of " + member.id.encode() for member in joined})
+        parts = {member.id: b"part of " + member.id.encode() for member in joined}
+        for member in joined:
+            group.sync(member, parts)
         return group, joined
 
 
@@ -96,6 +117,25 @@ def test_member_that_does_not_rejoin_in_time_is_removed() -> None:
     assert list(group.members) == [second.id]
 
 
+@pytest.mark.parametrize("missing", [0, 1])
+def test_member_that_never_syncs_is_removed_though_it_sends_heartbeats(missing: int) -> None:
+    world = World()
+    group, leader = world.join()
+    _, follower = world.join()
+    world.join(leader.id)
+    members = [leader, follower]
+    group.sync(members[1 - missing], {})
+    for _ in range(REBALANCE_MS // 5000):
+        assert len(group.members) == 2
+        for member in members:
+            world.groups.keep_alive(group, member)
+        world.clock.advance(5000)
+    assert [*group.members.values()] == [members[1 - missing]]
+    assert group.state is GroupState.PREPARING
+    world.join(members[1 - missing].id)
+    assert (group.generation, group.leader) == (3, members[1 - missing].id)
+
+
 def test_silent_member_is_removed_after_its_session_timeout() -> None:
     world = World()
     group, (first, second) = world.stable(2)
@@ -120,6 +160,34 @@ def test_group_is_empty_when_the_last_member_leaves() -> None:
     assert not world.groups.has("g")
 
 
+def test_group_has_at_most_as_many_members_as_a_setting_says() -> None:
+    world = World(group_max_size="2")
+    group, (first, second) = world.stable(2)
+    with pytest.raises(RequestError, match="GROUP_MAX_SIZE_REACHED"):
+        world.join()
+    assert (str(group.state), [*group.members]) == ("Stable", [first.id, second.id])
+    world.join(first.id)
+    world.join(second.id)
+    assert group.generation == 3
+    world.groups.leave(group, second)
+    world.join()
+    world.join(first.id)
+    assert (group.generation, len(group.members)) == (4, 2)
+
+
+def test_last_member_that_joins_a_rebalance_of_too_many_is_removed() -> None:
+    world = World(group_max_size="2")
+    group, (first,) = world.stable(1)
+    _, second = world.join()
+    with pytest.raises(MemberIdRequired) as required:
+        world.groups.join("g", replace(world.wish(), must_know_its_id=True))
+    _, third = world.join()
+    for member_id in (required.value.member_id, first.id):
+        with pytest.raises(RequestError, match="GROUP_MAX_SIZE_REACHED"):
+            world.join(member_id)
+    assert ([*group.members], group.generation) == ([second.id, third.id], 2)
+
+
 def test_member_is_told_an_id_to_join_with() -> None:
     world = World()
     shy = replace(world.wish(), must_know_its_id=True)
@@ -140,6 +208,21 @@ def test_unused_member_id_delays_the_rebalance_only_until_it_expires() -> None:
     assert member.result is None
     world.clock.advance(SESSION_MS)
     assert member.result is not None
+
+
+def test_rebalance_does_not_wait_for_an_announced_member_that_leaves() -> None:
+    def wish(member_id: str, metadata: bytes = b"") -> JoinGroupRequest:
+        protocols = [JoinGroupRequestProtocol("range", metadata)]
+        return JoinGroupRequest("g", SESSION_MS, REBALANCE_MS, member_id, None, "consumer", protocols)
+
+    with Broker() as broker, Raw(broker) as raw, Raw(broker) as other:
+        raw.ask(FindCoordinatorRequest("", 0, ["g"]), 4)
+        member = raw.ask(wish(raw.ask(wish(""), 9).member_id), 9)
+        announced = other.ask(wish(""), 9)
+        again = wish(member.member_id, b"other topics")
+        raw.send(encode_request(again, 9, 1, "raw"))
+        other.ask(LeaveGroupRequest("g", members=[MemberIdentity(announced.member_id)]), 5)
+        assert raw.answer(again, 9).generation_id == member.generation_id + 1
 
 
 def test_static_member_replaces_its_predecessor() -> None:
@@ -226,6 +309,22 @@ def test_static_member_that_restarts_with_another_protocol_starts_a_rebalance() 
     assert (group.generation, group.protocol, group.state) == (2, "sticky", GroupState.COMPLETING)
 
 
+@pytest.mark.parametrize(
+    ("protocol_type", "protocols"),
+    [("consumer", {}), ("connect", {"range": b""}), ("consumer", {"other": b""})],
+)
+def test_only_member_that_joins_again_with_nothing_in_common_is_refused(
+    protocol_type: str, protocols: dict[str, bytes]
+) -> None:
+    world = World()
+    group, (member,) = world.stable(1)
+    again = replace(world.wish(member.id), protocol_type=protocol_type, protocols=protocols)
+    with pytest.raises(RequestError, match="INCONSISTENT_GROUP_PROTOCOL"):
+        world.groups.join("g", again)
+    assert (str(group.state), group.generation, member.protocols) == ("Stable", 1, {"range": b"topics"})
+    world.join()
+
+
 def test_chosen_protocol_is_supported_by_all_members() -> None:
     world = World()
     _, first = world.join(range=b"", sticky=b"")
@@ -235,6 +334,20 @@ def test_chosen_protocol_is_supported_by_all_members() -> None:
     world.join(first.id, range=b"", sticky=b"")
     assert second.result is not None
     assert second.result.protocol == "sticky"
+
+
+@pytest.mark.parametrize(
+    ("asked", "version"),
+    [
+        (HeartbeatRequest(member_id="m"), 4),
+        (SyncGroupRequest(member_id="m"), 5),
+        (LeaveGroupRequest(member_id="m"), 2),
+        (LeaveGroupRequest(members=[MemberIdentity("m")]), 5),
+    ],
+)
+def test_empty_group_id_is_refused(asked: Request[Answer], version: int) -> None:
+    with Broker() as broker, Raw(broker) as raw:
+        assert raw.ask(asked, version).error_code == ErrorCode.INVALID_GROUP_ID
 
 
 def test_commits_are_checked() -> None:

@@ -37,6 +37,7 @@ def test_partitions_are_spread_over_the_nodes() -> None:
     ("name", "partitions", "replicas", "code"),
     [
         ("t", 1, 1, "TOPIC_ALREADY_EXISTS"),
+        ("t_1.2", 1, 1, "INVALID_TOPIC_EXCEPTION"),
         ("a b", 1, 1, "INVALID_TOPIC_EXCEPTION"),
         ("..", 1, 1, "INVALID_TOPIC_EXCEPTION"),
         ("x" * 250, 1, 1, "INVALID_TOPIC_EXCEPTION"),
@@ -48,9 +49,10 @@ def test_partitions_are_spread_over_the_nodes() -> None:
 def test_invalid_topics_are_refused(name: str, partitions: int, replicas: int, code: str) -> None:
     cluster = cluster_of(1)
     cluster.create_topic("t")
+    cluster.create_topic("t.1_2")
     with pytest.raises(RequestError, match=code):
         cluster.create_topic(name, partitions, replicas)
-    assert list(cluster.topics) == ["t"]
+    assert list(cluster.topics) == ["t", "t.1_2"]
 
 
 def test_recreated_topic_has_another_id_and_listeners_of_the_old_one_are_notified() -> None:
@@ -107,6 +109,18 @@ def test_partitions_are_added() -> None:
         cluster.add_partitions(topic, 3, [[7]])
     cluster.add_partitions(topic, 4)
     assert [each.index for each in topic.partitions] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "setting", ["offsets.topic", "transaction.state.log", "share.coordinator.state.topic"]
+)
+def test_excessively_many_partitions_of_internal_topics_are_refused_at_the_start(setting: str) -> None:
+    name = f"{setting}.num.partitions"
+    with pytest.raises(
+        RequestError, match=f"20000 for configuration {name}: the embedded broker allows up to 10000"
+    ):
+        Cluster(Configs({name: "20000"}), "cluster", lambda: bytes(16))
+    Cluster(Configs({name: "10000"}), "cluster", lambda: bytes(16))
 
 
 def test_log_limits_follow_the_topic_configuration() -> None:

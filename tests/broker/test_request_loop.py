@@ -159,6 +159,31 @@ def test_waiting_fetch_wakes_when_records_arrive_and_delays_no_other_connection(
         assert time.monotonic() - began < 15
 
 
+def test_large_requests_behind_a_waiting_one_are_not_all_read(broker: Broker) -> None:
+    large = bytearray(struct.pack(">ihhihx", 10_000_000, ApiVersionsRequest.API_KEY, 3, 2, -1))
+    large += bytes(10_000_004 - len(large))
+    with Raw(broker) as raw:
+        raw.send(fetch(broker, 1, wait_ms=60_000))
+        raw.socket.settimeout(2)
+        with pytest.raises(TimeoutError):
+            raw.send(large * 6)
+
+
+def test_requests_beyond_the_limit_of_bytes_are_answered_in_turn(broker: Broker) -> None:
+    value = bytes(5_000_000)
+    request = ProduceRequest(
+        acks=-1,
+        timeout_ms=1000,
+        topic_data=[TopicProduceData("t", partition_data=[PartitionProduceData(0, value)])],
+    )
+    with Raw(broker) as raw:
+        raw.send(fetch(broker, 1, wait_ms=300) + encode_request(request, 11, 2, "raw") + cluster_question(3))
+        for number in (1, 2, 3):
+            frame = raw.frame()
+            assert frame is not None
+            assert struct.unpack_from(">i", frame)[0] == number
+
+
 def test_disconnect_is_noticed_while_a_request_waits(broker: Broker) -> None:
     ended: list[int] = []
     connections = broker.call(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from kshare.broker.classic_groups.group import ClassicGroup, ClassicMember, GroupState
+from kshare.broker.classic_groups.group import ClassicGroup, ClassicMember, GroupState, check_group_id
 from kshare.broker.classic_groups.offsets import Offsets
 from kshare.broker.clock import Clock, Timer
 from kshare.broker.configs import Configs
@@ -115,10 +115,10 @@ class ClassicGroups:
             if parameters.member_id:
                 raise RequestError(ErrorCode.UNKNOWN_MEMBER_ID)
             group = self._by_id[group_id] = ClassicGroup(group_id)
+        self._check_size(group, parameters.member_id)
         is_new = not parameters.member_id or parameters.member_id in group.pending
         known = None if is_new else group.member(parameters.member_id, parameters.instance)
-        if known is None or len(group.members) > 1:
-            group.check_protocols(parameters.protocol_type, parameters.protocols)
+        group.check_protocols(parameters.protocol_type, parameters.protocols)
         if not parameters.member_id and parameters.must_know_its_id and parameters.instance is None:
             raise MemberIdRequired(self._announce(group, parameters))
         if known is not None and group.is_settled(known, parameters.protocols):
@@ -130,8 +130,7 @@ class ClassicGroups:
         return group, member
 
     def _check_join(self, group_id: str, parameters: JoinParameters) -> None:
-        if not group_id:
-            raise RequestError(ErrorCode.INVALID_GROUP_ID)
+        check_group_id(group_id)
         minimum = self._configs.broker_number("group.min.session.timeout.ms")
         maximum = self._configs.broker_number("group.max.session.timeout.ms")
         if not minimum <= parameters.session_timeout_ms <= maximum:
@@ -140,16 +139,30 @@ class ClassicGroups:
         if other is not None and other is not self and not other.give_way(group_id):
             raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
+    def _check_size(self, group: ClassicGroup, member_id: str) -> None:
+        """Raises RequestError if the group has no room for this member. The last to join a rebalance are too many."""
+        joined = [
+            each.id
+            for each in group.members.values()
+            if each.has_joined or group.state is not GroupState.PREPARING
+        ]
+        if member_id in joined or len(joined) < self._configs.broker_number("group.max.size"):
+            return
+        if member_id in group.members:
+            self.leave(group, group.members[member_id])
+        self.leave_pending(group, member_id)
+        raise RequestError(ErrorCode.GROUP_MAX_SIZE_REACHED)
+
+    def leave_pending(self, group: ClassicGroup, member_id: str) -> None:
+        """Don't wait for a member that was told its id and hasn't joined with it. Does nothing if it has joined."""
+        if member_id in group.pending:
+            group.pending.discard(member_id)
+            self._check_progress(group)
+
     def _announce(self, group: ClassicGroup, parameters: JoinParameters) -> str:
         member_id = f"{parameters.client_id}-{self._new_id()}"
         group.pending.add(member_id)
-
-        def give_up() -> None:
-            if member_id in group.pending:
-                group.pending.discard(member_id)
-                self._check_progress(group)
-
-        self._clock.after(parameters.session_timeout_ms, give_up)
+        self._clock.after(parameters.session_timeout_ms, lambda: self.leave_pending(group, member_id))
         return member_id
 
     def _enter(
@@ -185,8 +198,12 @@ class ClassicGroups:
             return
         self._check_progress(group)
         if group.state is GroupState.PREPARING and group.id not in self._rebalances:
-            longest = max(member.rebalance_timeout_ms for member in group.members.values())
-            self._rebalances[group.id] = self._clock.after(longest, lambda: self._on_rebalance_timeout(group))
+            self._time_rebalance(group)
+
+    def _time_rebalance(self, group: ClassicGroup) -> None:
+        self._rebalances[group.id] = self._clock.after(
+            group.rebalance_timeout_ms, lambda: self._on_rebalance_timeout(group)
+        )
 
     def _on_rebalance_timeout(self, group: ClassicGroup) -> None:
         self._rebalances.pop(group.id, None)
@@ -206,6 +223,19 @@ class ClassicGroups:
             group.complete_join()
             for member in group.members.values():
                 self.keep_alive(group, member)
+            if group.members:
+                self._time_sync(group)
+
+    def _time_sync(self, group: ClassicGroup) -> None:
+        """Let members leave that don't ask for their assignment in time: the others would wait for the leader's."""
+        generation = group.generation
+
+        def give_up() -> None:
+            if group.generation == generation:
+                for member in [group.members[each] for each in sorted(group.unsynced)]:
+                    self.leave(group, member)
+
+        self._clock.after(group.rebalance_timeout_ms, give_up)
 
     # --- staying and leaving
 
@@ -231,8 +261,7 @@ class ClassicGroups:
         if group.state is GroupState.PREPARING and not group.members:
             group.pending.clear()
         if group.state is GroupState.PREPARING and group.id not in self._rebalances and group.members:
-            longest = max(each.rebalance_timeout_ms for each in group.members.values())
-            self._rebalances[group.id] = self._clock.after(longest, lambda: self._on_rebalance_timeout(group))
+            self._time_rebalance(group)
         self._check_progress(group)
 
     def _forget_session(self, member: ClassicMember) -> None:

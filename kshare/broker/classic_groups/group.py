@@ -21,6 +21,12 @@ from kshare.broker.signals import Signal
 from kshare.protocol.error_codes import ErrorCode
 
 
+def check_group_id(group_id: str) -> None:
+    """Raises RequestError: no classic group is without an id."""
+    if not group_id:
+        raise RequestError(ErrorCode.INVALID_GROUP_ID)
+
+
 class GroupState(StrEnum):
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -72,12 +78,14 @@ class ClassicGroup:
     members: dict[str, ClassicMember] = field(default_factory=dict)
     pending: set[str] = field(default_factory=set)
     """Member ids of members that haven't joined with them yet."""
+    unsynced: set[str] = field(default_factory=set)
+    """Member ids of members of the current generation that haven't asked for their assignment yet."""
     changed: Signal = field(default_factory=Signal)
 
     # --- joining
 
     def check_protocols(self, protocol_type: str, protocols: dict[str, bytes]) -> None:
-        """Raises RequestError if a new member has no protocol in common with the others."""
+        """Raises RequestError if a member that joins has no protocol that all members support."""
         if not protocol_type or not protocols:
             raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if self.members and (
@@ -120,6 +128,7 @@ class ClassicGroup:
         self.members = {
             each.id: each for each in (new if one is old else one for one in self.members.values())
         }
+        self.unsynced.discard(old.id)
         if self.leader == old.id:
             self.leader = new.id
         if self.state is GroupState.STABLE and self._choose_protocol() == self.protocol:
@@ -136,6 +145,7 @@ class ClassicGroup:
         if self.state is GroupState.PREPARING:
             return
         self.state = GroupState.PREPARING
+        self.unsynced.clear()
         for member in self.members.values():
             member.has_joined = False
         self.changed.fire()
@@ -155,6 +165,7 @@ class ClassicGroup:
             self.leader = next(iter(self.members))
         self.protocol = self._choose_protocol()
         self.state = GroupState.COMPLETING
+        self.unsynced = set(self.members)
         for member in self.members.values():
             member.result = self._result_for(member)
             member.assignment = b""
@@ -182,6 +193,11 @@ class ClassicGroup:
 
     # --- afterwards
 
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The longest of its members."""
+        return max(member.rebalance_timeout_ms for member in self.members.values())
+
     def member(self, member_id: str, instance: str | None = None) -> ClassicMember:
         """Raises RequestError if it isn't in the group, or if another member has this instance id now."""
         found = self.members.get(member_id)
@@ -199,6 +215,12 @@ class ClassicGroup:
     def check_generation(self, generation: int) -> None:
         if generation != self.generation:
             raise RequestError(ErrorCode.ILLEGAL_GENERATION)
+
+    def sync(self, member: ClassicMember, assignments: dict[str, bytes]) -> None:
+        """Note that a member has asked for its assignment. The leader brings those of all members."""
+        self.unsynced.discard(member.id)
+        if self.state is GroupState.COMPLETING and self.leader == member.id:
+            self.assign(assignments)
 
     def assign(self, assignments: dict[str, bytes]) -> None:
         """Store the leader's assignments. The group is stable afterwards."""

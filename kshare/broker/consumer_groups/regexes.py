@@ -1,6 +1,6 @@
 """Regular expressions in the syntax of RE2, with which members subscribe to topics.
 
-Python's `re` does the matching. What RE2 doesn't have, such as lookahead and backreferences, is refused with the texts
+`linear_regex` does the matching. What RE2 doesn't have, such as lookahead and backreferences, is refused with the texts
 of Kafka, which uses RE2/J. Unicode classes are refused too: topic names are ASCII.
 """
 
@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
+from kshare.broker.linear_regex import Alternatives, LinearRegex, Repeat
 from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
 
@@ -27,6 +28,12 @@ _POSIX = {
     "word": r"\w",
     "xdigit": "0-9A-Fa-f",
 }
+_FLAGS = {
+    "i": re.IGNORECASE,
+    "m": re.MULTILINE,
+    "s": re.DOTALL,
+    "U": re.NOFLAG,  # which of several matches is preferred: only whole names are matched
+}
 _ESCAPE = r"\\(?:[dDsSwWafnrtv]|x[0-9A-Fa-f]{2}|0[0-7]{0,2}|[^\w\s])"
 _TOKEN = re.compile(
     rf"""
@@ -38,7 +45,7 @@ _TOKEN = re.compile(
     | (?P<escape>\\)
     | (?P<named>\(\?P?<(?P<name>\w+)>)
     | (?P<misnamed>\(\?P?<)
-    | (?P<flags>\(\?(?P<on>[imsU]*)(?:-[imsU]+)?(?P<scope>[:)]))
+    | (?P<flags>\(\?(?P<on>[imsU]*)(?:-(?P<off>[imsU]+))?(?P<scope>[:)]))
     | (?P<perl>\(\?)
     | (?P<group>\()
     | (?P<close>\))
@@ -64,7 +71,7 @@ _IN_SET = re.compile(rf"\[:(?P<negated>\^?)(?P<posix>\w+):\]|(?P<plain>{_ESCAPE}
 def check_regex(regex: str) -> None:
     """Raises INVALID_REGULAR_EXPRESSION with Kafka's message."""
     try:
-        _compiled(regex)
+        compiled(regex)
     except ValueError as problem:
         reason = f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {problem}."
         raise RequestError(ErrorCode.INVALID_REGULAR_EXPRESSION, reason) from None
@@ -72,59 +79,84 @@ def check_regex(regex: str) -> None:
 
 def matching(regex: str, names: Iterable[str]) -> frozenset[str]:
     """The names that match the whole of a valid regular expression."""
-    pattern = _compiled(regex)
+    pattern = compiled(regex)
     return frozenset(name for name in names if pattern.fullmatch(name))
 
 
 @lru_cache(maxsize=256)
-def _compiled(regex: str) -> re.Pattern[str]:
+def compiled(regex: str) -> LinearRegex:
     """Raises ValueError with RE2/J's description of the problem."""
-    translated = _translated(regex)
     try:
-        return re.compile(translated, re.ASCII)
+        return LinearRegex(_parsed(regex))
     except re.error:
         raise ValueError(_MISTAKES["class"]) from None
 
 
-def _translated(regex: str) -> str:
-    """The regular expression in Python's syntax. Python takes flags only at the beginning, or for a group."""
-    parts: list[str] = []
-    closers: list[str] = [""]
+def _parsed(regex: str) -> Alternatives:
+    """Raises ValueError, or re.error for an invalid set of characters."""
+    open_groups = [Alternatives(re.ASCII)]
     names: set[str] = set()
     before = "group"
     for token in _TOKEN.finditer(regex):
-        kind, text = token.lastgroup or "", token[0]
+        kind, group = token.lastgroup or "", open_groups[-1]
+        sequence = group.branches[-1]
         if kind in _MISTAKES:
             raise ValueError(_MISTAKES[kind])
         if kind == "repeat":
-            _check_repeat(token, before)
-        elif kind == "quoted":
-            text = re.escape(token["literal"])
-        elif kind == "end":
-            text = r"\Z"
-        elif kind == "set":
-            text = _translated_set(text)
-        elif kind == "named" and token["name"] in names:
-            raise ValueError("duplicate capture group name")
-        elif kind == "flags":
-            on = token["on"].replace("U", "")
-            text = f"(?{on}:"
+            _check_repeat(token, before if sequence else "group")
+            sequence[-1] = Repeat(sequence[-1], *_range(token))
+        elif kind == "or":
+            group.branches.append([])
         elif kind == "close":
-            if len(closers) < 2:
+            if len(open_groups) < 2:
                 raise ValueError("regexp/syntax: internal error")
-            text = closers.pop()
-        if kind == "named":
-            names.add(token["name"])
-            text = "("
-        if kind in ("named", "group") or (kind == "flags" and token["scope"] == ":"):
-            closers.append(")")
-        elif kind == "flags":
-            closers[-1] = ")" + closers[-1]
-        parts.append(text)
+            open_groups.pop()
+        elif kind == "flags" and token["scope"] == ")":
+            group.flags = _flags(token, group.flags)
+        elif kind in ("flags", "named", "group"):
+            if kind == "named":
+                if token["name"] in names:
+                    raise ValueError("duplicate capture group name")
+                names.add(token["name"])
+            inner = Alternatives(_flags(token, group.flags))
+            sequence.append(inner)
+            open_groups.append(inner)
+        else:
+            sequence.extend(re.compile(leaf, group.flags) for leaf in _leaves(kind, token))
         before = kind
-    if len(closers) > 1:
+    if len(open_groups) > 1:
         raise ValueError("missing closing )")
-    return "".join([*parts, *closers])
+    return open_groups[0]
+
+
+def _leaves(kind: str, token: re.Match[str]) -> list[str]:
+    """The token in Python's syntax: a pattern for each character or position."""
+    if kind == "quoted":
+        return [re.escape(each) for each in token["literal"]]
+    if kind == "end":
+        return [r"\Z"]
+    if kind == "set":
+        return [_translated_set(token[0])]
+    return [token[0] if kind == "plain" or token[0] in ".^$" else re.escape(token[0])]
+
+
+def _flags(token: re.Match[str], flags: re.RegexFlag) -> re.RegexFlag:
+    """The flags after this token."""
+    for letter in token["on"] or "":
+        flags |= _FLAGS[letter]
+    for letter in token["off"] or "":
+        flags &= ~_FLAGS[letter]
+    return flags
+
+
+def _range(token: re.Match[str]) -> tuple[int, int | None]:
+    """The least and the most repetitions."""
+    if token["least"] is None:
+        return int(token[0][0] == "+"), 1 if token[0][0] == "?" else None
+    least = int(token["least"])
+    if token["most"] is None:
+        return least, least
+    return least, int(token["most"]) if token["most"] else None
 
 
 def _check_repeat(token: re.Match[str], before: str) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from kshare.broker.cluster import MAX_NEW_PARTITIONS
 from kshare.broker.config_entries import entries
 from kshare.broker.connection import Call
 from kshare.broker.request_error import RequestError
@@ -24,6 +25,15 @@ from kshare.protocol.messages.create_topics_response import CreatableTopicConfig
 
 
 async def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsResponse:
+    default = call.broker.configs.broker_number("num.partitions")
+    if sum(_partitions(topic, default) for topic in request.topics) > MAX_NEW_PARTITIONS:
+        reason = "Excessively large number of partitions per request."
+        return CreateTopicsResponse(
+            topics=[
+                CreatableTopicResult(name, error_code=ErrorCode.POLICY_VIOLATION, error_message=reason)
+                for name in dict.fromkeys(topic.name for topic in request.topics)
+            ]
+        )
     named = Counter(topic.name for topic in request.topics)
     results = []
     for topic in {each.name: each for each in request.topics}.values():
@@ -37,6 +47,12 @@ async def handle(request: CreateTopicsRequest, call: Call) -> CreateTopicsRespon
             result = _create(topic, request.validate_only, call)
         results.append(result)
     return CreateTopicsResponse(topics=results)
+
+
+def _partitions(topic: CreatableTopic, default: int) -> int:
+    if topic.assignments:
+        return len(topic.assignments)
+    return default if topic.num_partitions == -1 else max(topic.num_partitions, 0)
 
 
 def _create(topic: CreatableTopic, validate_only: bool, call: Call) -> CreatableTopicResult:

@@ -23,12 +23,15 @@ v18: the request adds HighWatermark.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import groupby
+
 from kshare.broker.cluster import Partition
 from kshare.broker.connection import Call
 from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import FetchRequest, FetchResponse
-from kshare.protocol.messages.fetch_request import FetchPartition
+from kshare.protocol.messages.fetch_request import FetchPartition, FetchTopic
 from kshare.protocol.messages.fetch_response import (
     AbortedTransaction,
     FetchableTopicResponse,
@@ -49,7 +52,7 @@ async def handle(request: FetchRequest, call: Call) -> FetchResponse:
     while True:
         reading = _Reading(request, call)
         reading.read_all()
-        is_enough = reading.size >= request.min_bytes or reading.has_error
+        is_enough = reading.size >= request.min_bytes or reading.has_error or not reading.partitions
         signals = [
             signal for partition in reading.partitions for signal in (partition.log.appended, partition.moved)
         ]
@@ -67,17 +70,29 @@ class _Reading:
         self.has_error = False
         self._request = request
         self._call = call
+        self._max_bytes = min(request.max_bytes, call.broker.configs.broker_number("fetch.max.bytes"))
 
     def read_all(self) -> None:
         moved: set[int] = set()
-        for topic in self._request.topics:
+        for topic, partitions in self._wanted():
             name = topic.topic_id if self._call.version >= _BY_ID_SINCE else topic.topic
-            results = [self._read(name, wanted, moved) for wanted in topic.partitions]
+            results = [self._read(name, wanted, moved) for wanted in partitions]
             self.answer.responses.append(FetchableTopicResponse(topic.topic, topic.topic_id, results))
         nodes = self._call.broker.cluster.nodes
         self.answer.node_endpoints = [
             NodeEndpoint(each, nodes[each].host, nodes[each].port) for each in sorted(moved) if each in nodes
         ]
+
+    def _wanted(self) -> Iterator[tuple[FetchTopic, list[FetchPartition]]]:
+        """Each partition once. If it is named several times, the last one counts, as in Kafka."""
+        partitions = {
+            (topic.topic, topic.topic_id, wanted.partition): (topic, wanted)
+            for topic in self._request.topics
+            for wanted in topic.partitions
+        }
+        for _, group in groupby(partitions.items(), key=lambda each: each[0][:2]):
+            found = [value for _, value in group]
+            yield found[0][0], [wanted for _, wanted in found]
 
     def _read(self, name: str | bytes, wanted: FetchPartition, moved: set[int]) -> PartitionData:
         cluster = self._call.broker.cluster
@@ -110,7 +125,7 @@ class _Reading:
             aborted_transactions=[] if committed_only else None,
             records=b"",
         )
-        room = min(wanted.partition_max_bytes, self._request.max_bytes - self.size)
+        room = min(wanted.partition_max_bytes, self._max_bytes - self.size)
         if room <= 0 and self.size:
             return result
         span = log.read(offset, room, end)

@@ -9,7 +9,7 @@ v4: flexible, with compact lengths and tagged fields.
 
 from __future__ import annotations
 
-from kshare.broker.classic_groups.group import GroupState
+from kshare.broker.classic_groups.group import GroupState, check_group_id
 from kshare.broker.connection import Call
 from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
@@ -21,6 +21,7 @@ _GROUP = 0
 async def handle(request: HeartbeatRequest, call: Call) -> HeartbeatResponse:
     groups = call.broker.classic_groups
     try:
+        check_group_id(request.group_id)
         if call.broker.cluster.coordinator(_GROUP, request.group_id) is not call.node:
             raise RequestError(ErrorCode.NOT_COORDINATOR)
         group = groups.find(request.group_id)

@@ -22,6 +22,8 @@ _SEVERAL_SINCE = 3
 
 
 async def handle(request: LeaveGroupRequest, call: Call) -> LeaveGroupResponse:
+    if not request.group_id:
+        return LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     if call.broker.cluster.coordinator(_GROUP, request.group_id) is not call.node:
         return LeaveGroupResponse(error_code=ErrorCode.NOT_COORDINATOR)
     if call.version < _SEVERAL_SINCE:
@@ -36,7 +38,7 @@ def _leave(group_id: str, identity: MemberIdentity, call: Call) -> MemberRespons
     try:
         group = groups.find(group_id)
         if identity.member_id in group.pending:
-            group.pending.discard(identity.member_id)
+            groups.leave_pending(group, identity.member_id)
             return result
         by_instance = group.by_instance(identity.group_instance_id) if identity.group_instance_id else None
         if by_instance is not None and not identity.member_id:

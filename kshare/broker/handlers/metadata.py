@@ -35,6 +35,7 @@ from kshare.protocol.messages.metadata_response import (
 )
 
 _NO_ID = bytes(16)
+_ID_ONLY_SINCE = 12
 
 
 async def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
@@ -43,11 +44,19 @@ async def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
     wants_all = request.topics is None or (call.version == 0 and not request.topics)
     if wants_all:
         topics = [_describe(topic) for topic in cluster.topics.values() if _may_describe(topic.name, call)]
+    elif call.version < _ID_ONLY_SINCE and any(_needs_id(each) for each in request.topics or []):
+        topics = [
+            MetadataResponseTopic(ErrorCode.INVALID_REQUEST, each.name or "", each.topic_id)
+            for each in request.topics or []
+        ]
     else:
         topics = [_requested_topic(wanted, request, call) for wanted in request.topics or []]
     if request.include_topic_authorized_operations:
         for topic in topics:
-            if topic.name is not None and topic.error_code != AclResource.TOPIC.refusal:
+            if topic.name is not None and topic.error_code not in (
+                AclResource.TOPIC.refusal,
+                ErrorCode.INVALID_REQUEST,
+            ):
                 topic.topic_authorized_operations = call.authorized_operations(AclResource.TOPIC, topic.name)
     answer = MetadataResponse(
         brokers=[MetadataResponseBroker(node.id, node.host, node.port, node.rack) for node in live],
@@ -58,6 +67,10 @@ async def handle(request: MetadataRequest, call: Call) -> MetadataResponse:
     if request.include_cluster_authorized_operations:
         answer.cluster_authorized_operations = operations_on_cluster(call)
     return answer
+
+
+def _needs_id(wanted: MetadataRequestTopic) -> bool:
+    return wanted.name is None or wanted.topic_id != _NO_ID
 
 
 def _requested_topic(

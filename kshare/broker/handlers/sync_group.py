@@ -10,7 +10,7 @@ v5: the request adds ProtocolType and ProtocolName; the response adds ProtocolTy
 
 from __future__ import annotations
 
-from kshare.broker.classic_groups.group import GroupState
+from kshare.broker.classic_groups.group import GroupState, check_group_id
 from kshare.broker.connection import Call
 from kshare.broker.request_error import RequestError
 from kshare.protocol.error_codes import ErrorCode
@@ -23,6 +23,7 @@ _PROTOCOL_SINCE = 5
 async def handle(request: SyncGroupRequest, call: Call) -> SyncGroupResponse:
     groups = call.broker.classic_groups
     try:
+        check_group_id(request.group_id)
         if call.broker.cluster.coordinator(_GROUP, request.group_id) is not call.node:
             raise RequestError(ErrorCode.NOT_COORDINATOR)
         group = groups.find(request.group_id)
@@ -35,9 +36,8 @@ async def handle(request: SyncGroupRequest, call: Call) -> SyncGroupResponse:
                 raise RequestError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         group.check_generation(request.generation_id)
         groups.keep_alive(group, member)
-        if group.state is GroupState.COMPLETING and group.leader == member.id:
-            group.assign({each.member_id: bytes(each.assignment) for each in request.assignments})
-        deadline = call.now + member.rebalance_timeout_ms
+        group.sync(member, {each.member_id: bytes(each.assignment) for each in request.assignments})
+        deadline = call.now + group.rebalance_timeout_ms  # later than the end of a leader that doesn't assign
         while group.state is GroupState.COMPLETING and await call.wait([group.changed], deadline):
             group.member(request.member_id, request.group_instance_id)
         if group.state is not GroupState.STABLE:

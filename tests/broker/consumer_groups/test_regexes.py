@@ -29,6 +29,16 @@ NAMES = ("orders", "orders.dlq", "ORDERS", "order_1", "a+b")
         ("[^a-z]+", {"ORDERS"}),
         ("a[+]b", {"a+b"}),
         ("", set()),
+        ("(order)(s|_[0-9])?", {"orders", "order_1"}),
+        ("(?i)o(?-i:rders)", {"orders"}),
+        (r"(?i)ORDERS(?-i)\.dlq", {"orders.dlq"}),
+        ("x(?i)x|ORDERS", {"orders", "ORDERS"}),
+        (r"\w{6,}|(a|\+){3}|\w{2}[+]", {"orders", "ORDERS", "order_1"}),
+        (r"\w{6}", {"orders", "ORDERS"}),
+        (r"o\Brders\b(.dlq)??", {"orders", "orders.dlq"}),
+        (r"(^|x)*orders$", {"orders"}),
+        (r"\Qor\E+ders", {"orders"}),
+        ("(|a|b*)*[+](b|)+", {"a+b"}),
     ],
 )
 def test_whole_names_match(regex: str, found: set[str]) -> None:
@@ -78,3 +88,15 @@ def test_mistakes(regex: str, problem: str) -> None:
 )
 def test_unusual_ones_are_accepted(regex: str) -> None:
     check_regex(regex)
+
+
+@pytest.mark.parametrize("regex", ["(a|aa)+", "(a*)*", "a*a*a*a*a*a*a*", "(.*){100}c", "((a{0,30}){0,30})"])
+def test_matching_takes_linear_time(regex: str) -> None:
+    check_regex(regex)
+    assert matching(regex, ["a" * 248 + "b", "a" * 248]) <= {"a" * 248}
+
+
+@pytest.mark.parametrize("regex", ["(a{1000}){1000}", "(((){1000}){1000}){1000}", "(" * 9000 + ")" * 9000])
+def test_excessively_large_ones_are_refused(regex: str) -> None:
+    with pytest.raises(RequestError, match="too large for the embedded broker"):
+        check_regex(regex)
