@@ -146,7 +146,7 @@ def sort_properties(given: Mapping[str, str], known: Collection[str]) -> ServerP
     obeyed = {name: value for name, value in given.items() if name in known}
     for name, (finest, unit_ms, least) in COARSER.items():
         if name in given:
-            Setting(name, SettingType.INT, "", least).check(given[name])
+            Setting(name, SettingType.INT, "", least, may_be_zero=finest in obeyed).check(given[name])
             obeyed.setdefault(finest, str(max(int(given[name]) * unit_ms, -1)))
     others = [name for name in given if name not in known and name not in COARSER]
     for name in others:

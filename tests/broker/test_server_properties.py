@@ -68,6 +68,7 @@ def test_copied_file_is_accepted_and_obeyed_where_it_means_something() -> None:
         ({"log.retention.hours": "2", "log.retention.minutes": "3"}, 180_000),
         ({"log.retention.hours": "2", "log.retention.minutes": "3", "log.retention.ms": "4"}, 4),
         ({"log.retention.hours": "-1"}, -1),
+        ({"log.retention.hours": "0", "log.retention.ms": "4"}, 4),
         ({}, 604_800_000),
     ],
 )
@@ -76,7 +77,7 @@ def test_finest_unit_takes_precedence(given: dict[str, str], retention_ms: int) 
     assert Configs(given).topic_number("t", "segment.ms") == 604_800_000
 
 
-@pytest.mark.parametrize("value", ["many", "-2", "0.5"])
+@pytest.mark.parametrize("value", ["many", "-2", "0.5", "0"])
 def test_wrong_value_in_a_coarser_unit_is_refused(value: str) -> None:
     with pytest.raises(RequestError, match=f"Invalid value {value} for configuration log.retention.hours"):
         Configs({"log.retention.hours": value})
