@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from kshare.broker.request_error import RequestError
 from kshare.broker.settings import TABLES, Resource, Setting, SettingType
+from kshare.errors import ConfigError
+from kshare.java_properties import read_properties
 from kshare.protocol.error_codes import ErrorCode
 
 _MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
@@ -139,6 +142,23 @@ class ServerProperties:
 
     obeyed: dict[str, str]
     without_effect: tuple[str, ...]
+
+
+def server_properties(path: str | Path) -> dict[str, str]:
+    """The settings in a file with the format of Kafka's server.properties.
+
+    Raises ConfigError, which names the file and the setting.
+    """
+    known = TABLES[Resource.BROKER]
+    try:
+        given = read_properties(Path(path))
+        for name, value in sort_properties(given, known).obeyed.items():
+            known[name].check(value)
+    except OSError as problem:
+        raise ConfigError(f"can't read {path}: {problem.strerror}") from None
+    except RequestError as refusal:
+        raise ConfigError(f"{path}: {refusal.message}") from None
+    return given
 
 
 def sort_properties(given: Mapping[str, str], known: Collection[str]) -> ServerProperties:

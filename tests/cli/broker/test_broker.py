@@ -71,6 +71,23 @@ def test_common_test_settings_have_their_own_options() -> None:
             assert [found[name] for name in names] == expected
 
 
+def test_settings_of_a_file_are_applied_and_overridden(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("log.dirs=/secret\nmessage.max.bytes=3000\nnum.partitions = 3\n")
+    chosen = ("--server-properties", str(file), "--setting", " num.partitions = 4 ")
+    with running(*chosen) as (_, (address,)), plain_client(address) as client:
+        resources = [DescribeConfigsResource(_BROKER, "1", ["message.max.bytes", "num.partitions"])]
+        (result,) = client.ask(DescribeConfigsRequest(resources)).results
+        assert {entry.name: entry.value for entry in result.configs} == {
+            "message.max.bytes": "3000",
+            "num.partitions": "4",
+        }
+    file.write_text("ssl.key.passwrd=secret\n")
+    refused = kshare("broker", "--server-properties", str(file))
+    advice = "Unknown broker config name: ssl.key.passwrd. Did you mean ssl.key.password?"
+    assert (refused.code, refused.err) == (2, f"kshare: {file}: {advice}\n")
+
+
 def test_metrics_are_served_at_the_printed_address() -> None:
     with running("--metrics-port", "0") as (process, _):
         assert process.stdout is not None
@@ -112,6 +129,10 @@ def test_data_directory_keeps_topics_and_is_locked(tmp_path: Path) -> None:
         (["--topic", "a b"], 2, "'a b' is not a valid topic name"),
         (["--release", "3.9"], 2, "invalid choice: '3.9'"),
         (["--setting", "retention"], 2, "--setting retention: write NAME=VALUE"),
+        (["--setting", "=3"], 2, "--setting =3: write NAME=VALUE"),
+        (["--setting", "a=1", "--setting", "a =2"], 2, "--setting: a is given twice"),
+        (["--topic", "a", "--topic", "a:3"], 2, "--topic: a is given twice"),
+        (["--server-properties", "/proc/nowhere"], 2, "can't read /proc/nowhere: No such file or directory"),
         (["--setting", "retention=1"], 1, "Unknown broker config name: retention"),
         (["--host", "192.0.2.1"], 1, "can't listen on 192.0.2.1:9092"),
         (["--port", "0", "--data-dir", "/proc/nowhere"], 1, "can't use /proc/nowhere"),
