@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -168,3 +169,31 @@ def test_invalid_arguments_of_methods_are_refused(call: Callable[[Broker], None]
 def test_broker_without_topics_says_so() -> None:
     with Broker() as broker, pytest.raises(ConfigError, match="'orders' doesn't exist: the broker has none"):
         broker.produce("orders", [b"1"])
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_other_number_of_partitions_than_in_the_data_folder_is_refused(tmp_path: Path, count: int) -> None:
+    with Broker(data_dir=tmp_path, topics={"orders": 3}):
+        pass
+    for _ in range(2):  # the folder isn't locked afterwards
+        with pytest.raises(ConfigError) as refused:
+            Broker(data_dir=tmp_path, topics={"orders": count}).start()
+        assert str(refused.value) == (
+            f"topic 'orders' has 3 partitions in the data folder, not {count}: write 3, or use another folder"
+        )
+    with Broker(data_dir=tmp_path, topics={"orders": 3, "returns": 2}) as broker:
+        assert len(broker.state.cluster.topics["returns"].partitions) == 2
+
+
+def test_unusable_data_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file", tmp_path / "file" / "folder"):
+        with pytest.raises(ConfigError) as refused:
+            Broker(data_dir=path).start()
+        assert str(refused.value) == f"data_dir: can't use {path}: it is not a folder"
+    with Broker(data_dir=tmp_path / "data"), pytest.raises(ConfigError) as refused:
+        Broker(data_dir=tmp_path / "data").start()
+    assert str(refused.value) == f"data_dir: can't use {tmp_path / 'data'}: another broker is using it"
+    with pytest.raises(ConfigError) as refused:
+        Broker(data_dir="/proc/nowhere").start()
+    assert str(refused.value).startswith("data_dir: can't use /proc/nowhere: ")
