@@ -63,7 +63,7 @@ class Broker:
         )
         self.authorizer = Authorizer(self.configs)
         self.client_metrics = ClientMetrics(self.configs)
-        self.faults = Faults()
+        self.faults = Faults(self.cluster.nodes)
         self.counters = Counters()
         self.upkeep = LogCleaner(self.clock, self.cluster, self.configs)
         self.flush: Callable[[], None] = lambda: None

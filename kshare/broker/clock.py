@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import anyio
 
+from kshare.errors import ConfigError
 from kshare.surroundings import surroundings
 
 
@@ -135,6 +136,8 @@ class ManualClock(Clock):
 
     def advance(self, milliseconds: int) -> None:
         """Advance the time. Timers in between, such as those of locks, fire at their time."""
+        if type(milliseconds) is not int or milliseconds < 0:
+            raise ConfigError(f"milliseconds must be a whole number, 0 or more, not {milliseconds!r}")
         end = self._now + milliseconds
         while (due := self.next_due()) is not None and due <= end:
             self._now = max(self._now, due)

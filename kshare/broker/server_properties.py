@@ -135,6 +135,16 @@ _NAMES = """
 WITHOUT_EFFECT = frozenset(_NAMES.split())
 """Other settings of Kafka 4.1 to 4.4, about what isn't here: threads, files, replicas, quotas, recompression."""
 
+_REMOVED_NAMES = """
+    broker.id.generation.enable control.plane.listener.name controlled.shutdown.max.retries
+    controlled.shutdown.retry.backoff.ms delegation.token.master.key inter.broker.protocol.version
+    leader.imbalance.per.broker.percentage log.message.downconversion.enable log.message.format.version
+    log.message.timestamp.difference.max.ms offsets.commit.required.acks reserved.broker.max.id
+    """
+REMOVED = frozenset(_REMOVED_NAMES.split())
+"""Settings that Kafka 3 had."""
+_REMOVED_FAMILIES = ("password.encoder.", "zookeeper.")
+
 
 @dataclass(frozen=True, slots=True)
 class ServerProperties:
@@ -170,6 +180,8 @@ def sort_properties(given: Mapping[str, str], known: Collection[str]) -> ServerP
             obeyed.setdefault(finest, str(max(int(given[name]) * unit_ms, -1)))
     others = [name for name in given if name not in known and name not in COARSER]
     for name in others:
+        if name in REMOVED or name.startswith(_REMOVED_FAMILIES):
+            raise RequestError(ErrorCode.INVALID_CONFIG, f"{name} was removed in Kafka 4.0: leave it out")
         if not _has_no_effect(name):
             raise RequestError(
                 ErrorCode.INVALID_CONFIG, f"Unknown broker config name: {name}{_advice(name, known)}"

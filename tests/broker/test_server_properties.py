@@ -9,7 +9,7 @@ import pytest
 from kshare.broker.broker import Broker as BrokerState
 from kshare.broker.configs import Configs
 from kshare.broker.request_error import RequestError
-from kshare.broker.server_properties import COARSER, WITHOUT_EFFECT, sort_properties
+from kshare.broker.server_properties import COARSER, REMOVED, WITHOUT_EFFECT, sort_properties
 from kshare.broker.settings import TABLES, Resource
 from kshare.errors import ConfigError
 from kshare.testing import Broker, server_properties
@@ -91,6 +91,8 @@ def test_wrong_value_in_a_coarser_unit_is_refused(value: str) -> None:
     [
         ("num.partition", "Unknown broker config name: num.partition. Did you mean num.partitions?"),
         ("KAFKA_LOG_DIRS", "Unknown broker config name: KAFKA_LOG_DIRS. Did you mean log.dirs?"),
+        ("zookeeper.connect", "zookeeper.connect was removed in Kafka 4.0: leave it out"),
+        ("log.message.format.version", "log.message.format.version was removed in Kafka 4.0: leave it out"),
         ("nonsense", "Unknown broker config name: nonsense"),
     ],
 )
@@ -115,6 +117,7 @@ def test_setting_of_a_later_release_has_no_effect() -> None:
 
 def test_each_name_is_listed_once() -> None:
     assert not WITHOUT_EFFECT & {*KNOWN, *COARSER}
+    assert not REMOVED & {*WITHOUT_EFFECT, *KNOWN, *COARSER}
 
 
 def test_file_is_read_as_java_does(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,8 @@ from kshare.testing import Broker
         ({"topics": {"orders": "3"}}, "topics must map topic names to numbers of partitions"),
         ({"topics": {"orders": True}}, "topics must map topic names to numbers of partitions"),
         ({"topics": {"orders": 0}}, "topics: 'orders' must have 1 partition or more, not 0"),
-        ({"topics": {"or ders": 1}}, "topics: 'or ders' is not a valid topic name"),
+        ({"topics": {"or ders": 1}}, "topics: 'or ders' is not a valid topic name: use letters, digits"),
+        ({"topics": {"orders": 10_001}}, "topics: 'orders' may have at most 10000 partitions, not 10001"),
         ({"nodes": 0}, "nodes must be a whole number above 0, not 0"),
         ({"nodes": "3"}, "nodes must be a whole number above 0, not '3'"),
         ({"nodes": None}, "nodes must be a whole number above 0, not None"),
@@ -45,6 +47,7 @@ from kshare.testing import Broker
         ({"users": ["alice"]}, 'users must map names to passwords, such as {"alice": "secret"}, not list'),
         ({"users": {"alice": b"hush"}}, "users must map names to passwords"),
         ({"tls": True}, "tls must be an ssl.SSLContext, not True"),
+        ({"tls": ssl.create_default_context()}, "tls is a context for clients; make one for servers"),
     ],
 )
 def test_options(options: dict[str, Any], message: str) -> None:
@@ -138,6 +141,16 @@ def test_optional_options_may_be_none() -> None:
         (lambda broker: broker.faults.add(client=b"x"), "client must be a client id, not b'x'"),
         (lambda broker: broker.faults.add(when=True), "when must be a function, not True"),
         (lambda broker: broker.faults.add(mute=1), "mute must be True or False, not 1"),
+        (lambda broker: broker.faults.add(time=3), "there is no argument 'time'; did you mean times?"),
+        (
+            lambda broker: broker.faults.add(),
+            "the fault has no effect: add one, such as hang_up=True, or times",
+        ),
+        (
+            lambda broker: broker.faults.add(mute=True, cut_after=3),
+            "mute and cut_after exclude each other: choose one",
+        ),
+        (lambda broker: broker.faults.add(node=9, mute=True), "there is no node 9: the cluster has 1 node"),
         (
             lambda broker: broker.faults.add(CreateTopicsRequest, error=ErrorCode.NOT_CONTROLLER),
             "CreateTopicsResponse has no single error field",
@@ -150,6 +163,10 @@ def test_optional_options_may_be_none() -> None:
         (
             lambda broker: broker.create_topic("orders", "3"),
             "partitions must be a whole number above 0, not '3'",
+        ),
+        (
+            lambda broker: broker.create_topic("o", 10_001),
+            "topic 'o': at most 10000 partitions, not 10001",
         ),
         (lambda broker: broker.stop_node(2), "there is no node 2: the cluster has 1 node"),
         (lambda broker: broker.start_node("1"), "there is no node '1': the cluster has 1 node"),
@@ -197,3 +214,8 @@ def test_unusable_data_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refused:
         Broker(data_dir="/proc/nowhere").start()
     assert str(refused.value).startswith("data_dir: can't use /proc/nowhere: ")
+
+
+def test_client_without_connections_can_be_hung_up() -> None:
+    with Broker() as broker:
+        broker.hang_up("nobody")
