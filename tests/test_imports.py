@@ -16,6 +16,7 @@ FOR_ALL = {
     "kshare.callbacks",
     "kshare.errors",
     "kshare.installation",
+    "kshare.java_properties",
     "kshare.log_text",
     "kshare.summary_log",
     "kshare.surroundings",

@@ -13,6 +13,7 @@ from enum import IntEnum
 
 from kshare.broker.configs import Configs
 from kshare.broker.signals import Signal
+from kshare.broker.start_checks import super_users
 from kshare.protocol.error_codes import ErrorCode
 
 _ANY, _MATCH, _LITERAL, _PREFIXED = 1, 2, 3, 4
@@ -180,7 +181,7 @@ class Authorizer:
     def is_authorized(
         self, principal: str, host: str, operation: Operation, on: AclResource, name: str
     ) -> bool:
-        if not self.is_enforced or principal in self._configs.broker("super.users").split(";"):
+        if not self.is_enforced or principal in super_users(self._configs.broker("super.users")):
             return True
         enough = {Operation.ALL, operation}
         matching = [rule for rule in self.rules if rule.is_about(principal, host, on, name)]

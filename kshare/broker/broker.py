@@ -64,7 +64,7 @@ class Broker:
         self.cluster.topic_deleted.append(self.transactions.forget_topic)
         self.authorizer = Authorizer(self.configs)
         self.client_metrics = ClientMetrics(self.configs)
-        self.faults = Faults()
+        self.faults = Faults(self.cluster.nodes)
         self.counters = Counters()
         self.upkeep = LogCleaner(self.clock, self.cluster, self.configs)
         self.flush: Callable[[], None] = lambda: None

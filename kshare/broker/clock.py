@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import anyio
 
+from kshare.errors import ConfigError
 from kshare.surroundings import surroundings
 
 
@@ -144,6 +145,8 @@ class ManualClock(Clock):
         Timers change the broker's state. So if a broker runs, call this in its thread:
         `broker.call(lambda: clock.advance(1000))`.
         """
+        if type(milliseconds) is not int or milliseconds < 0:
+            raise ConfigError(f"milliseconds must be a whole number, 0 or more, not {milliseconds!r}")
         end = self._now + milliseconds
         while (due := self.next_due()) is not None and due <= end:
             self._now = max(self._now, due)

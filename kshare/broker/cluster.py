@@ -15,6 +15,7 @@ from kshare.broker.log import LogLimits, PartitionLog
 from kshare.broker.request_error import RequestError
 from kshare.broker.settings import Resource
 from kshare.broker.signals import Signal
+from kshare.errors import ConfigError
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.topic_names import is_topic_name
 
@@ -194,6 +195,20 @@ class Cluster:
         self.by_id[topic.id] = topic
         self.changed.fire()
         return topic
+
+    def missing_topics(self, wanted: Mapping[str, int | None]) -> dict[str, int]:
+        """The topics that don't exist yet, with their numbers of partitions: None is any number, and 1 for a new topic.
+
+        Raises ConfigError if a topic of the data folder has another number.
+        """
+        for name, count in wanted.items():
+            if name in self.topics and count not in (None, len(self.topics[name].partitions)):
+                found = len(self.topics[name].partitions)
+                raise ConfigError(
+                    f"topic {name!r} has {found} partition{'' if found == 1 else 's'} in the data folder, not "
+                    f"{count}: write {found}, or use another folder"
+                )
+        return {name: count or 1 for name, count in wanted.items() if name not in self.topics}
 
     def restore_topic(self, name: str, topic_id: bytes, partitions: list[tuple[int, list[int], int]]) -> None:
         """Restore a topic. `partitions` has the leader epoch, replicas and start offset of each."""

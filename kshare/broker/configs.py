@@ -13,6 +13,7 @@ from kshare.broker.request_error import RequestError
 from kshare.broker.server_properties import sort_properties
 from kshare.broker.settings import CHANGEABLE, TABLES, Resource, Setting, SettingType, tables
 from kshare.broker.signals import Signal
+from kshare.broker.start_checks import check_together
 from kshare.protocol.error_codes import ErrorCode
 
 _DURATION = re.compile(r"by_duration:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?", re.IGNORECASE)
@@ -36,6 +37,7 @@ class Configs:
         for name, value in given.obeyed.items():
             self.setting(Resource.BROKER, name).check(value)
             self.static[name] = value
+        check_together(self.broker)
 
     # --- reading
 
@@ -50,7 +52,10 @@ class Configs:
 
     def broker(self, name: str) -> str:
         dynamic = self.chosen.get((Resource.BROKER, ""), {})
-        return dynamic.get(name) or self.static.get(name, TABLES[Resource.BROKER][name].default)
+        return dynamic.get(name) or self._static(name)
+
+    def _static(self, name: str) -> str:
+        return self.static.get(name, TABLES[Resource.BROKER][name].default)
 
     def broker_number(self, name: str) -> int:
         return int(self.broker(name))
@@ -106,6 +111,8 @@ class Configs:
                 raise RequestError(
                     ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: {name}"
                 )
+        if resource is Resource.BROKER:
+            check_together(lambda name: values.get(name) or self._static(name))
 
     def replace(self, resource: Resource, of: str, values: Mapping[str, str]) -> None:
         """Replace all values that are set for one topic, group or broker."""

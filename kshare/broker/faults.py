@@ -8,9 +8,11 @@ Decides which fault applies to a request: the first that matches and isn't used 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Never
 
 from kshare.errors import ConfigError
 from kshare.protocol.error_codes import ErrorCode
@@ -51,14 +53,30 @@ class Fault:
             and self.api_key in (None, call.api_key)
             and self.node in (None, call.node.id)
             and self.client in (None, call.client_id)
-            and (self.when is None or self.when(request))
+            and (self.when is None or self._asked(self.when, request))
         )
+
+    def _asked(self, when: Callable[[Any], bool], request: Message) -> bool:
+        with naming("when", request):
+            return when(request)
 
     def stop(self) -> None:
         """End this fault: it applies to no further requests."""
         self.times = 0
 
 
+@contextmanager
+def naming(function: str, request: Message) -> Iterator[None]:
+    """Let errors of a function that a test gave say whose they are."""
+    try:
+        yield
+    except Exception as error:
+        raise ConfigError(
+            f"the function {function!r} of a fault raised {error!r} for {type(request).__name__}"
+        ) from error
+
+
+_ARGUMENTS = [field.name for field in fields(Fault) if field.name not in ("api_key", "hits")]
 _MAY_BE_NONE = ("times", "node", "cut_after")
 
 
@@ -73,7 +91,9 @@ def _suggested(error: object) -> str:
 class Faults:
     """All faults of a cluster, in the order in which they were added."""
 
-    def __init__(self) -> None:
+    def __init__(self, nodes: Collection[int]) -> None:
+        """`nodes` are the numbers of the cluster's nodes, which may be added later."""
+        self._nodes = nodes
         self._all: list[Fault] = []
 
     def add(
@@ -94,6 +114,7 @@ class Faults:
         after_ms: int = 0,
         mute: bool = False,
         cut_after: int | None = None,
+        **unknown: Never,
     ) -> Fault:
         """Inject a fault, until it is used up or stopped. If several match a request, the one added first applies.
 
@@ -134,6 +155,10 @@ class Faults:
         Returns the fault: its `hits` is the number of requests that it was applied to, and `stop()` ends it. Raises
         ConfigError if an argument is invalid, or if responses of this API can't contain `error`.
         """
+        for name in unknown:
+            near = get_close_matches(name, _ARGUMENTS, 1)
+            advice = f"did you mean {near[0]}?" if near else f"the arguments are {', '.join(_ARGUMENTS)}"
+            raise ConfigError(f"there is no argument {name!r}; {advice}")
         if api is not None and not (isinstance(api, type) and issubclass(api, Request)):
             raise ConfigError(
                 f"api must be a request class, such as kshare.protocol.messages.ShareFetchRequest, not {api!r}"
@@ -159,6 +184,21 @@ class Faults:
         if error is not None and not isinstance(error, ErrorCode):
             raise ConfigError(
                 f"error must be a kshare.protocol.error_codes.ErrorCode, not {error!r}{_suggested(error)}"
+            )
+        if node is not None and node not in self._nodes:
+            count = len(self._nodes)
+            raise ConfigError(
+                f"there is no node {node}: the cluster has {count} node{'' if count == 1 else 's'}"
+            )
+        ends = {"hang_up": hang_up, "swallow": swallow, "mute": mute, "cut_after": cut_after is not None}
+        chosen = [name for name, is_chosen in ends.items() if is_chosen]
+        if len(chosen) > 1:
+            raise ConfigError(f"{' and '.join(chosen)} exclude each other: choose one")
+        if times is not None and not (
+            chosen or before_ms or after_ms or do is not None or error is not None or change is not None
+        ):
+            raise ConfigError(
+                "the fault has no effect: add one, such as hang_up=True, or times=None to only count requests"
             )
         if api is not None and error is not None:
             # Rarely needed, and it imports a dozen messages.

@@ -14,10 +14,12 @@ from typing import TypeVar
 import anyio
 
 from kshare.broker.broker import Broker
-from kshare.broker.cluster import Node, check_topic_name
+from kshare.broker.cluster import MAX_NEW_PARTITIONS, Node
 from kshare.broker.cluster_server import ClusterServer, run
 from kshare.broker.profiles import DEFAULT_RELEASE
 from kshare.broker.request_error import RequestError
+from kshare.errors import ConfigError
+from kshare.protocol.topic_names import require_topic_name
 
 ErrorT = TypeVar("ErrorT", bound=Exception)
 
@@ -35,29 +37,32 @@ class BrokerArguments:
     """The port of the first node; the others have the ports after it. 0: free ports."""
     nodes: int = 1
     release: str = DEFAULT_RELEASE
-    topics: Mapping[str, int] = field(default_factory=dict)
-    """Name → number of partitions. Topics that the data folder already has aren't changed."""
+    topics: Mapping[str, int | None] = field(default_factory=dict)
+    """Name → number of partitions. None: that of the data folder, or 1."""
     settings: Mapping[str, str] = field(default_factory=dict)
     data_dir: Path | None = None
     metrics_port: int | None = None
 
 
-def topic(text: str) -> tuple[str, int]:
-    """Parse `orders:4`, or `orders` for one partition. Raises ValueError."""
+def topic(text: str) -> tuple[str, int | None]:
+    """Parse `orders:4`, or `orders` for any number of partitions. Raises ValueError."""
     name, _, count = text.partition(":")
-    try:
-        check_topic_name(name)
-    except RequestError as refusal:
-        raise ValueError(f"{name!r} is not a valid topic name: {refusal.message}") from None
-    if count and not (count.isdecimal() and int(count) > 0):
-        raise ValueError(f"{count!r} is not a valid number of partitions")
-    return name, int(count or 1)
+    require_topic_name("--topic", name)
+    if not count:
+        return name, None
+    if not (count.isdecimal() and 0 < int(count) <= MAX_NEW_PARTITIONS):
+        raise ValueError(
+            f"--topic {name}: {count!r} is not a valid number of partitions, write 1 to {MAX_NEW_PARTITIONS}"
+        )
+    return name, int(count)
 
 
 def serve(choice: BrokerArguments, say: Callable[[str], None], until: Callable[[], Awaitable[None]]) -> None:
     """Run a broker until `until` returns. Calls `say` with its address. Raises StartupError."""
     try:
         anyio.run(_serve, choice, say, until)
+    except* ConfigError as refusals:
+        raise StartupError(str(_first(refusals))) from None
     except* StartupError as problems:  # sockets are in a task group, which wraps exceptions in a group
         raise _first(problems) from None
     except* RequestError as refusals:
@@ -81,6 +86,7 @@ async def _serve(
         broker = Broker(nodes=choice.nodes, settings=choice.settings, release=choice.release)
         if choice.data_dir is not None:
             _open_storage(broker, choice.data_dir, stack)
+        topics = broker.cluster.missing_topics(choice.topics)
         if choice.port + choice.nodes - 1 >= 1 << 16:
             raise StartupError(
                 f"{choice.nodes} nodes starting at port {choice.port} would need ports above 65535"
@@ -88,9 +94,8 @@ async def _serve(
         for index, node in enumerate(broker.cluster.nodes.values()):
             _set_address(node, choice, index)
         async with run(broker) as running:
-            for name, partitions in choice.topics.items():
-                if name not in broker.cluster.topics:
-                    broker.cluster.create_topic(name, partitions)
+            for name, partitions in topics.items():
+                broker.cluster.create_topic(name, partitions)
             broker.flush()
             metrics = None
             if choice.metrics_port is not None:

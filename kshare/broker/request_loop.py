@@ -22,7 +22,7 @@ from anyio.abc import ByteStream
 from kshare.broker.broker import Broker
 from kshare.broker.connection import Call, ClientConnection, CloseConnection
 from kshare.broker.dispatch import handler_for, is_offered
-from kshare.broker.faults import Fault
+from kshare.broker.faults import Fault, naming
 from kshare.broker.handlers import api_versions
 from kshare.broker.security import Security
 from kshare.errors import DecodeError
@@ -127,10 +127,10 @@ class RequestLoop:
             return
         counted = request.NAME.removesuffix("Request"), call.node.id
         self._broker.counters.requests[counted] += 1
-        fault = self._broker.faults.take(request, call)
-        if fault is not None:
-            await self._send_answers()
         try:
+            fault = self._broker.faults.take(request, call)
+            if fault is not None:
+                await self._send_answers()
             answer = await (
                 self._handle(request, call) if fault is None else self._apply_fault(fault, request, call)
             )
@@ -170,7 +170,8 @@ class RequestLoop:
         if fault.before_ms:
             await call.wait([], clock.now() + fault.before_ms)
         if fault.do is not None:
-            fault.do()
+            with naming("do", request):
+                fault.do()
         if fault.hang_up:
             raise CloseConnection
         if fault.swallow:
@@ -183,7 +184,8 @@ class RequestLoop:
         else:
             answer = await self._handle(request, call)
         if fault.change is not None and answer is not None:
-            fault.change(answer)
+            with naming("change", request):
+                fault.change(answer)
         if fault.after_ms:
             await call.wait([], clock.now() + fault.after_ms)
         return None if fault.mute else answer

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from kshare.broker.request_error import RequestError
 from kshare.broker.settings import TABLES, Resource, Setting, SettingType
+from kshare.errors import ConfigError
+from kshare.java_properties import read_properties
 from kshare.protocol.error_codes import ErrorCode
 
 _MINUTE_MS, _HOUR_MS = 60_000, 3_600_000
@@ -132,6 +135,16 @@ _NAMES = """
 WITHOUT_EFFECT = frozenset(_NAMES.split())
 """Other settings of Kafka 4.1 to 4.4, about what isn't here: threads, files, replicas, quotas, recompression."""
 
+_REMOVED_NAMES = """
+    broker.id.generation.enable control.plane.listener.name controlled.shutdown.max.retries
+    controlled.shutdown.retry.backoff.ms delegation.token.master.key inter.broker.protocol.version
+    leader.imbalance.per.broker.percentage log.message.downconversion.enable log.message.format.version
+    log.message.timestamp.difference.max.ms offsets.commit.required.acks reserved.broker.max.id
+    """
+REMOVED = frozenset(_REMOVED_NAMES.split())
+"""Settings that Kafka 3 had."""
+_REMOVED_FAMILIES = ("password.encoder.", "zookeeper.")
+
 
 @dataclass(frozen=True, slots=True)
 class ServerProperties:
@@ -141,15 +154,34 @@ class ServerProperties:
     without_effect: tuple[str, ...]
 
 
+def server_properties(path: str | Path) -> dict[str, str]:
+    """The settings in a file with the format of Kafka's server.properties.
+
+    Raises ConfigError, which names the file and the setting.
+    """
+    known = TABLES[Resource.BROKER]
+    try:
+        given = read_properties(Path(path))
+        for name, value in sort_properties(given, known).obeyed.items():
+            known[name].check(value)
+    except OSError as problem:
+        raise ConfigError(f"can't read {path}: {problem.strerror}") from None
+    except RequestError as refusal:
+        raise ConfigError(f"{path}: {refusal.message}") from None
+    return given
+
+
 def sort_properties(given: Mapping[str, str], known: Collection[str]) -> ServerProperties:
     """`known` are the settings that this release obeys. Raises RequestError for a name that no release of Kafka has."""
     obeyed = {name: value for name, value in given.items() if name in known}
     for name, (finest, unit_ms, least) in COARSER.items():
         if name in given:
-            Setting(name, SettingType.INT, "", least).check(given[name])
+            Setting(name, SettingType.INT, "", least, may_be_zero=finest in obeyed).check(given[name])
             obeyed.setdefault(finest, str(max(int(given[name]) * unit_ms, -1)))
     others = [name for name in given if name not in known and name not in COARSER]
     for name in others:
+        if name in REMOVED or name.startswith(_REMOVED_FAMILIES):
+            raise RequestError(ErrorCode.INVALID_CONFIG, f"{name} was removed in Kafka 4.0: leave it out")
         if not _has_no_effect(name):
             raise RequestError(
                 ErrorCode.INVALID_CONFIG, f"Unknown broker config name: {name}{_advice(name, known)}"

@@ -44,6 +44,8 @@ class Setting:
     kind: SettingType
     default: str
     least: int | None = None
+    may_be_zero: bool = True
+    """False: -1 is unlimited, and the least limit is 1."""
     choices: tuple[str, ...] = ()
     inherits: str | None = None
     """The broker setting with the default."""
@@ -59,6 +61,8 @@ class Setting:
         if self.kind in _LIMITS:
             number = self._number(value, int)
             minimum = -_LIMITS[self.kind] - 1 if self.least is None else self.least
+            if number == 0 and not self.may_be_zero:
+                raise self.refusal(value, "must be -1 (unlimited), or 1 or more")
             if not minimum <= number <= _LIMITS[self.kind]:
                 raise self.refusal(value, f"must be between {minimum} and {_LIMITS[self.kind]} (inclusive)")
         if self.choices:
@@ -212,7 +216,7 @@ BROKER_SETTINGS = (
     Setting("log.cleanup.policy", SettingType.LIST, "delete", choices=("compact", "delete")),
     Setting("log.message.timestamp.type", SettingType.STRING, "CreateTime", choices=_TIMESTAMP_TYPES),
     Setting("log.retention.bytes", SettingType.LONG, "-1"),
-    Setting("log.retention.ms", SettingType.LONG, "604800000", -1),
+    Setting("log.retention.ms", SettingType.LONG, "604800000", -1, may_be_zero=False),
     Setting("log.roll.ms", SettingType.LONG, "604800000", 1),
     Setting("message.max.bytes", SettingType.INT, "1048588", 0),
     Setting("num.partitions", SettingType.INT, "1", 1),

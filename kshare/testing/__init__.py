@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kshare.broker.clock import ManualClock
     from kshare.broker.faults import Fault, Faults, corrupt_records
+    from kshare.broker.server_properties import server_properties
     from kshare.testing.broker import Broker
     from kshare.testing.options import BrokerOptions
     from kshare.testing.running_worker import RunningWorker, run_worker
@@ -21,6 +22,7 @@ __all__ = [
     "RunningWorker",
     "corrupt_records",
     "run_worker",
+    "server_properties",
 ]
 
 _LATE = {
@@ -32,6 +34,7 @@ _LATE = {
     "RunningWorker": "kshare.testing.running_worker",
     "corrupt_records": "kshare.broker.faults",
     "run_worker": "kshare.testing.running_worker",
+    "server_properties": "kshare.broker.server_properties",
 }
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from kshare.broker import broker as embedded
-from kshare.broker.cluster import Node, Partition, Topic
+from kshare.broker.cluster import MAX_NEW_PARTITIONS, Node, Partition, Topic
 from kshare.broker.cluster_server import ClusterServer, run
 from kshare.broker.faults import Faults
 from kshare.broker.request_error import RequestError
@@ -93,18 +93,19 @@ class Broker:
     def start(self) -> None:
         """Start the broker on free ports of 127.0.0.1, as `with` does."""
         if self._data_dir is not None:
-            from kshare.broker.storage.folder import DataFolder
-
-            self._folder = DataFolder(Path(self._data_dir))
-            self._folder.attach(self.state)
+            self._folder = _opened(Path(self._data_dir), self.state)
+        try:
+            missing = self.state.cluster.missing_topics(self._topics)
+        except ConfigError:
+            self._close_folder()
+            raise
         atexit.register(self.stop)  # otherwise, a process that forgets to stop it would never end
         self._portal_context = start_blocking_portal("asyncio", name="kshare embedded broker")
         self._portal = self._portal_context.__enter__()
         self._server_context = self._portal.wrap_async_context_manager(run(self.state, self._security))
         self._running = self._server_context.__enter__()
-        for name, partitions in self._topics.items():
-            if name not in self.state.cluster.topics:
-                self.create_topic(name, partitions)
+        for name, partitions in missing.items():
+            self.create_topic(name, partitions)
 
     def stop(self) -> None:
         """Stop the broker and close all connections, as the end of `with` does. Raises errors that happened inside the
@@ -119,11 +120,17 @@ class Broker:
             )
             server_context.__exit__(None, None, None)
             portal_context.__exit__(None, None, None)
+        self._close_folder()
+        if self.state.crashes:
+            first = self.state.crashes[0]
+            raise ExceptionGroup(
+                f"the embedded broker failed: {type(first).__name__}: {first}", self.state.crashes
+            )
+
+    def _close_folder(self) -> None:
         if self._folder is not None:
             self._folder.close()
             self._folder = None
-        if self.state.crashes:
-            raise ExceptionGroup("the embedded broker failed", self.state.crashes)
 
     def __enter__(self) -> Self:
         self.start()
@@ -189,6 +196,8 @@ class Broker:
         _check_name("name", name)
         if partitions is not None and (type(partitions) is not int or partitions < 1):
             raise ConfigError(f"partitions must be a whole number above 0, not {partitions!r}")
+        if partitions is not None and partitions > MAX_NEW_PARTITIONS:
+            raise ConfigError(f"topic {name!r}: at most {MAX_NEW_PARTITIONS} partitions, not {partitions}")
         if settings is not None:
             _check_settings(settings)
 
@@ -352,6 +361,21 @@ class Broker:
         if type(number) is not int or number not in nodes:
             raise ConfigError(f"there is no broker {number!r}: the cluster has {_counted(nodes, 'broker')}")
         return nodes[number]
+
+
+def _opened(path: Path, state: embedded.Broker) -> DataFolder:
+    # Imported only if a data folder is used.
+    from kshare.broker.storage.folder import DataFolder
+    from kshare.broker.storage.snapshot import UnreadableFolder
+
+    try:
+        folder = DataFolder(path)
+        folder.attach(state)
+    except OSError as problem:
+        raise ConfigError(f"data_dir: can't use {path}: {problem.strerror}") from problem
+    except UnreadableFolder as problem:
+        raise ConfigError(f"data_dir: can't use {path}: {problem}") from None
+    return folder
 
 
 def _counted(things: Sized, name: str) -> str:

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from kshare.broker.clock import Clock
+from kshare.broker.cluster import MAX_NEW_PARTITIONS
 from kshare.broker.profiles import DEFAULT_RELEASE, RELEASES, Release
 from kshare.errors import ConfigError
-from kshare.protocol.topic_names import is_topic_name
+from kshare.protocol.topic_names import is_topic_name, what_to_use
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,9 +63,13 @@ class BrokerConfig:
         _check_map("topics", self.topics, int, 'topic names to numbers of partitions, such as {"orders": 1}')
         for topic, partitions in (self.topics or {}).items():
             if not is_topic_name(topic):
-                raise ConfigError(f"topics: {topic!r} is not a valid topic name")
+                raise ConfigError(f"topics: {topic!r} is not a valid topic name: {what_to_use(topic)}")
             if partitions < 1:
                 raise ConfigError(f"topics: {topic!r} must have 1 partition or more, not {partitions}")
+            if partitions > MAX_NEW_PARTITIONS:
+                raise ConfigError(
+                    f"topics: {topic!r} may have at most {MAX_NEW_PARTITIONS} partitions, not {partitions}"
+                )
         _check_map("settings", self.settings, str, 'names to strings, such as {"num.partitions": "3"}')
         _check_map("users", self.users, str, 'names to passwords, such as {"alice": "secret"}')
         if self.release not in RELEASES:
@@ -82,6 +87,11 @@ class BrokerConfig:
             value = getattr(self, name)
             if value is not None and not isinstance(value, kinds):
                 raise ConfigError(f"{name} must be {wanted}, not {value!r}")
+        if self.tls is not None and self.tls.protocol is ssl.PROTOCOL_TLS_CLIENT:
+            raise ConfigError(
+                "tls is a context for clients; make one for servers: ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), then "
+                "load_cert_chain"
+            )
 
 
 def _check_map(name: str, given: object, kind: type, wanted: str) -> None:

@@ -3,7 +3,8 @@
 All are fresh for each test.
 
 `@pytest.mark.kshare_broker(...)` takes the options of `kshare.testing.Broker` for one test, class or module; the ini
-option `kshare_broker_settings` takes Kafka's broker settings for all tests.
+option `kshare_broker_settings` takes Kafka's broker settings for all tests, `kshare_broker_server_properties` those in
+a file.
 
 Installed with kshare. Nothing is imported until a test uses a fixture.
 """
@@ -19,13 +20,14 @@ import pytest
 if TYPE_CHECKING:
     from kshare.testing import Broker, RunningWorker
 
-_MARKER, _INI = "kshare_broker", "kshare_broker_settings"
+_MARKER, _INI, _FILE = "kshare_broker", "kshare_broker_settings", "kshare_broker_server_properties"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini(
         _INI, "broker settings of kshare's embedded broker, one name=value per line", type="linelist"
     )
+    parser.addini(_FILE, "files with broker settings, like Kafka's server.properties", type="paths")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -34,14 +36,31 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
-def _options(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """The options of the markers (the nearest has precedence), then those of the ini file."""
+def _ini_settings(config: pytest.Config) -> dict[str, str]:
+    """The settings of the ini file override those in the files that it names."""
+    in_files: dict[str, str] = {}
+    for path in config.getini(_FILE):
+        from kshare.errors import ConfigError
+        from kshare.testing import server_properties
+
+        try:
+            in_files |= server_properties(path)
+        except ConfigError as error:
+            raise pytest.UsageError(f"{_FILE}: {error}") from None
     settings: dict[str, str] = {}
-    for line in request.config.getini(_INI):
-        name, is_there, value = line.partition("=")
+    for line in config.getini(_INI):
+        name, is_there, value = (part.strip() for part in line.partition("="))
         if not is_there:
             raise pytest.UsageError(f"{_INI}: {line!r} has no =")
-        settings[name.strip()] = value.strip()
+        if name in settings:
+            raise pytest.UsageError(f"{_INI}: {name} is set twice")
+        settings[name] = value
+    return in_files | settings
+
+
+def _options(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """The options of the markers (the nearest has precedence), then those of the ini file."""
+    settings = _ini_settings(request.config)
     options: dict[str, Any] = {}
     for marker in reversed(list(request.node.iter_markers(_MARKER))):
         if marker.args:

@@ -8,11 +8,12 @@ import pytest
 
 from kshare.broker.authorizer import AclFilter, AclResource, AclRule, Authorizer, Operation
 from kshare.broker.configs import Configs
+from kshare.broker.start_checks import AUTHORIZER
 from kshare.testing import Broker
 
 LITERAL, PREFIXED, ANY, MATCH = 3, 4, 1, 2
 DENY, ALLOW = 2, 3
-ASKED = {"authorizer.class.name": "any", "super.users": "User:root;User:admin"}
+ASKED = {"authorizer.class.name": AUTHORIZER, "super.users": "User:root; User:admin"}
 
 
 def rule(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import anyio
 import pytest
 
 from kshare.broker.clock import JumpingClock, ManualClock, SystemClock
 from kshare.broker.signals import Signal, wait_for_any
+from kshare.errors import ConfigError
 
 
 def test_timers_fire_in_order_of_time_then_of_creation() -> None:
@@ -103,3 +106,11 @@ async def test_clock_that_was_set_forward_fires_timers_in_their_order() -> None:
             tasks.cancel_scope.cancel()
     assert seen == ["a minute", "an hour"]
     assert 7_200_000 <= clock.now() - before < 7_300_000
+
+
+@pytest.mark.parametrize("milliseconds", [-1, "1", 0.5, None])
+def test_manual_clock_takes_whole_numbers_only(milliseconds: Any) -> None:
+    clock = ManualClock(1000)
+    with pytest.raises(ConfigError, match="milliseconds must be a whole number, 0 or more, not "):
+        clock.advance(milliseconds)
+    assert clock.now() == 1000

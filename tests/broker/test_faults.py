@@ -61,11 +61,18 @@ def test_error_is_returned_for_the_given_number_of_requests(broker: Broker, clie
 
 def test_fault_applies_only_to_matching_requests(broker: Broker, client: PlainClient) -> None:
     broker.faults.add(MetadataRequest, client="somebody else", hang_up=True)
-    broker.faults.add(MetadataRequest, node=7, hang_up=True)
     broker.faults.add(MetadataRequest, when=lambda request: request.topics is None, hang_up=True)
     assert client.ask(MetadataRequest([MetadataRequestTopic(name="t")])).topics[0].error_code == 0
     with pytest.raises(AssertionError, match="hung up"):
         client.ask(MetadataRequest(None))
+
+
+def test_fault_applies_only_to_its_node() -> None:
+    with Broker(nodes=2) as cluster:
+        fault = cluster.faults.add(MetadataRequest, node=2, error=ErrorCode.UNKNOWN_SERVER_ERROR)
+        with plain_client(address(cluster)) as client:
+            client.ask(MetadataRequest(None))
+        assert fault.hits == 0
 
 
 @pytest.mark.parametrize(
@@ -163,3 +170,18 @@ def test_any_error_can_be_returned_for_any_request(
 def test_error_for_a_response_without_a_single_error_field_is_refused(broker: Broker) -> None:
     with pytest.raises(ValueError, match="CreateTopicsResponse has no single error field"):
         broker.faults.add(CreateTopicsRequest, error=ErrorCode.INVALID_REQUEST)
+
+
+@pytest.mark.parametrize("name", ["when", "do", "change"])
+def test_error_of_a_function_is_reported_with_its_name(name: str) -> None:
+    def fail(*_: object) -> bool:
+        raise ValueError("oops")
+
+    said = f"the function '{name}' of a fault raised ValueError\\('oops'\\) for DescribeClusterRequest"
+    broker = Broker()
+    broker.start()
+    broker.faults.add(DescribeClusterRequest, **{name: fail}, after_ms=1)  # type: ignore[arg-type]
+    with plain_client(address(broker)) as client, pytest.raises(AssertionError, match="hung up"):
+        client.ask(DescribeClusterRequest())
+    with pytest.raises(ExceptionGroup, match=f"the embedded broker failed: ConfigError: {said}"):
+        broker.stop()

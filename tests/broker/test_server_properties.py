@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from kshare.broker.broker import Broker as BrokerState
 from kshare.broker.configs import Configs
 from kshare.broker.request_error import RequestError
-from kshare.broker.server_properties import COARSER, WITHOUT_EFFECT, sort_properties
+from kshare.broker.server_properties import COARSER, REMOVED, WITHOUT_EFFECT, sort_properties
 from kshare.broker.settings import TABLES, Resource
-from kshare.testing import Broker
+from kshare.errors import ConfigError
+from kshare.testing import Broker, server_properties
 
 COPIED = """
 process.roles=broker,controller
@@ -68,6 +71,7 @@ def test_copied_file_is_accepted_and_obeyed_where_it_means_something() -> None:
         ({"log.retention.hours": "2", "log.retention.minutes": "3"}, 180_000),
         ({"log.retention.hours": "2", "log.retention.minutes": "3", "log.retention.ms": "4"}, 4),
         ({"log.retention.hours": "-1"}, -1),
+        ({"log.retention.hours": "0", "log.retention.ms": "4"}, 4),
         ({}, 604_800_000),
     ],
 )
@@ -76,7 +80,7 @@ def test_finest_unit_takes_precedence(given: dict[str, str], retention_ms: int) 
     assert Configs(given).topic_number("t", "segment.ms") == 604_800_000
 
 
-@pytest.mark.parametrize("value", ["many", "-2", "0.5"])
+@pytest.mark.parametrize("value", ["many", "-2", "0.5", "0"])
 def test_wrong_value_in_a_coarser_unit_is_refused(value: str) -> None:
     with pytest.raises(RequestError, match=f"Invalid value {value} for configuration log.retention.hours"):
         Configs({"log.retention.hours": value})
@@ -87,6 +91,8 @@ def test_wrong_value_in_a_coarser_unit_is_refused(value: str) -> None:
     [
         ("num.partition", "Unknown broker config name: num.partition. Did you mean num.partitions?"),
         ("KAFKA_LOG_DIRS", "Unknown broker config name: KAFKA_LOG_DIRS. Did you mean log.dirs?"),
+        ("zookeeper.connect", "zookeeper.connect was removed in Kafka 4.0: leave it out"),
+        ("log.message.format.version", "log.message.format.version was removed in Kafka 4.0: leave it out"),
         ("nonsense", "Unknown broker config name: nonsense"),
     ],
 )
@@ -111,3 +117,45 @@ def test_setting_of_a_later_release_has_no_effect() -> None:
 
 def test_each_name_is_listed_once() -> None:
     assert not WITHOUT_EFFECT & {*KNOWN, *COARSER}
+    assert not REMOVED & {*WITHOUT_EFFECT, *KNOWN, *COARSER}
+
+
+def test_file_is_read_as_java_does(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "# process.roles=controller \\\n num.partitions = 3 \r\n! no\nsuper.users:User\\:root;\\\n  User:admin\n"
+        "log.dirs=C:\\\\logs\\u0041\nnum.partitions=4\n"
+    )
+    assert server_properties(file) == {
+        "num.partitions": "4",
+        "super.users": "User:root;User:admin",
+        "log.dirs": "C:\\logsA",
+    }
+    file.write_text(COPIED)
+    with Broker(settings=server_properties(str(file)) | {"num.partitions": "2"}) as broker:
+        assert broker.state.configs.broker("num.partitions") == "2"
+        assert broker.state.configs.broker("log.message.timestamp.type") == "LogAppendTime"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "\nnum.partition=secret",
+            "FILE: Unknown broker config name: num.partition. Did you mean num.partitions?",
+        ),
+        ("num.partitions=x", "FILE: Invalid value x for configuration num.partitions: must be a number"),
+        ("log.retention.hours=0", "FILE: Invalid value 0 for configuration log.retention.hours: must be -1"),
+        ("node.id=1\nsecret", "FILE, line 2: expected name=value"),
+        ("caf\udce9", "FILE is not a properties file: not valid UTF-8 (byte 3)"),
+        (None, "can't read FILE: No such file or directory"),
+    ],
+)
+def test_error_in_a_file_names_the_file(tmp_path: Path, text: str | None, message: str) -> None:
+    file = tmp_path / "server.properties"
+    if text is not None:
+        file.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(ConfigError) as caught:
+        server_properties(file)
+    assert str(caught.value).startswith(message.replace("FILE", str(file)))
+    assert "secret" not in str(caught.value)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +30,8 @@ from kshare.testing import Broker
         ({"topics": {"orders": "3"}}, "topics must map topic names to numbers of partitions"),
         ({"topics": {"orders": True}}, "topics must map topic names to numbers of partitions"),
         ({"topics": {"orders": 0}}, "topics: 'orders' must have 1 partition or more, not 0"),
-        ({"topics": {"or ders": 1}}, "topics: 'or ders' is not a valid topic name"),
+        ({"topics": {"or ders": 1}}, "topics: 'or ders' is not a valid topic name: use letters, digits"),
+        ({"topics": {"orders": 10_001}}, "topics: 'orders' may have at most 10000 partitions, not 10001"),
         ({"nodes": 0}, "nodes must be a whole number above 0, not 0"),
         ({"nodes": "3"}, "nodes must be a whole number above 0, not '3'"),
         ({"nodes": None}, "nodes must be a whole number above 0, not None"),
@@ -44,6 +47,7 @@ from kshare.testing import Broker
         ({"users": ["alice"]}, 'users must map names to passwords, such as {"alice": "secret"}, not list'),
         ({"users": {"alice": b"hush"}}, "users must map names to passwords"),
         ({"tls": True}, "tls must be an ssl.SSLContext, not True"),
+        ({"tls": ssl.create_default_context()}, "tls is a context for clients; make one for servers"),
     ],
 )
 def test_options(options: dict[str, Any], message: str) -> None:
@@ -139,6 +143,16 @@ def test_optional_options_may_be_none() -> None:
         (lambda broker: broker.faults.add(client=b"x"), "client must be a client id, not b'x'"),
         (lambda broker: broker.faults.add(when=True), "when must be a function, not True"),
         (lambda broker: broker.faults.add(mute=1), "mute must be True or False, not 1"),
+        (lambda broker: broker.faults.add(time=3), "there is no argument 'time'; did you mean times?"),
+        (
+            lambda broker: broker.faults.add(),
+            "the fault has no effect: add one, such as hang_up=True, or times",
+        ),
+        (
+            lambda broker: broker.faults.add(mute=True, cut_after=3),
+            "mute and cut_after exclude each other: choose one",
+        ),
+        (lambda broker: broker.faults.add(node=9, mute=True), "there is no node 9: the cluster has 1 node"),
         (
             lambda broker: broker.faults.add(CreateTopicsRequest, error=ErrorCode.NOT_CONTROLLER),
             "CreateTopicsResponse has no single error field",
@@ -151,6 +165,10 @@ def test_optional_options_may_be_none() -> None:
         (
             lambda broker: broker.create_topic("orders", "3"),
             "partitions must be a whole number above 0, not '3'",
+        ),
+        (
+            lambda broker: broker.create_topic("o", 10_001),
+            "topic 'o': at most 10000 partitions, not 10001",
         ),
         (lambda broker: broker.stop_node(2), "there is no broker 2: the cluster has 1 broker"),
         (lambda broker: broker.start_node("1"), "there is no broker '1': the cluster has 1 broker"),
@@ -170,3 +188,36 @@ def test_invalid_arguments_of_methods_are_refused(call: Callable[[Broker], None]
 def test_broker_without_topics_says_so() -> None:
     with Broker() as broker, pytest.raises(ConfigError, match="'orders' doesn't exist: the broker has none"):
         broker.produce("orders", [b"1"])
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_other_number_of_partitions_than_in_the_data_folder_is_refused(tmp_path: Path, count: int) -> None:
+    with Broker(data_dir=tmp_path, topics={"orders": 3}):
+        pass
+    for _ in range(2):  # the folder isn't locked afterwards
+        with pytest.raises(ConfigError) as refused:
+            Broker(data_dir=tmp_path, topics={"orders": count}).start()
+        assert str(refused.value) == (
+            f"topic 'orders' has 3 partitions in the data folder, not {count}: write 3, or use another folder"
+        )
+    with Broker(data_dir=tmp_path, topics={"orders": 3, "returns": 2}) as broker:
+        assert len(broker.state.cluster.topics["returns"].partitions) == 2
+
+
+def test_unusable_data_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file", tmp_path / "file" / "folder"):
+        with pytest.raises(ConfigError) as refused:
+            Broker(data_dir=path).start()
+        assert str(refused.value) == f"data_dir: can't use {path}: it is not a folder"
+    with Broker(data_dir=tmp_path / "data"), pytest.raises(ConfigError) as refused:
+        Broker(data_dir=tmp_path / "data").start()
+    assert str(refused.value) == f"data_dir: can't use {tmp_path / 'data'}: another broker is using it"
+    with pytest.raises(ConfigError) as refused:
+        Broker(data_dir="/proc/nowhere").start()
+    assert str(refused.value).startswith("data_dir: can't use /proc/nowhere: ")
+
+
+def test_client_without_connections_can_be_hung_up() -> None:
+    with Broker() as broker:
+        broker.hang_up("nobody")

@@ -78,14 +78,36 @@ def test_so_does_an_option(kshare_broker):
     assert "3 passed" in done.stdout
 
 
-def test_ini_line_without_a_value_is_an_error(tmp_path: Path) -> None:
+def test_settings_in_a_file_apply_unless_the_ini_file_overrides_them(tmp_path: Path) -> None:
+    (tmp_path / "server.properties").write_text("num.partitions=3\nmessage.max.bytes=3000\n")
     done = run(
         tmp_path,
-        "kshare_broker_settings = num.partitions\n",
-        "def test_it(kshare_broker): pass\n",
+        "kshare_broker_server_properties = server.properties\nkshare_broker_settings = num.partitions=4\n",
+        """
+def test_it(kshare_broker):
+    configs = kshare_broker.state.configs
+    assert configs.broker_number("num.partitions") == 4
+    assert configs.broker_number("message.max.bytes") == 3000
+""",
     )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("ini", "message"),
+    [
+        ("kshare_broker_settings = num.partitions", "kshare_broker_settings: 'num.partitions' has no ="),
+        (
+            "kshare_broker_settings =\n    num.partitions=3\n    num.partitions = 4",
+            "kshare_broker_settings: num.partitions is set twice",
+        ),
+        ("kshare_broker_server_properties = nowhere", "kshare_broker_server_properties: can't read "),
+    ],
+)
+def test_invalid_ini_file_is_an_error(tmp_path: Path, ini: str, message: str) -> None:
+    done = run(tmp_path, f"{ini}\n", "def test_it(kshare_broker): pass\n")
     assert done.returncode != 0
-    assert "kshare_broker_settings: 'num.partitions' has no =" in done.stdout
+    assert message in done.stdout
 
 
 def test_invalid_marker_is_an_error_that_names_the_option(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from kshare.broker.clock import Clock
 from kshare.broker.cluster import Cluster
 from kshare.broker.configs import Configs
-from kshare.broker.consumer_groups.assignors import ASSIGNORS, TopicIdPartition
+from kshare.broker.consumer_groups.assignors import TopicIdPartition
 from kshare.broker.consumer_groups.consumer_group import (
     JOIN_EPOCH,
     ConsumerGroup,
@@ -23,6 +23,7 @@ from kshare.broker.consumer_groups.consumer_member import ConsumerMember
 from kshare.broker.groups import Groups, ListedGroup
 from kshare.broker.request_error import RequestError
 from kshare.broker.signals import Signal
+from kshare.broker.start_checks import listed
 from kshare.protocol.error_codes import ErrorCode
 
 _FOR_MEMBERS_SINCE = 9
@@ -217,5 +218,4 @@ class ConsumerGroups:
 
 def supported_assignors(names: str) -> tuple[str, ...]:
     """The assignors of the setting `group.consumer.assignors`, which may have the class names of Kafka's own."""
-    plain = [name.strip().rpartition(".")[2].removesuffix("Assignor").lower() for name in names.split(",")]
-    return tuple(name for name in plain if name in ASSIGNORS) or tuple(ASSIGNORS)
+    return tuple(name.rpartition(".")[2].removesuffix("Assignor").lower() for name in listed(names))

@@ -13,6 +13,7 @@ from kshare.broker.connection import Call
 from kshare.broker.consumer_groups.assignors import TopicIdPartition
 from kshare.broker.consumer_groups.consumer_group import ConsumerGroup
 from kshare.broker.consumer_groups.consumer_member import ConsumerMember
+from kshare.broker.handlers.consumer_group_heartbeat import require_protocol
 from kshare.broker.handlers.share_group_describe import TEXTS
 from kshare.broker.handlers.share_group_heartbeat import check_coordinator
 from kshare.broker.request_error import RequestError
@@ -39,6 +40,7 @@ async def handle(request: ConsumerGroupDescribeRequest, call: Call) -> ConsumerG
 
 def _described(group_id: str, call: Call) -> DescribedGroup:
     try:
+        require_protocol(call)
         call.require(Operation.DESCRIBE, AclResource.GROUP, group_id)
         if not group_id:
             raise RequestError(ErrorCode.INVALID_GROUP_ID)

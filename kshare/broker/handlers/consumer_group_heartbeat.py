@@ -12,6 +12,7 @@ from kshare.broker.consumer_groups.assignors import TopicIdPartition
 from kshare.broker.consumer_groups.consumer_group import JOIN_EPOCH, LEAVE_FOR_NOW, ConsumerHeartbeat
 from kshare.broker.handlers.share_group_heartbeat import WITHOUT_TEXT, check_coordinator
 from kshare.broker.request_error import RequestError
+from kshare.broker.start_checks import REBALANCE_PROTOCOLS, listed
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kshare.protocol.messages.consumer_group_heartbeat_request import TopicPartitions as OwnedPartitions
@@ -29,7 +30,14 @@ async def handle(request: ConsumerGroupHeartbeatRequest, call: Call) -> Consumer
         return ConsumerGroupHeartbeatResponse(error_code=refusal.code, error_message=text)
 
 
+def require_protocol(call: Call) -> None:
+    """Raises RequestError if the brokers' settings disable this protocol. The protocol `share` has no such switch."""
+    if "consumer" not in listed(call.broker.configs.broker(REBALANCE_PROTOCOLS)):
+        raise RequestError(ErrorCode.UNSUPPORTED_VERSION)
+
+
 def _answer(request: ConsumerGroupHeartbeatRequest, call: Call) -> ConsumerGroupHeartbeatResponse:
+    require_protocol(call)
     call.require(Operation.READ, AclResource.GROUP, request.group_id)
     for name in request.subscribed_topic_names or []:
         call.require(Operation.DESCRIBE, AclResource.TOPIC, name)

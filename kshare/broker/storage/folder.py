@@ -31,7 +31,10 @@ class DataFolder:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        path.mkdir(parents=True, exist_ok=True)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise UnreadableFolder("it is not a folder") from None
         self._logs = path / "logs"
         self._logs.mkdir(exist_ok=True)
         self._lock = (path / "lock").open("w")

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from kshare.cli.terminal.stop_signals import stop_signals
 from kshare.log_text import escaped
+
+T = TypeVar("T")
 
 _PORTS = range(1 << 16)
 
@@ -35,8 +38,13 @@ def run(arguments: list[str]) -> int:
         from kshare.broker import program
         from kshare.broker.settings import common_settings
 
-        topics = dict(map(program.topic, chosen.topic))
-        settings = dict(map(_pair, chosen.setting))
+        settings: dict[str, str] = {}
+        if chosen.server_properties is not None:
+            from kshare.broker.server_properties import server_properties
+
+            settings |= server_properties(chosen.server_properties)
+        topics = _once("--topic", map(program.topic, chosen.topic))
+        settings |= _once("--setting", map(_pair, chosen.setting))
         settings |= common_settings(chosen.min_lock_ms, chosen.auto_create_topics)
     except (NotUnderstood, ValueError) as problem:
         return _fail(problem, 2)
@@ -91,6 +99,12 @@ def _parser() -> argparse.ArgumentParser:
         help="a Kafka broker setting; may be repeated",
     )
     add(
+        "--server-properties",
+        type=Path,
+        metavar="FILE",
+        help="a file with broker settings, like Kafka's server.properties; --setting overrides it",
+    )
+    add(
         "--min-lock-ms",
         type=_milliseconds,
         metavar="MS",
@@ -128,10 +142,19 @@ def _number(text: str, allowed: range) -> int:
 
 
 def _pair(text: str) -> tuple[str, str]:
-    name, is_there, value = text.partition("=")
-    if not is_there:
+    name, is_there, value = (part.strip() for part in text.partition("="))
+    if not is_there or not name:
         raise NotUnderstood(f"--setting {text}: write NAME=VALUE")
     return name, value
+
+
+def _once(option: str, pairs: Iterable[tuple[str, T]]) -> dict[str, T]:
+    found: dict[str, T] = {}
+    for name, value in pairs:
+        if name in found:
+            raise NotUnderstood(f"{option}: {name} is given twice")
+        found[name] = value
+    return found
 
 
 def _say(line: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any, TypeVar
 
 import anyio
 
+from kshare import java_properties
 from kshare.admin.client import AdminClient
 from kshare.admin.config import admin_settings
 from kshare.admin.routing import Router
@@ -22,7 +22,6 @@ from kshare.net.settings import NetSettings
 T = TypeVar("T")
 
 _SERVERS = "bootstrap.servers"
-_LINE = re.compile(r"\s*([^\s:=]+)\s*[:=\s]\s*(.*)")
 
 
 class Cluster:
@@ -92,17 +91,8 @@ def _named(overrides: Iterable[str]) -> dict[str, str]:
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """Parse Java's properties format as Kafka uses it: names, values, comments, lines continued with a backslash."""
-    properties: dict[str, str] = {}
+    """Settings of a properties file. Raises Failure."""
     try:
-        text = re.sub(r"\\\r?\n\s*", "", path.read_text(encoding="utf-8"))
-    except UnicodeDecodeError as error:
-        raise Failure(f"{path} is not a properties file: not valid UTF-8 (byte {error.start})") from error
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip() or line.lstrip()[0] in "#!":
-            continue
-        match = _LINE.fullmatch(line)
-        if match is None:
-            raise Failure(f"{path}, line {number}: expected name=value")
-        properties[match[1]] = match[2].strip()
-    return properties
+        return java_properties.read_properties(path)
+    except ConfigError as error:
+        raise Failure(str(error)) from error

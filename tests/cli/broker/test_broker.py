@@ -71,6 +71,23 @@ def test_common_test_settings_have_their_own_options() -> None:
             assert [found[name] for name in names] == expected
 
 
+def test_settings_of_a_file_are_applied_and_overridden(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("log.dirs=/secret\nmessage.max.bytes=3000\nnum.partitions = 3\n")
+    chosen = ("--server-properties", str(file), "--setting", " num.partitions = 4 ")
+    with running(*chosen) as (_, (address,)), plain_client(address) as client:
+        resources = [DescribeConfigsResource(_BROKER, "1", ["message.max.bytes", "num.partitions"])]
+        (result,) = client.ask(DescribeConfigsRequest(resources)).results
+        assert {entry.name: entry.value for entry in result.configs} == {
+            "message.max.bytes": "3000",
+            "num.partitions": "4",
+        }
+    file.write_text("ssl.key.passwrd=secret\n")
+    refused = kshare("broker", "--server-properties", str(file))
+    advice = "Unknown broker config name: ssl.key.passwrd. Did you mean ssl.key.password?"
+    assert (refused.code, refused.err) == (2, f"kshare: {file}: {advice}\n")
+
+
 def test_metrics_are_served_at_the_printed_address() -> None:
     with running("--metrics-port", "0") as (process, _):
         assert process.stdout is not None
@@ -97,7 +114,12 @@ def test_data_directory_keeps_topics_and_is_locked(tmp_path: Path) -> None:
         taken = kshare("broker", "--port", "0", *folder)
         assert (taken.code, taken.err.count("\n")) == (1, 1)
         assert "another broker is using it" in taken.err
-    with running(*folder, "--topic", "orders:5") as (_, (address,)), plain_client(address) as client:
+        other = kshare("broker", "--port", "0", "--data-dir", str(tmp_path / "data" / "lock"))
+        assert (other.code, other.err) == (1, f"kshare: can't use {tmp_path}/data/lock: it is not a folder\n")
+    refused = kshare("broker", "--port", "0", *folder, "--topic", "orders:5")
+    reason = "topic 'orders' has 3 partitions in the data folder, not 5: write 3, or use another folder"
+    assert (refused.code, refused.err) == (1, f"kshare: {reason}\n")
+    with running(*folder, "--topic", "orders") as (_, (address,)), plain_client(address) as client:
         assert topics(client) == {"orders": 3}
 
 
@@ -108,10 +130,15 @@ def test_data_directory_keeps_topics_and_is_locked(tmp_path: Path) -> None:
         (["--port", "x"], 2, "--port: 'x' is not a number from 0 to 65535"),
         (["--nodes", "0"], 2, "--nodes: '0' is not a number"),
         (["--nodes", "5", "--port", "65533"], 1, "would need ports above 65535"),
-        (["--topic", "a:x"], 2, "'x' is not a valid number of partitions"),
-        (["--topic", "a b"], 2, "'a b' is not a valid topic name"),
+        (["--topic", "a:x"], 2, "--topic a: 'x' is not a valid number of partitions"),
+        (["--topic", "a:10001"], 2, "'10001' is not a valid number of partitions, write 1 to 10000"),
+        (["--topic", "a b"], 2, "--topic 'a b' isn't the name of a topic: use letters, digits, '.'"),
         (["--release", "3.9"], 2, "invalid choice: '3.9'"),
         (["--setting", "retention"], 2, "--setting retention: write NAME=VALUE"),
+        (["--setting", "=3"], 2, "--setting =3: write NAME=VALUE"),
+        (["--setting", "a=1", "--setting", "a =2"], 2, "--setting: a is given twice"),
+        (["--topic", "a", "--topic", "a:3"], 2, "--topic: a is given twice"),
+        (["--server-properties", "/proc/nowhere"], 2, "can't read /proc/nowhere: No such file or directory"),
         (["--setting", "retention=1"], 1, "Unknown broker config name: retention"),
         (["--host", "192.0.2.1"], 1, "can't listen on 192.0.2.1:9092"),
         (["--port", "0", "--data-dir", "/proc/nowhere"], 1, "can't use /proc/nowhere"),
