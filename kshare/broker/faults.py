@@ -188,7 +188,7 @@ class Faults:
         if node is not None and node not in self._nodes:
             count = len(self._nodes)
             raise ConfigError(
-                f"there is no node {node}: the cluster has {count} node{'' if count == 1 else 's'}"
+                f"there is no broker {node}: the cluster has {count} broker{'' if count == 1 else 's'}"
             )
         ends = {"hang_up": hang_up, "swallow": swallow, "mute": mute, "cut_after": cut_after is not None}
         chosen = [name for name, is_chosen in ends.items() if is_chosen]

@@ -39,9 +39,6 @@ def check_together(value: Value) -> None:
             raise _refusal(f"{_shown(heartbeat, value)} must be less than {_shown(session, value)}")
     _require_order(value, "group.share.max.size", "group.share.max.share.sessions")
     _check_names(value, "group.consumer.assignors", _with_classes("uniform", "range"))
-    _check_names(value, "group.share.assignors", _with_classes("simple"))
-    if len(listed(value("group.share.assignors"))) != 1:
-        raise _refusal("group.share.assignors must contain exactly one assignor")
     _check_names(value, REBALANCE_PROTOCOLS, _PROTOCOLS)
     if "classic" not in listed(value(REBALANCE_PROTOCOLS)):
         raise _refusal(f"{REBALANCE_PROTOCOLS}: Disabling the 'classic' protocol is not supported.")

@@ -64,11 +64,6 @@ LOCK = "record.lock.duration.ms"
         ),
         ({"group.consumer.assignors": "uniform,foo"}, "group.consumer.assignors: foo is unknown here, write"),
         ({"group.consumer.assignors": ""}, "group.consumer.assignors must not be empty"),
-        ({"group.share.assignors": "com.example.Ours"}, "group.share.assignors: com.example.Ours is unknown"),
-        (
-            {"group.share.assignors": "simple,simple"},
-            "group.share.assignors must contain exactly one assignor",
-        ),
         (
             {"authorizer.class.name": "foo"},
             f"authorizer.class.name: foo can't be loaded here, write {AUTHORIZER}",
@@ -90,7 +85,6 @@ def test_names_of_classes_and_all_protocols_are_accepted() -> None:
     Configs(
         {
             "group.consumer.assignors": f"{package}.RangeAssignor, uniform",
-            "group.share.assignors": f"{package}.SimpleAssignor",
             REBALANCE_PROTOCOLS: "classic, consumer, streams",
             "super.users": "alice",  # no authorizer reads it
         }

@@ -152,7 +152,10 @@ def test_optional_options_may_be_none() -> None:
             lambda broker: broker.faults.add(mute=True, cut_after=3),
             "mute and cut_after exclude each other: choose one",
         ),
-        (lambda broker: broker.faults.add(node=9, mute=True), "there is no node 9: the cluster has 1 node"),
+        (
+            lambda broker: broker.faults.add(node=9, mute=True),
+            "there is no broker 9: the cluster has 1 broker",
+        ),
         (
             lambda broker: broker.faults.add(CreateTopicsRequest, error=ErrorCode.NOT_CONTROLLER),
             "CreateTopicsResponse has no single error field",

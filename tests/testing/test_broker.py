@@ -21,6 +21,7 @@ import kshare.sync
 from kshare import ShareConsumer
 from kshare.broker.authorizer import AclResource, AclRule, Operation
 from kshare.broker.profiles import RELEASES, Release
+from kshare.broker.start_checks import AUTHORIZER
 from kshare.errors import ConfigError, KshareError
 from kshare.protocol.messages import AlterShareGroupOffsetsRequest, FetchRequest, MetadataRequest
 from kshare.protocol.messages import alter_share_group_offsets_request as alter_request
@@ -363,7 +364,7 @@ def test_permissions_of_consumer_groups(
     protocol: str, permission: Operation | None, is_allowed: bool
 ) -> None:
     """As docs/testing.md says: Fetch, and joins of classic groups, aren't checked."""
-    with Broker(topics={"orders": 1}, settings={"authorizer.class.name": "any"}) as broker:
+    with Broker(topics={"orders": 1}, settings={"authorizer.class.name": AUTHORIZER}) as broker:
         broker.produce("orders", [b"one"])
         allowed = [(AclResource.TOPIC, "orders", Operation.DESCRIBE)]
         if permission is not None:
