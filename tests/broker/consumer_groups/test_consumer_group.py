@@ -310,7 +310,11 @@ class Reconciliation(RuleBasedStateMachine):
                 request, self.stage.existing, self.stage.now, self.stage.interval
             )
         except RequestError as refusal:
-            assert refusal.code is ErrorCode.FENCED_MEMBER_EPOCH
+            if client.instance is not None and refusal.code is ErrorCode.UNRELEASED_INSTANCE_ID:
+                # It was fenced, and its instance id is still its own: it has to restart.
+                self.stage.group.leave(client.name, client.instance, for_now=True)
+            else:
+                assert refusal.code is ErrorCode.FENCED_MEMBER_EPOCH
             client.epoch, client.owned = JOIN_EPOCH, frozenset()
             return
         client.must_send_everything = is_lost
