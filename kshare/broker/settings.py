@@ -163,7 +163,7 @@ TOPIC_SETTINGS = (
     ),
     Setting("min.cleanable.dirty.ratio", SettingType.DOUBLE, "0.5"),
     Setting("min.compaction.lag.ms", SettingType.LONG, "0", 0),
-    Setting("min.insync.replicas", SettingType.INT, "1", 1),
+    Setting("min.insync.replicas", SettingType.INT, "1", 1, inherits="min.insync.replicas"),
     Setting("preallocate", SettingType.BOOLEAN, "false"),
     Setting("remote.log.copy.disable", SettingType.BOOLEAN, "false"),
     Setting("remote.log.delete.on.disable", SettingType.BOOLEAN, "false"),
@@ -219,6 +219,7 @@ BROKER_SETTINGS = (
     Setting("log.retention.ms", SettingType.LONG, "604800000", -1, may_be_zero=False),
     Setting("log.roll.ms", SettingType.LONG, "604800000", 1),
     Setting("message.max.bytes", SettingType.INT, "1048588", 0),
+    Setting("min.insync.replicas", SettingType.INT, "1", 1),
     Setting("num.partitions", SettingType.INT, "1", 1),
     Setting("offsets.topic.num.partitions", SettingType.INT, "50", 1),
     Setting("share.coordinator.cold.partition.snapshot.interval.ms", SettingType.INT, "300000", 1),
@@ -243,6 +244,7 @@ CHANGEABLE = frozenset(
         "log.retention.ms",
         "log.roll.ms",
         "message.max.bytes",
+        "min.insync.replicas",
     }
 )
 """The broker settings that can be changed at runtime."""

@@ -56,6 +56,13 @@ def test_group_settings_stay_within_the_brokers_limits() -> None:
     assert configs.group_number("g", "share.record.lock.duration.ms") == 2000
 
 
+def test_topics_have_the_brokers_least_number_of_replicas_in_sync() -> None:
+    configs = Configs({"min.insync.replicas": "2"})
+    assert configs.topic_number("orders", "min.insync.replicas") == 2
+    configs.replace(Resource.BROKER, "", {"min.insync.replicas": "3"})
+    assert configs.topic_number("orders", "min.insync.replicas") == 3
+
+
 def test_sources_and_synonyms_of_values() -> None:
     configs = Configs({"message.max.bytes": "5000"})
     configs.replace(Resource.TOPIC, "t", {"max.message.bytes": "4000"})
