@@ -46,13 +46,16 @@ _KINDS = pytest.mark.parametrize(
 @_KINDS
 @pytest.mark.parametrize("client", [ShareConsumer, AdminClient])
 async def test_opening_raises_an_error(kind: str, step: str, client: Any) -> None:
-    """The error says which address, which step and how long."""
+    """The error says which address, which step and how long. If the machine is busy, more than one step was begun."""
     options = {} if client is AdminClient else {"group": "g", "topics": ["a"]}
     async with _listener(kind) as where:
         with anyio.fail_after(DEADLINE_S), pytest.raises(ConnectionLost) as caught:
             async with client(where, **options, **SHORT):
                 pass
-    assert str(caught.value) == f"can't reach {where}: {step} within 0.3 s"
+    assert str(caught.value) in (
+        f"can't reach {where}: {step} within 0.3 s",
+        f"can't reach {where}: not connected within 0.3 s ({step})",
+    )
 
 
 @pytest.mark.lengthy

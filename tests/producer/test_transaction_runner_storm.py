@@ -42,7 +42,7 @@ def test_the_storm_finds_commits_that_are_taken_for_refused(
     """The planted defect: the last error decides, whatever became of earlier requests."""
     monkeypatch.setattr(TransactionState, "on_ending", lambda state, transaction: False)
     kshare_broker.faults.add(EndTxnRequest, times=None, cut_after=3, when=lambda request: request.committed)
-    storm = storm_on(kshare_broker, 4, 8, 0.0)
+    storm = storm_on(kshare_broker, 4, 12, 0.0)
     problems = [*storm.ledger.problems(visible(kshare_broker.bootstrap, TOPIC, PARTITIONS))]
     assert any("told to be aborted" in problem for problem in problems), storm.ledger.summary()
 
