@@ -119,7 +119,7 @@ class Call:
             raise RequestError(on.refusal, f"{on.name.capitalize()} authorization failed.")
 
     def real_deadline(self, wait_ms: int) -> float:
-        """When a client that has asked to wait for so long should get a response, in the loop's time.
+        """The time of the event loop at which a request that may wait `wait_ms` gets its response.
 
         Only needed if the broker's clock stands still: what a client asks for next, and what it acknowledges when it is
         closed, waits for this response.

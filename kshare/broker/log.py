@@ -8,7 +8,7 @@ checks sequence numbers; time is passed in. There are no replicas: what is appen
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from kshare.broker.producers import ProducerStates
@@ -120,6 +120,14 @@ class LogLimits:
     uses_append_time: bool = False
     needs_keys: bool = False
     """True for compacted topics."""
+
+
+def is_aborted(batch: StoredBatch, aborted: Iterable[AbortedTransaction]) -> bool:
+    """Whether its records belong to one of these transactions."""
+    return batch.is_transactional and any(
+        each.producer_id == batch.producer_id and each.first_offset <= batch.base_offset < each.last_offset
+        for each in aborted
+    )
 
 
 class PartitionLog:
@@ -327,12 +335,7 @@ class PartitionLog:
 
     def is_committed(self, batch: StoredBatch) -> bool:
         """Whether `read_committed` readers get the records of this batch."""
-        was_aborted = batch.is_transactional and any(
-            each.producer_id == batch.producer_id
-            and each.first_offset <= batch.base_offset < each.last_offset
-            for each in self.aborted
-        )
-        return batch.last_offset < self.last_stable_offset and not was_aborted
+        return batch.last_offset < self.last_stable_offset and not is_aborted(batch, self.aborted)
 
     def epoch_end(self, epoch: int) -> tuple[int, int]:
         """The largest leader epoch up to `epoch` that has batches, and its end offset; (-1, -1) if there is none."""

@@ -7,14 +7,13 @@ one, and the newest batch is the active segment, which isn't cleaned. Internal t
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
 from itertools import takewhile
 from weakref import WeakKeyDictionary
 
 from kshare.broker.clock import Clock
 from kshare.broker.cluster import Cluster, Partition
 from kshare.broker.configs import Configs
-from kshare.broker.log import AbortedTransaction, PartitionLog, StoredBatch
+from kshare.broker.log import AbortedTransaction, PartitionLog, StoredBatch, is_aborted
 from kshare.protocol.compression import Compression
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.protocol.records import Batch, read_batches
@@ -103,7 +102,7 @@ def compacted(
     decoded = {
         batch.base_offset: batch.decode()
         for batch in batches
-        if not batch.is_control and not _is_aborted(batch, aborted)
+        if not batch.is_control and not is_aborted(batch, aborted[batch.producer_id])
     }
     last = {
         bytes(record.key): record.offset
@@ -140,13 +139,6 @@ def compacted(
         if stored.is_transactional:
             unended.add(stored.producer_id)
     return kept if kept != batches else None
-
-
-def _is_aborted(batch: StoredBatch, aborted: Mapping[int, list[AbortedTransaction]]) -> bool:
-    return batch.is_transactional and any(
-        each.first_offset <= batch.base_offset <= each.last_offset
-        for each in aborted.get(batch.producer_id, ())
-    )
 
 
 def _with_only(batch: Batch, offsets: set[int]) -> StoredBatch:

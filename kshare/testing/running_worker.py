@@ -102,8 +102,8 @@ class RunningWorker:
         """Set the clock forward by so many seconds, after the worker has done what it can do now.
 
         Ten minutes take about two seconds of real time. What becomes due meanwhile happens in its order, within a
-        second of its time. Async handlers see the time pass,
-        for example in `anyio.sleep`; `time.time()` and plain functions don't.
+        second of its time. Async handlers see the time pass, for example in `anyio.sleep`; `time.time()` and plain
+        functions don't.
         """
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
             raise ConfigError(f"seconds must be 0 or more, not {seconds!r}")

@@ -140,12 +140,18 @@ def test_exhausted_producer_epochs_get_a_new_producer_id() -> None:
     assert again.epoch == 0
 
 
-@pytest.mark.parametrize("is_commit", [False, True])
-def test_the_transaction_of_the_last_epoch_ends_under_its_own_producer_id(is_commit: bool) -> None:
+def _in_its_last_epoch() -> tuple[World, Transaction, int]:
+    """An open transaction with a record, and its producer id."""
     world = World()
     known = world.transactions.begin_producer("tx", 1000)
-    old, known.epoch = known.producer_id, 2**15 - 2
+    known.epoch = 2**15 - 2
     world.write(known)
+    return world, known, known.producer_id
+
+
+@pytest.mark.parametrize("is_commit", [False, True])
+def test_the_transaction_of_the_last_epoch_ends_under_its_own_producer_id(is_commit: bool) -> None:
+    world, known, old = _in_its_last_epoch()
     world.transactions.end("tx", old, 2**15 - 2, is_commit, True)
     assert world.last_marker() == (ControlType.COMMIT if is_commit else ControlType.ABORT)
     assert world.partition.log.last_stable_offset == 2
@@ -162,10 +168,7 @@ def test_the_transaction_of_the_last_epoch_ends_under_its_own_producer_id(is_com
 
 @pytest.mark.parametrize("is_expired", [False, True])
 def test_a_transaction_of_the_last_epoch_is_aborted_under_its_own_producer_id(is_expired: bool) -> None:
-    world = World()
-    known = world.transactions.begin_producer("tx", 1000)
-    old, known.epoch = known.producer_id, 2**15 - 2
-    world.write(known)
+    world, known, old = _in_its_last_epoch()
     if is_expired:
         world.clock.advance(1000)
     else:
