@@ -8,6 +8,7 @@ the package is said in pyproject.toml.
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -32,6 +33,8 @@ INLINED = {
 }
 """Their `.pxd` files hold C bodies for compiled callers; they themselves stay Python."""
 
+MESSAGES = "kshare.protocol.messages."
+"""Generated modules. They are large, and mostly call Python: optimising them takes a minute, and gains nothing."""
 DIRECTIVES = {"language_level": 3}
 # Types come from the .pxd files; annotations speak to mypy, and mean more to Cython than they say.
 # Pickling would follow pointers into memory. What must not be copied says so itself: see kshare/protocol/uncopied.py.
@@ -54,11 +57,21 @@ def compiled_modules() -> list[Path]:
 
 
 def directives_for(module: str) -> dict[str, object]:
-    if module.startswith("kshare.protocol.messages."):
+    if module.startswith(MESSAGES):
         return DIRECTIVES
     is_record_decoder = module.startswith("kshare.protocol.record")
     directives = {**DIRECTIVES, **(RECORD_DIRECTIVES if is_record_decoder else HAND_WRITTEN)}
     return {**directives, "nonecheck": module not in NEVER_NONE}
+
+
+def compiler_options(module: str, compiler_type: str) -> list[str]:
+    """Python's own ask for what a debugger reads, which makes modules six times as large.
+
+    What `CFLAGS` says comes first, so that it isn't overruled.
+    """
+    if compiler_type != "unix" or "CFLAGS" in os.environ:
+        return []
+    return ["-O1", "-g0"] if module.startswith(MESSAGES) else ["-g0"]
 
 
 class BuildIfPossible(build_ext):
@@ -66,19 +79,30 @@ class BuildIfPossible(build_ext):
 
     def build_extensions(self) -> None:
         try:
-            from Cython.Build import cythonize
-
-            for extension in self.extensions:
-                directives = directives_for(extension.name)
-                (in_c,) = cythonize([extension], build_dir=self.build_temp, compiler_directives=directives)
-                extension.sources = in_c.sources
-            super().build_extensions()
+            self.check_extensions_list(self.extensions)
+            self._compile_while_translating()
         # A machine has many ways of saying that its compiler doesn't work. None may stop the installation by itself.
         except Exception as failure:
             if os.environ.get(REQUIRE, "0") not in ("", "0"):
                 raise CompileError(f"{REQUIRE} is set, and kshare can't be compiled: {failure}") from failure
             self.warn(f"nothing is compiled, so records are read far slower: {failure}")
             self._remove_what_was_built()
+
+    def _compile_while_translating(self) -> None:
+        """Cython translates one module after another. Meanwhile, C compilers work on those that are translated."""
+        from Cython.Build import cythonize
+
+        kind = self.compiler.compiler_type
+        with ThreadPoolExecutor(self.parallel or os.cpu_count()) as compilers:
+            compiling = []
+            for extension in self.extensions:
+                directives = directives_for(extension.name)
+                (in_c,) = cythonize([extension], build_dir=self.build_temp, compiler_directives=directives)
+                extension.sources = in_c.sources
+                extension.extra_compile_args = compiler_options(extension.name, kind)
+                compiling.append(compilers.submit(self.build_extension, extension))
+            for module in compiling:
+                module.result()
 
     def _remove_what_was_built(self) -> None:
         for extension in self.extensions:

@@ -1,5 +1,6 @@
-"""Prepares a fresh checkout for running its tests: installs a virtual environment with kshare, the Kafka jars, and
-PySpark's older releases.
+"""Prepares a fresh checkout for running its tests.
+
+Installs a virtual environment with kshare, the Kafka jars, PySpark's older releases, Redis and a browser.
 
 Needs only the standard library. Decides when an environment is out of date. Never changes any other environment.
 """
@@ -12,6 +13,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -24,19 +26,31 @@ class BootstrapError(RuntimeError):
 
 
 def prepare() -> Path:
-    """Create or update the environment, the jars and PySpark's older releases. Returns the environment's Python."""
-    python = prepare_environment()
-    _run([python, "-m", "tools.kafka", "install"], "Kafka's jars can't be installed")
-    _run([python, "-m", "tools.older_spark"], "Older releases of PySpark can't be installed")
+    """Create or update the environment, and install everything else that tests need. Returns the environment's Python.
+
+    Most of it waits for downloads, so it happens at the same time.
+    """
+    python = _python()
+    is_fresh = not _stamp("dev").exists()
+    with ThreadPoolExecutor() as beside:
+        installing = [
+            beside.submit(install_optional, "chromium"),
+            beside.submit(_install_older_spark, python),
+        ]
+        prepare_environment()
+        installing.append(beside.submit(install_optional, "redis_server"))
+        if is_fresh:
+            installing.append(beside.submit(_compile_tests, python))
+        _run([python, "-m", "tools.kafka", "install"], "Kafka's jars can't be installed")
+        for part in installing:
+            part.result()
     return python
 
 
 def prepare_environment(extra: str = "dev") -> Path:
     """Create or update an environment with kshare and one of its extras, as pyproject.toml requires them."""
-    python = ENVIRONMENT / "bin" / "python"
-    if not python.exists():
-        _create_environment()
-    stamp = ENVIRONMENT / f"kshare-installed-{extra}"
+    python = _python()
+    stamp = _stamp(extra)
     wanted = _fingerprint()
     if not stamp.exists() or stamp.read_text(encoding="utf-8") != wanted:
         _say(f"installing kshare[{extra}] (once, and when the project's metadata changes)")
@@ -51,9 +65,7 @@ def prepare_environment(extra: str = "dev") -> Path:
 
 def prepare_to_run(*packages: str) -> Path:
     """Create or update an environment in which kshare runs from its sources, without compiling it. This is quick."""
-    python = ENVIRONMENT / "bin" / "python"
-    if not python.exists():
-        _create_environment()
+    python = _python()
     stamp = ENVIRONMENT / f"kshare-runs-with-{'-'.join(packages)}"
     wanted = _fingerprint()
     if not stamp.exists() or stamp.read_text(encoding="utf-8") != wanted:
@@ -72,6 +84,40 @@ def environment_variables() -> dict[str, str]:
     path = os.pathsep.join([str(ENVIRONMENT / "bin"), os.environ.get("PATH", os.defpath)])
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**kept, "PATH": path, "VIRTUAL_ENV": str(ENVIRONMENT)}
+
+
+def install_optional(name: str) -> None:
+    """What a module of `tools` installs. If that fails, it says so, and the tests that need it are left out."""
+    subprocess.run([_python(), "-m", f"tools.{name}"], cwd=ROOT, env=environment_variables(), check=False)
+
+
+def _stamp(extra: str) -> Path:
+    """A file that says what was installed."""
+    return ENVIRONMENT / f"kshare-installed-{extra}"
+
+
+def _python() -> Path:
+    """The environment's. Creates the environment if necessary."""
+    python = ENVIRONMENT / "bin" / "python"
+    if not python.exists():
+        _create_environment()
+    return python
+
+
+def _install_older_spark(python: Path) -> None:
+    _run([python, "-m", "tools.older_spark"], "Older releases of PySpark can't be installed")
+
+
+def _compile_tests(python: Path) -> None:
+    """Import all tests once, so that bytecode is there when several processes import them at the same time."""
+    subprocess.run(
+        [python, "-m", "pytest", "--collect-only", "-qq", "-p", "no:cacheprovider"],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        env=environment_variables(),
+        check=False,
+    )
 
 
 def _create_environment() -> None:

@@ -15,7 +15,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from tools.kafka.jars import cache_folder
+from tools import cache
 from tools.kafka.listeners import HOST
 from tools.kafka.ports import free_ports
 from tools.kafka.process import Process
@@ -62,7 +62,7 @@ def start(folder: Path) -> tuple[Process, str]:
 
 
 def _cached() -> Path:
-    return cache_folder().parent / "redis" / RELEASE / PROGRAM
+    return cache.folder() / "redis" / RELEASE / PROGRAM
 
 
 def _download(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from tools import bootstrap
 
 class Machine:
     """A checkout whose commands are recorded instead of run."""
+
+    failing = ""
+    """The module whose command fails."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -27,6 +31,11 @@ class Machine:
         if "venv" in words:
             (self.root / ".venv" / "bin").mkdir(parents=True)
             (self.root / ".venv" / "bin" / "python").touch()
+        if words[2] == self.failing:
+            raise bootstrap.BootstrapError(complaint)
+
+    def try_to_run(self, command: list[str | Path], **_: Any) -> None:
+        self.commands.append([str(word) for word in command[1:4]])
 
 
 @pytest.fixture
@@ -35,6 +44,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setattr(bootstrap, "ROOT", tmp_path)
     monkeypatch.setattr(bootstrap, "ENVIRONMENT", tmp_path / ".venv")
     monkeypatch.setattr(bootstrap, "_run", machine.run)
+    monkeypatch.setattr(subprocess, "run", machine.try_to_run)
     return machine
 
 
@@ -82,3 +92,22 @@ def test_missing_ensurepip_is_explained(machine: Machine, monkeypatch: pytest.Mo
     monkeypatch.setattr(importlib.util, "find_spec", find_spec)
     with pytest.raises(bootstrap.BootstrapError, match="python3-venv"):
         bootstrap.prepare_environment()
+
+
+def test_everything_is_installed_and_tests_are_compiled_once(machine: Machine) -> None:
+    bootstrap.prepare()
+    modules = [command[1] for command in machine.commands]
+    assert modules[0] == "venv"
+    assert modules.index("pip") < modules.index("tools.kafka")
+    again = ["tools.chromium", "tools.kafka", "tools.older_spark", "tools.redis_server"]
+    assert sorted(modules[1:]) == sorted(["pip", "pytest", *again])
+    machine.commands.clear()
+    bootstrap.prepare()
+    assert sorted(command[1] for command in machine.commands) == again
+
+
+@pytest.mark.parametrize("module", ["pip", "tools.kafka", "tools.older_spark"])
+def test_what_cannot_be_installed_is_said(machine: Machine, module: str) -> None:
+    machine.failing = module
+    with pytest.raises(bootstrap.BootstrapError, match="can't be installed"):
+        bootstrap.prepare()

@@ -46,6 +46,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     machine = Machine()
     monkeypatch.setattr(bootstrap, "prepare", machine.preparing("brokers"))
     monkeypatch.setattr(bootstrap, "prepare_environment", machine.preparing("packages"))
+    monkeypatch.setattr(bootstrap, "install_optional", lambda name: None)
     monkeypatch.setattr(ceiling, "run", machine.run)
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: None)
     monkeypatch.setattr(sys, "path", [*sys.path])

@@ -13,8 +13,9 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from tools import cache
 from tools.kafka.compiler import compile_java
-from tools.kafka.jars import TOOLS, cache_folder, class_path
+from tools.kafka.jars import TOOLS, class_path
 from tools.kafka.java import find_java
 
 Command = list[str | Path]
@@ -62,7 +63,7 @@ def _words(arguments: dict[str, object]) -> list[str]:
 
 def built(content: bytes, name: str, build: Callable[[Path], None]) -> Path:
     """The folder with a build of this content. Builds it if necessary, in a folder that is renamed at the end."""
-    home = cache_folder().parent / "benches" / f"{name}-{hashlib.sha256(content).hexdigest()[:16]}"
+    home = cache.folder() / "benches" / f"{name}-{hashlib.sha256(content).hexdigest()[:16]}"
     if not home.is_dir():
         home.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=".building-", dir=home.parent))

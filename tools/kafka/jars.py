@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import os
-import pwd
 import shutil
 import sys
 import tempfile
@@ -13,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+from tools import cache
 from tools.kafka.ivy import Module, ResolutionError, Wanted, fetch
 
 TESTED_RELEASES = ("4.1.2", "4.3.1", "4.4.0")
@@ -70,7 +69,7 @@ def install(name: str, say: Callable[[str], None] = say_line) -> Path:
     """
     if name not in _SETS:
         raise ValueError(f"There is no set of jars named {name!r}; choose from {', '.join(_SETS)}.")
-    home = cache_folder() / name
+    home = cache.folder() / "kafka" / name
     if home.is_dir():
         return home
     home.parent.mkdir(parents=True, exist_ok=True)
@@ -97,15 +96,6 @@ def class_path(name: str) -> str:
 def jar(release: str, artifact: str) -> Path:
     """One jar of a release, such as kafka-clients."""
     return install(release) / f"{artifact}-{release}.jar"
-
-
-def cache_folder() -> Path:
-    """The folder in which jars are kept, in $XDG_CACHE_HOME or ~/.cache. HOME may be unset."""
-    chosen = os.environ.get("XDG_CACHE_HOME")
-    if chosen:
-        return Path(chosen) / "kshare" / "kafka"
-    home = os.environ.get("HOME") or pwd.getpwuid(os.getuid()).pw_dir
-    return Path(home) / ".cache" / "kshare" / "kafka"
 
 
 def _fetch_whole(name: str, home: Path, say: Callable[[str], None]) -> None:

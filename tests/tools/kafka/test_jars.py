@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pwd
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -82,15 +80,3 @@ def test_concurrent_installs_download_once(monkeypatch: pytest.MonkeyPatch) -> N
 def test_unknown_release_is_refused() -> None:
     with pytest.raises(ValueError, match=r"'4\.0\.0'.*4\.1\.2"):
         jars.install("4.0.0")
-
-
-@pytest.mark.parametrize("home", ["", None])
-def test_cache_without_home_is_in_the_users_home_directory(
-    monkeypatch: pytest.MonkeyPatch, home: str | None
-) -> None:
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.delenv("HOME")
-    if home is not None:
-        monkeypatch.setenv("HOME", home)
-    own = Path(pwd.getpwuid(os.getuid()).pw_dir)
-    assert jars.cache_folder() == own / ".cache" / "kshare" / "kafka"
