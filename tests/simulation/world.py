@@ -5,6 +5,7 @@ Everything runs in one thread, and one seed decides what happens when.
 
 from __future__ import annotations
 
+import gc
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,6 +22,7 @@ import kshare.fast.coarse_clock as coarse_clock
 from kshare.broker import broker as embedded
 from kshare.broker import cluster_server
 from kshare.broker.cluster_server import ClusterServer
+from kshare.installation import warn_if_slow
 from kshare.surroundings import monotonic, surroundings
 from tests.simulation.loop import START_S, SimulatedTime
 from tests.simulation.network import Conditions, ProcessNetwork, SimulatedNetwork
@@ -181,6 +183,7 @@ class World(ABC):
                 deed = chance.choice(deeds)
                 self.done[deed] += 1
                 self.note("world", deed)
+                gc.collect(1)
                 await getattr(self, f"_{deed}")(server, tasks)
         for node in self.broker.cluster.nodes.values():
             if not node.is_up:
@@ -239,6 +242,7 @@ def records_of(partition: Any) -> Iterator[Any]:
 def simulate(kind: Callable[[Any, SimulatedTime], World], plan: Plan, backend: str = "asyncio") -> Outcome:
     """All of it, blocking."""
     began = process_time()
+    warn_if_slow()  # once for each process of the system's, which may simulate several seeds
     time = SimulatedTime(backend, plan.seed)
     kept: list[World] = []
 
@@ -248,12 +252,25 @@ def simulate(kind: Callable[[Any, SimulatedTime], World], plan: Plan, backend: s
         kept.append(world)
         return await world.run()
 
-    with logged(), _coarse_clock(time):
+    with logged(), _coarse_clock(time), _collecting_by_hand():
         verdict = time.run(main)
     world = kept[0]
     if world.broker.crashes:
         raise ExceptionGroup("the embedded broker failed", world.broker.crashes)
     return Outcome(plan, verdict, world.history, time.now() - START_S, process_time() - began, world.done)
+
+
+@contextmanager
+def _collecting_by_hand() -> Iterator[None]:
+    """Otherwise, what was allocated before decides when an iterator that was left in a cycle is closed."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.unfreeze()
 
 
 @contextmanager
