@@ -51,7 +51,7 @@ PRIVATE = {
     "client/test_closing.py": 6,
     "client/test_commit.py": 2,
     "engine/test_node_session_waits.py": 3,
-    "exhaustive/stepping.py": 99,
+    "exhaustive/stepping.py": 4,
     "client/test_loops.py": 5,
     "helpers/browsing.py": 3,
     "integration/consumer_storm/defects.py": 6,

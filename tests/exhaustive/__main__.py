@@ -11,9 +11,9 @@ _HEAD = ("run", "members", "records", "faults", "states", "transitions", "ends",
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.exhaustive", description=__doc__)
-    parser.add_argument("--members", type=int, default=2)
-    parser.add_argument("--records", type=int, default=3)
-    parser.add_argument("--faults", type=int, default=2)
+    parser.add_argument("--members", type=int, default=1)
+    parser.add_argument("--records", type=int, default=2)
+    parser.add_argument("--faults", type=int, default=1)
     parser.add_argument("--run", action="append", help="only this one; may be given more than once")
     given = parser.parse_args()
     print(_row(_HEAD))

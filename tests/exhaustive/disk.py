@@ -92,23 +92,19 @@ class Name:
 
     def __init__(self, disk: Disk, name: str) -> None:
         self._disk = disk
-        self._name = name
-
-    @property
-    def parent(self) -> Disk:
-        return self._disk
+        self.name = name
 
     def with_suffix(self, suffix: str) -> Name:
-        return Name(self._disk, self._name.rpartition(".")[0] + suffix)
+        return Name(self._disk, self.name.rpartition(".")[0] + suffix)
 
     def open(self, mode: str, encoding: str) -> _Writer:
-        return _Writer(self._disk, self._disk.file(self._name, is_new="w" in mode))
+        return _Writer(self._disk, self._disk.file(self.name, is_new="w" in mode))
 
     def replace(self, to: Name) -> None:
-        self._disk.rename(self._name, to._name)
+        self._disk.rename(self.name, to.name)
 
     def read_text(self, encoding: str) -> str:
-        return self._disk.file(self._name).data
+        return self._disk.file(self.name).data
 
 
 class _Writer(io.StringIO):

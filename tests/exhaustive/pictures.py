@@ -20,7 +20,8 @@ def picture(value: Any, without: Collection[str] = ()) -> Hashable:
 
 def _picture(value: Any, without: frozenset[str], seen: dict[int, int]) -> Hashable:
     if isinstance(value, _PLAIN):
-        return value
+        plain: Hashable = value
+        return plain
     if isinstance(value, bytearray):
         return bytes(value)
     if isinstance(value, _CODE):
@@ -28,7 +29,8 @@ def _picture(value: Any, without: frozenset[str], seen: dict[int, int]) -> Hasha
     if isinstance(value, tuple):
         return tuple(_picture(part, without, seen) for part in value)
     if getattr(type(value), "__dataclass_params__", _THAWED).frozen:
-        return value  # compared as a whole
+        whole: Hashable = value  # compared as it is
+        return whole
     known = seen.get(id(value))
     if known is not None:
         return ("again", known)

@@ -28,7 +28,7 @@ class Run:
 
 
 def runs(members: int, records: int, faults: int) -> list[Run]:
-    size = {"members": members, "records": records, "faults": faults}
+    size: dict[str, Any] = {"members": members, "records": records, "faults": faults}
     return [
         Run("sessions", SessionSizes(**size, releases=0), SessionSystem, sessions.modelled),
         Run("settling", SettlingSizes(**size), SettlingSystem, settling.modelled),

@@ -163,10 +163,10 @@ class Member:
         self.sessions[number] = ShareSession("group", self.name)
         line = FetchConnection(
             number,
-            self.links,
+            self.links,  # type: ignore[arg-type]
             self.book.reporter,
             lambda _: "t",
-            self._loop.time,  # type: ignore[arg-type]
+            self._loop.time,
         )
         self.nodes[number] = NodeSession(
             number,

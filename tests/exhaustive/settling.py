@@ -273,11 +273,11 @@ class SettlingSystem:
             elif not ours.is_told_again:
                 yield f"{name} is told to stop again"
         for gate in dict.fromkeys(self.gates.closed):
-            name, what, offset = gate.replace("dead letter", "dead-letter").split()
+            name, what, number = gate.replace("dead letter", "dead-letter").split()
             if what != "handler":
                 what = what.replace("-", " ")
-                yield f"{name}'s {what} of record {offset} can't be written"
-                yield f"{name}'s {what} of record {offset} is written, and nobody confirms it"
+                yield f"{name}'s {what} of record {number} can't be written"
+                yield f"{name}'s {what} of record {number} is written, and nobody confirms it"
 
     def _held_by(self, name: str) -> list[int]:
         return [offset for offset, held in sorted(self.held.items()) if held.worker == name]

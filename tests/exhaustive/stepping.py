@@ -43,8 +43,8 @@ class SteppedLoop(asyncio.BaseEventLoop):
         """Go on until everything waits for something."""
         events._set_running_loop(self)
         try:
-            while self._ready:
-                self._run_once()
+            while self._ready:  # type: ignore[attr-defined]
+                self._run_once()  # type: ignore[attr-defined]
         finally:
             events._set_running_loop(None)
 
@@ -70,7 +70,7 @@ class SteppedLoop(asyncio.BaseEventLoop):
     @property
     def next_timer(self) -> float | None:
         """When something is to go on because of the time."""
-        times = [handle.when() for handle in self._scheduled if not handle.cancelled()]
+        times = [handle.when() for handle in self._scheduled if not handle.cancelled()]  # type: ignore[attr-defined]
         return min(times, default=None)
 
     def pass_time(self, until: float) -> None:
@@ -91,7 +91,7 @@ class SteppedLoop(asyncio.BaseEventLoop):
 
     def _run_once_without_waiting(self) -> None:
         self.call_soon(lambda: None)
-        self._run_once()
+        self._run_once()  # type: ignore[attr-defined]
 
     def end(self) -> None:
         """Cancel all that is left."""
