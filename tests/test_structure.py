@@ -40,7 +40,7 @@ SUBJECTS = {
     "worker": "cancellation dashboard unruly_dead_letters unruly_endings unruly_functions",
 }
 """Folder → tests that don't test a single module. The first line of each says what it tests."""
-OF_SUBJECTS = ("integration", "rules", "simulation")
+OF_SUBJECTS = ("exhaustive", "integration", "rules", "simulation")
 """Folders with only such tests."""
 
 PRIVATE = {
@@ -51,6 +51,7 @@ PRIVATE = {
     "client/test_closing.py": 6,
     "client/test_commit.py": 2,
     "engine/test_node_session_waits.py": 3,
+    "exhaustive/stepping.py": 4,
     "client/test_loops.py": 5,
     "helpers/browsing.py": 3,
     "integration/consumer_storm/defects.py": 6,

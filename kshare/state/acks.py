@@ -65,6 +65,8 @@ RETRY_LATER = {
 _TO_DECIDED = translation_table({SENT | kind: kind for kind in range(5)})
 _TO_SETTLED = translation_table({SENT | kind: SETTLED for kind in range(4)} | {SENT | RENEW: HELD})
 _UNSENT_TO_LOST = translation_table({HELD: LOST} | dict.fromkeys(range(5), LOST))
+_EXPIRED_TO_LOST = translation_table({HELD: LOST, SENT | RENEW: LOST} | dict.fromkeys(range(5), LOST))
+"""An acceptance that is under way may still be confirmed. A renewal that is under way saves nothing: it is too late."""
 _SENT_TO_LOST = translation_table({SENT | kind: LOST for kind in range(5)})
 
 
@@ -293,7 +295,7 @@ class PartitionAcks:
         expired = [lease for lease in self.leases if lease.deadline <= now and not lease.is_done]
         outcomes = self._refused(_all_records(expired), ErrorCode.INVALID_RECORD_STATE)
         for lease in expired:
-            lease.translate(_UNSENT_TO_LOST)
+            lease.translate(_EXPIRED_TO_LOST)
         return expired, outcomes
 
     def _refused(self, lease_ranges: Iterable[LeaseRange], error: int) -> list[AckOutcome]:

@@ -271,6 +271,18 @@ def test_sent_acknowledgement_of_an_expired_lease_waits_for_its_response() -> No
     assert lease.count(SETTLED) == 1
 
 
+def test_renewal_of_an_expired_lease_comes_too_late() -> None:
+    """Otherwise, its records would be handed out after their lock has expired, while the response is awaited."""
+    book, (lease,) = acks((0, 1), deadline=5.0)
+    lease.decide_held(RENEW)
+    book.take(renewals=True)
+    book.expire(now=6.0)
+    assert lease.count(LOST) == 2
+    assert not lease.decide(1, ACCEPT)
+    assert [outcome.renewed for outcome in book.on_answer(0)] == [()]
+    assert lease.count(LOST) == 2
+
+
 def test_done_leases_are_forgotten() -> None:
     book, (first, _) = acks((0, 9), (10, 19))
     first.decide_held(ACCEPT)

@@ -20,6 +20,7 @@ class VerdictLog:
     """The decisions of one query, which is identified by its member id."""
 
     def __init__(self, folder: Path, member_id: str) -> None:
+        self._folder = folder
         self._path = folder / f"{member_id}.verdicts"
         self._batch: int | None = None
 
@@ -44,6 +45,12 @@ class VerdictLog:
             file.flush()
             os.fsync(file.fileno())
         partial.replace(self._path)
+        # Otherwise, the file from before may be there again after a crash of the machine, without these decisions.
+        descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
     def read(self, batch: int) -> Verdicts | None:
         """The decisions for this batch; None if they are unknown."""

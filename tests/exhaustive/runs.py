@@ -1,0 +1,37 @@
+"""All systems that are explored, and their sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+from tests.exhaustive import custody, sessions, settling
+from tests.exhaustive.custody import CustodySizes, CustodySystem
+from tests.exhaustive.explorer import Explored, explore
+from tests.exhaustive.sessions import SessionSizes, SessionSystem
+from tests.exhaustive.settling import SettlingSizes, SettlingSystem
+
+
+@dataclass(frozen=True)
+class Run:
+    name: str
+    sizes: Any
+    system: Callable[[Any], Any]
+    modelled: Callable[[], AbstractContextManager[None]]
+
+    def explore(self) -> Explored:
+        """Raises Broken."""
+        with self.modelled():
+            return explore(lambda: self.system(self.sizes))
+
+
+def runs(members: int, records: int, faults: int) -> list[Run]:
+    size: dict[str, Any] = {"members": members, "records": records, "faults": faults}
+    return [
+        Run("sessions", SessionSizes(**size, releases=0), SessionSystem, sessions.modelled),
+        Run("settling", SettlingSizes(**size), SettlingSystem, settling.modelled),
+        Run("journal", CustodySizes(**size), CustodySystem, custody.modelled),
+        Run("rows", CustodySizes(**size, has_journal=False), CustodySystem, custody.modelled),
+    ]
