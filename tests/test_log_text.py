@@ -33,6 +33,7 @@ _MARKLESS = {*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)} | {
 """Letters, marks and a pattern of no dots, which leave no mark."""
 
 
+@pytest.mark.lengthy
 def test_nothing_passes_that_can_not_be_seen() -> None:
     for code in range(sys.maxunicode + 1):
         sign = chr(code)

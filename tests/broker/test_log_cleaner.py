@@ -168,6 +168,7 @@ def test_records_without_key_are_removed_when_the_topic_becomes_compacted() -> N
     assert world.left() == [(0, b"1"), (3, b"1")]
 
 
+@pytest.mark.lengthy
 def test_logs_of_deleted_topics_are_forgotten() -> None:
     world = World(cleanup_policy="compact", segment_ms="100")
     world.write((b"a", b"1"))

@@ -112,6 +112,7 @@ def at_wrong_offsets(who: tuple[Holdings, PartitionAcks], data: PartitionData) -
     return given, wrong
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("seed", range(4))
 def test_records_of_a_moved_batch_are_handed_out_only_where_nothing_contradicts_it(
     seed: int, caplog: pytest.LogCaptureFixture

@@ -255,6 +255,7 @@ async def test_changed_max_records_applies_to_later_fetches() -> None:
         assert max(asked) == 3
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("seed", range(3))
 async def test_what_a_random_user_has_finished_is_accepted_and_nothing_else(seed: int) -> None:
     with Broker(topics={"t": 2}) as broker:

@@ -129,6 +129,7 @@ async def test_figures_are_dropped_while_the_cluster_is_away(
     assert logged[0].startswith("the cluster can't be read: ")
 
 
+@pytest.mark.lengthy
 async def test_a_cluster_that_is_not_there_yet(anyio_backend: str) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # bound but not listening, so that nothing else can use the port

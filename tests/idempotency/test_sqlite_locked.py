@@ -92,6 +92,7 @@ def both_kinds(store: Impatient, work: Callable[[], None]) -> list[Callable[[Any
     return [charge, in_thread]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("kind", [0, 1], ids=["async", "plain"])
 async def test_a_cancellation_during_a_claim_wins(
     store: Impatient, other: sqlite3.Connection, kind: int

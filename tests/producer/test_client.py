@@ -187,6 +187,7 @@ else:
 """
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("how", ["asyncio", "trio", "sync"])
 def test_exit_without_close_says_that_records_may_be_lost(broker: Broker, how: str) -> None:
     ended = subprocess.run(

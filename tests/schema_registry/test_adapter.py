@@ -237,6 +237,7 @@ async def read_all(consumer: ShareConsumer[Any], into: list[Any]) -> None:
         into.append(record.value["n"])  # noqa: PERF401  # some come before an error
 
 
+@pytest.mark.lengthy
 async def test_a_consumer_reads_values_with_it(registry: SchemaRegistry) -> None:
     orders = [written(registry, is_in_header=n % 2 == 0, value={**ORDER, "n": n}) for n in range(20)]
     got: list[Any] = []

@@ -28,6 +28,12 @@ SETTINGS, OFFSETS = f"/group/settings?name={GROUP}", f"/group/offsets?name={GROU
 CHANGE = {"name": GROUP, "setting": "share.session.timeout.ms", "value": "50000"}
 
 
+@pytest.fixture(autouse=True)
+def _cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what is advised, checking a password takes half a second."""
+    monkeypatch.setattr("kshare.web.users._COST_BITS", 14)
+
+
 @pytest.fixture
 def broker(kshare_broker: Broker) -> Broker:
     return with_packers(kshare_broker)

@@ -34,6 +34,7 @@ def lines(fields: list[FieldLine]) -> Iterator[FieldLine]:
         yield from lines(one.parts)
 
 
+@pytest.mark.lengthy
 @settings(max_examples=40)
 @given(st.binary(min_size=1, max_size=3 * PAGE_BYTES) | st.sampled_from(GIVEN))
 def test_the_pages_contain_every_byte_once(data: bytes) -> None:
@@ -85,6 +86,7 @@ def test_decompressed_bytes_follow_in_a_section_of_their_own() -> None:
     assert any('"order 1"' in one.span.value for one in lines(unpacked.fields))
 
 
+@pytest.mark.lengthy
 def test_a_page_has_the_fields_around_its_bytes() -> None:
     data = frames.state_key() + bytes(3 * PAGE_BYTES)
     for page in pages(data):

@@ -40,6 +40,7 @@ def test_long_values_are_cut(view: str) -> None:
     assert view == "hex" or set(found.text) <= set("ü\\xc3")
 
 
+@pytest.mark.lengthy
 def test_layout_of_nested_json_stays_small() -> None:
     """Indentation of deep values would take many times their size."""
     deep = b"[" + b",".join([b"[" * 50 + b"1,1,1" + b"]" * 50] * 9_000) + b"]"

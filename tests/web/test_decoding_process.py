@@ -86,6 +86,7 @@ def visit(url: str) -> HTTPConnection:
     return connection
 
 
+@pytest.mark.lengthy
 @pytest.mark.usefixtures("patient")
 def test_a_console_that_stops_ends_the_process_and_answers(
     kshare_broker: Broker, started: list[subprocess.Popen[bytes]], caplog: pytest.LogCaptureFixture

@@ -71,6 +71,7 @@ async def test_avro_is_decoded(registry: SchemaRegistry, decoding: Decoding) -> 
     assert (len(cut.text), cut.is_cut) == (10, True)
 
 
+@pytest.mark.lengthy
 async def test_json_is_laid_out_and_protobuf_is_not_decoded(
     registry: SchemaRegistry, decoding: Decoding
 ) -> None:
@@ -100,6 +101,7 @@ async def test_other_bytes_are_shown_as_they_are(
     assert found.note.startswith(note)
 
 
+@pytest.mark.lengthy
 async def test_a_password_is_never_shown() -> None:
     async with decoding_with(SchemaDecoder("http://ann:geheim@127.0.0.1:1")) as decoding:
         found = await decoding(framed(1, b"x"))
@@ -125,6 +127,7 @@ def varint(value: int) -> bytes:
     )
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("schema", "bomb"),
     [(NULLS, varint(2**40) + b"\0"), (TREE, b"\x02" * 1_000_000 + b"\0")],
@@ -144,6 +147,7 @@ async def test_bytes_that_stand_for_too_much_cost_one_record(
         assert json.loads((await decoding(good)).text)["to"] == "Ann"
 
 
+@pytest.mark.lengthy
 async def test_a_record_that_takes_too_long_is_given_up(registry: SchemaRegistry) -> None:
     avro(registry, {"to": "Ann", "raw": b""})
     registry.may_respond.clear()
@@ -159,6 +163,7 @@ async def test_records_of_a_page_have_a_time_limit_in_sum(registry: SchemaRegist
     assert found.note == "not decoded: other records of this page took too long"
 
 
+@pytest.mark.lengthy
 async def test_the_event_loop_goes_on_meanwhile(registry: SchemaRegistry) -> None:
     good = avro(registry, {"to": "Ann", "raw": b""})
     registry.register("bombs-value", {"schema": NULLS})

@@ -16,6 +16,7 @@ EARLIER = (
 """As it was written when hashes didn't say what they cost: of "correct horse"."""
 
 
+@pytest.mark.lengthy
 def test_hashes_cost_what_is_advised(tmp_path: Path) -> None:
     line = user_line("anna", "correct horse", may_change=True)
     assert line.startswith("anna:change:scrypt$ln=17,r=8,p=1$")

@@ -36,6 +36,7 @@ def test_an_absent_cluster_is_said_and_noticed_when_it_comes(free_tcp_port: int)
     assert not [one for one in threading.enumerate() if one.name == "kshare web watcher"]
 
 
+@pytest.mark.lengthy
 def test_the_last_reading_remains_when_the_cluster_goes(kshare_broker: Broker) -> None:
     kshare_broker.create_topic("orders")
     kshare_broker.set_group_config("packers", {"share.auto.offset.reset": "earliest"})

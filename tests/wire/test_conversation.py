@@ -150,6 +150,7 @@ def test_a_truncated_capture_is_read_up_to_its_end() -> None:
     assert found.exchanges
 
 
+@pytest.mark.lengthy
 @settings(max_examples=60)
 @given(st.data())
 def test_any_damage_gives_a_conversation_or_the_error(data: st.DataObject) -> None:

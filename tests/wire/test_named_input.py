@@ -33,6 +33,7 @@ def assert_named(found: NamedInput) -> None:
     assert end == found.size or found.notes
 
 
+@pytest.mark.lengthy
 @settings(max_examples=60)
 @given(st.binary(min_size=1, max_size=200) | st.sampled_from(GIVEN), st.data())
 def test_any_bytes_are_named(data: bytes, draw: st.DataObject) -> None:

@@ -123,6 +123,7 @@ def test_grouped_hex_is_not_a_dump() -> None:
     )
 
 
+@pytest.mark.lengthy
 @given(st.text() | st.text("0x: *|>\n\\'\"b()-af") | st.binary().map(repr))
 def test_any_text_gives_bytes_or_the_error(text: str) -> None:
     try:

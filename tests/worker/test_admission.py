@@ -75,6 +75,7 @@ def handle(worker: Worker, ship: Callable[[list[int]], Awaitable[None]], *, batc
             await ship([number])
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("is_batch", [False, True])
 def test_a_dependency_that_hangs_opens_the_breaker(is_batch: bool, caplog: pytest.LogCaptureFixture) -> None:
     """Each timeout costs a record one of its deliveries."""
@@ -106,6 +107,7 @@ def test_a_dependency_that_hangs_opens_the_breaker(is_batch: bool, caplog: pytes
     assert "the circuit breaker opens, because most runs fail (the last one with a timeout)" in caplog.text
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("concurrency", [3, 9])
 def test_a_dependency_that_hangs_costs_few_deliveries_if_few_records_are_processed_at_once(
     concurrency: int,
@@ -137,6 +139,7 @@ def test_a_dependency_that_hangs_costs_few_deliveries_if_few_records_are_process
     assert max(got.values()) <= 3
 
 
+@pytest.mark.lengthy
 def test_one_record_that_hangs_in_a_batch_does_not_stop_the_handler() -> None:
     """Each record of the batch counted as a failure, and ten of them opened the breaker."""
     worker = Worker(group="g", time_limit=5, dead_letters="bad")
@@ -158,6 +161,7 @@ def test_one_record_that_hangs_in_a_batch_does_not_stop_the_handler() -> None:
     assert states == {"closed"}
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("is_batch", [False, True])
 def test_a_record_that_always_hangs_is_handed_back_while_others_are_processed(is_batch: bool) -> None:
     """It was kept again and again, and the others waited behind it: in a batch, for ever."""
@@ -240,6 +244,7 @@ async def test_a_long_pause_hands_back_what_pins_too_much(kshare_broker: Broker)
         go_on.set()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_pauses_archive_nothing_that_nobody_has_tried(backend: Literal["asyncio", "trio"]) -> None:
     """Locks last 30 s. What was released for each pause became a dead letter, or was archived."""
@@ -266,6 +271,7 @@ def test_pauses_archive_nothing_that_nobody_has_tried(backend: Literal["asyncio"
     assert max(deliveries) == 1
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_what_pauses_hand_back_comes_again(backend: Literal["asyncio", "trio"]) -> None:
     """After the first pause, nothing more was fetched: 603 of 608 records were processed, 5 released, for ever."""

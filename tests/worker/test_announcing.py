@@ -109,6 +109,7 @@ async def test_without_an_endpoint_there_is_nothing_to_announce(broker: Broker, 
         await worker.serve()
 
 
+@pytest.mark.lengthy
 async def test_stopping_does_not_wait_for_a_broker_that_is_gone(
     broker: Broker, anyio_backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,6 +71,7 @@ def oversized_worker(policy: str) -> Worker:
     return worker
 
 
+@pytest.mark.lengthy
 def test_a_dead_letter_that_is_too_large_is_held_until_its_topic_takes_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -125,6 +126,7 @@ def test_a_dead_letter_that_is_too_large_without_its_value_is_held(caplog: pytes
     assert "raise its max.message.bytes" in caplog.text
 
 
+@pytest.mark.lengthy
 def test_a_record_that_is_too_large_for_its_retry_topic_is_held_for_its_next_attempt() -> None:
     """It was never tried again: its copy was written every 30 seconds, in vain, and its partition stood still."""
     worker = Worker(

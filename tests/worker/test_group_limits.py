@@ -99,6 +99,7 @@ async def test_limits_that_change_are_followed(
     assert "archived" not in caplog.text
 
 
+@pytest.mark.lengthy
 async def test_a_limit_that_was_lowered_is_known_when_the_worker_stops(
     kshare_broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

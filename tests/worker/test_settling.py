@@ -11,6 +11,7 @@ from kshare.testing import run_worker
 from kshare.worker import Delivery, Retry, RetryTopics, Worker
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("fails_for", ["a while", "long"])
 def test_dead_letters_that_cannot_be_kept_are_tried_again(
     fails_for: str, caplog: pytest.LogCaptureFixture
@@ -68,6 +69,7 @@ def test_copies_of_large_records_fit(retry_topics: bool | RetryTopics) -> None:
         assert [one.value for one in running.records("dead")] == [value]
 
 
+@pytest.mark.lengthy
 def test_copies_of_a_run_say_so_whoever_writes_them_again() -> None:
     """Otherwise a run that is over would be taken for a record that waits for its next attempt."""
     worker = Worker(

@@ -87,6 +87,7 @@ class Orders:
             worker.stop()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("dead_letters", [None, "dead"])
 async def test_restarts_while_the_breaker_is_open(
     dead_letters: str | None, kshare_broker: Broker, caplog: pytest.LogCaptureFixture
@@ -111,6 +112,7 @@ async def test_restarts_while_the_breaker_is_open(
         assert orders.dead == orders.missing
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("dead_letters", [None, "dead"])
 @pytest.mark.parametrize(
     "breaker", [None, Breaker(min_failures=5, probe_after=60.0)], ids=["pause", "breaker"]

@@ -216,6 +216,7 @@ async def test_pausing_starts_nothing_for_some_time(broker: Broker, name: str) -
     assert max(gaps) >= 0.4
 
 
+@pytest.mark.lengthy
 async def test_adaptive_concurrency_processes_everything(broker: Broker) -> None:
     broker.produce("a", [b"x"] * 500)
     worker = Worker(broker.bootstrap, group="g", concurrency=Adaptive(least=1, most=50))

@@ -226,6 +226,7 @@ def test_release_that_may_have_a_known_deadlock(broker: Broker, run: Kshare) -> 
     only(run, "unknown", "share groups", "broker 1 runs Kafka 4.2, exact release unknown")
 
 
+@pytest.mark.lengthy
 def test_release_that_skips_records_of_new_partitions(monkeypatch: pytest.MonkeyPatch, run: Kshare) -> None:
     with Broker(release="4.3") as broker:
         monkeypatch.setenv("KSHARE_BOOTSTRAP_SERVER", broker.bootstrap)
@@ -315,6 +316,7 @@ def state_topic(broker: Broker, change: Change) -> None:
     plant(broker, MetadataRequest, tell)
 
 
+@pytest.mark.lengthy
 def test_partitions_without_a_leader(three: Broker, run: Kshare) -> None:
     def orphan(row: Any) -> None:
         row.leader_id, row.isr_nodes = -1, [3]
@@ -570,6 +572,7 @@ def test_valid_dead_letter_topic(broker: Broker, run: Kshare) -> None:
 # --- leaving
 
 
+@pytest.mark.lengthy
 def test_reader_that_leaves_after_a_few_lines_ends_it_quietly(broker: Broker) -> None:
     """As `| head` does, in the middle of the checks that hold connections."""
     reading, writing = os.pipe()
@@ -592,6 +595,7 @@ def test_reader_that_leaves_after_a_few_lines_ends_it_quietly(broker: Broker) ->
 # --- layout
 
 
+@pytest.mark.lengthy
 def test_output_fits_a_small_terminal(broker: Broker) -> None:
     done = on_terminal("doctor", "--group", "new")
     assert done.code == 0

@@ -96,6 +96,7 @@ def test_a_stalled_cluster_does_not_delay_the_end() -> None:
 _REGISTRY = "http://ann:geheim@127.0.0.1:1"
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("words", "environment", "lines"),
     [(["--schema-registry", _REGISTRY], {}, 1), ([], {"KSHARE_SCHEMA_REGISTRY": _REGISTRY}, 0)],

@@ -39,6 +39,7 @@ def test_an_empty_task_leaves_a_marker_too(broker: Broker) -> None:
         task(broker, 0).write([numbered(0, 1)])
 
 
+@pytest.mark.lengthy
 def test_a_task_that_failed_is_repeated(broker: Broker) -> None:
     def failing() -> Iterator[pa.RecordBatch]:
         yield numbered(0, 50)

@@ -92,6 +92,7 @@ def test_a_job_settles_duplicates_and_says_how_many_there_were(
     assert "moved to 0:1" in shown
 
 
+@pytest.mark.lengthy
 def test_nothing_is_offered_where_nothing_is_open(
     broker: Broker, console: RunningConsole, read_only: RunningConsole
 ) -> None:
@@ -121,6 +122,7 @@ def test_records_of_other_topics_are_not_dropped(
             assert ("kshare dlq drop" in read_only.request(address)[2]) == offers_drop, address
 
 
+@pytest.mark.lengthy
 def test_before_a_redrive_other_groups_that_read_the_topic_are_named(
     broker: Broker, console: RunningConsole, read_only: RunningConsole
 ) -> None:

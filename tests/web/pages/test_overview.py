@@ -57,6 +57,7 @@ def test_the_page_of_a_group_that_tracks_dead_letters_says_so(
     assert (said in text) == is_tracking
 
 
+@pytest.mark.lengthy
 def test_what_is_wrong_comes_before_the_groups(broker: Broker, start: StartConsole) -> None:
     with sync.ShareConsumer(broker.bootstrap, group="packers", topics=["orders"]) as consumer:
         next(iter(consumer)).accept()
@@ -73,6 +74,7 @@ def test_what_is_wrong_comes_before_the_groups(broker: Broker, start: StartConso
     assert "it has no members, and 1 record of orders waits" in console.request("/group?name=packers")[2]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("path", ["/", "/group?name=packers"])
 def test_the_rate_at_which_records_are_written_is_shown(
     broker: Broker, start: StartConsole, path: str
