@@ -17,6 +17,7 @@ pytest_plugins = [
     "tools.runs.deadlines",
     "tools.runs.broker_watch",
     "tools.runs.quick",
+    "tools.runs.times",
 ]
 
 # How long an example takes depends on the machine, so there are no deadlines.
