@@ -15,11 +15,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
-from uuid import uuid4
 
 from anyio import to_thread
 
 from kshare.spark.journal.store import JournalError, JournalFenced
+from kshare.surroundings import random_bytes
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ class FolderStore:
         frames, number = self._frames, expected + 1
 
         def write() -> bool:
-            partial = frames / f"{uuid4().hex}{_PARTIAL}"
+            partial = frames / f"{random_bytes(16).hex()}{_PARTIAL}"
             try:
                 with partial.open("xb") as file:
                     file.write(data)
