@@ -155,9 +155,9 @@ class Stager:
         self._acquired.send()
 
     async def run(self) -> None:
-        """Append until this is cancelled, or an append fails."""
+        """Append until this is stopped or cancelled, or an append fails."""
         try:
-            while True:
+            while not self._is_stopping:
                 acquired = self._acquired.next()
                 async with self._writing:
                     if not self._is_stopping:
