@@ -281,6 +281,24 @@ async def test_a_folder_that_cannot_be_used(place: Place, tmp_path: Path) -> Non
         await vanished.append(b"frame", -1)
 
 
+async def test_a_folder_that_is_claimed_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was an error of the file system."""
+    reading, older, newer = (FolderStore(tmp_path) for _ in range(3))
+    await older.claim()
+    await older.append(b"frame", -1)
+    newest = reading._newest
+    monkeypatch.setattr(reading, "_newest", lambda: [newest(), newer._frames or claim()][0])
+
+    def claim() -> None:
+        newer._frames = newer._rename()
+
+    assert await reading.read() == [(0, b"frame")]
+    with pytest.raises(JournalFenced, match="frames-1 was renamed"):
+        await older.read()
+
+
 @pytest.mark.parametrize("place", ["folder"], indirect=True)
 async def test_a_torn_file_is_damage(place: Place) -> None:
     assert place.folder is not None
