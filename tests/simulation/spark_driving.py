@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 
 import anyio
 from pyspark.sql.datasource import InputPartition
@@ -41,7 +41,7 @@ _IDLE_S = 0.1
 
 
 class AnotherDriver(Exception):
-    """Another driver has written the next batch into the offset log."""
+    """Another driver has written the same micro-batch into one of Spark's logs."""
 
 
 class QueryFailed(Exception):
@@ -83,6 +83,8 @@ class Driving:
     """As in PySpark 4.0 and 4.1: `latestOffset` has no arguments, and a restart begins with `partitions(x, x)`."""
     drains: bool = False
     """With the trigger AvailableNow."""
+    _tokens: list[str] = field(default_factory=list)
+    """The offset log, as this driver knows it: it reads it once."""
 
     async def run(self) -> None:
         reader = ShareStreamReader(ReadOptions.parse(self.options, is_streaming=True))
@@ -101,15 +103,16 @@ class Driving:
 
     async def _run(self, reader: ShareStreamReader) -> None:
         batches = self.history.batches
+        tokens = self._tokens = [batch.token for batch in batches]
         if self.drains:
             await run_blocking(reader.prepareForTriggerAvailableNow)
-        if self.is_older and batches:
-            last = json.loads(batches[-1].token)
+        if self.is_older and tokens:
+            last = json.loads(tokens[-1])
             if await run_blocking(partial(reader.partitions, last, last)):
                 raise QueryFailed("there are ranges to read between an offset and itself")
             await self._at("resumed")
-        if batches and batches[-1].committed is None:
-            await self._batch(reader, len(batches) - 1)
+        if tokens and batches[len(tokens) - 1].committed is None:
+            await self._batch(reader, len(tokens) - 1)
         while not self.user.is_over():
             if not await self._trigger(reader):
                 if self.drains:
@@ -119,31 +122,39 @@ class Driving:
 
     async def _trigger(self, reader: ShareStreamReader) -> bool:
         """Returns False if there was nothing to do."""
-        batches = self.history.batches
-        number = len(batches)
+        batches, tokens = self.history.batches, self._tokens
         await self._at("asking")
-        start = json.loads(batches[-1].token) if batches else reader.initialOffset()
-        latest = reader.latestOffset if self.is_older else partial(reader.latestOffset, start, None)
-        end = await run_blocking(latest)
         if self.is_older:  # the first offset comes after
-            start = json.loads(batches[-1].token) if batches else reader.initialOffset()
+            end = await run_blocking(reader.latestOffset)
+            start = self._offset(reader, len(tokens) - 1)
+        else:
+            start = self._offset(reader, len(tokens) - 1)
+            end = await run_blocking(partial(reader.latestOffset, start, None))
         if end == start:
             return False
         await self._at("planned")
-        if len(batches) != number:
+        if len(batches) != len(tokens):
             raise AnotherDriver
-        batches.append(Batch(json.dumps(end), monotonic()))
+        tokens.append(json.dumps(end))
+        batches.append(Batch(tokens[-1], monotonic()))
         await self._at("logged")
-        if number > 0:
+        if len(tokens) > 1:
             await run_blocking(partial(reader.commit, start))
         await self._at("committed before")
-        await self._batch(reader, number)
+        await self._batch(reader, len(tokens) - 1)
         return True
+
+    def _offset(self, reader: ShareStreamReader, number: int) -> dict[str, Any]:
+        """That of a micro-batch, or what is before the first."""
+        if number < 0:
+            return reader.initialOffset()
+        found: dict[str, Any] = json.loads(self._tokens[number])
+        return found
 
     async def _batch(self, reader: ShareStreamReader, number: int) -> None:
         batch = self.history.batches[number]
-        before = json.loads(self.history.batches[number - 1].token) if number else reader.initialOffset()
-        tasks = await run_blocking(partial(reader.partitions, before, json.loads(batch.token)))
+        before, end = self._offset(reader, number - 1), self._offset(reader, number)
+        tasks = await run_blocking(partial(reader.partitions, before, end))
         await self._at("planned tasks")
         rows = await self._read(reader, tasks)
         attempt = Attempt(self.process.name, self.process.machine, sorted(place for place, _ in rows))
@@ -159,8 +170,9 @@ class Driving:
             batch.rows = attempt.rows
         self.process.note(self.process.name, f"writes batch {number} with {len(attempt.rows)} rows")
         await self._at("written")
-        if batch.committed is None:
-            batch.committed, batch.committed_at = attempt, monotonic()
+        if batch.committed is not None:
+            raise AnotherDriver
+        batch.committed, batch.committed_at = attempt, monotonic()
         await self._at("committed")
 
     async def _read(self, reader: ShareStreamReader, tasks: Sequence[InputPartition]) -> list[Row]:

@@ -33,13 +33,13 @@ def spark_seams(chance: Random) -> Iterator[None]:
         process = current_process()
         with anyio.CancelScope(shield=True):
             await anyio.sleep(chance.choice(_DISK_S))
-        if process is not None and process.was_killed:
-            await checkpoint()
-        try:
-            return function(*arguments)
-        finally:
+        if process is None or not process.was_killed:
+            result = function(*arguments)
             with anyio.CancelScope(shield=True):
                 await anyio.sleep(chance.choice(_DISK_S))
+        if process is not None and process.was_killed:
+            await checkpoint()  # it is cancelled here
+        return result
 
     replaced: tuple[tuple[Any, str, Any], ...] = (
         (runner, "start_blocking_portal", start_portal),
