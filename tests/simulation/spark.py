@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from random import Random
 from typing import Any, Self
@@ -39,6 +40,7 @@ from tests.simulation.world import Plan, Verdict, World, records_of
 TOPIC, GROUP, GRAVE, JOURNAL = "orders", "shipping", "dlq.orders", "orders-journal"
 _LETTERS_S = 20.0
 _CALM_RECORDS = 2_000
+_SOON_S, _LATER_S = 30.0, 10.0
 _LEFT_OPEN = "left open"
 _STAYED = "still a member"
 _SETTINGS = {
@@ -75,7 +77,7 @@ class SparkPlan(Plan):
     max_wait_ms: int
     pauses: tuple[float, ...]
     """How long the steps between the calls of Spark take."""
-    calm_s: float = 300.0
+    calm_s: float = 120.0
     """How long it may take until nothing is left, once nothing is disturbed any more."""
 
     def smaller(self) -> Iterator[Self]:
@@ -412,7 +414,7 @@ class SparkWorld(World):
         if driver is None or self.plan.settle != "journal" or not self.records.batches:
             return
         driver.is_zombie = True
-        seconds = self.chance.choice([1.0, 3.0, 10.0])
+        seconds = self.chance.choice([0.0, 0.5, 3.0, 10.0])
         for link in self.network.links:
             if link.owner == driver.name:
                 link.stall(seconds, up=True, down=True)
@@ -432,36 +434,38 @@ class SparkWorld(World):
     # --- the end
 
     async def _calm(self) -> set[Place]:
-        """Let the query go on until nothing is left, or for `calm_s`. Returns what is left."""
+        """Let the query go on until nothing is left, or for `calm_s`. Returns what the group hasn't finished."""
         self.new_process("judge").enter()
-        left: set[Place] = {(-1, -1)}
+        left: set[Place] | None = None
+        began = anyio.current_time()
         self.is_over, self._is_calm = False, True
         async with anyio.create_task_group() as self._programs:
             driver = self._start_driver()
             with anyio.move_on_after(self.plan.calm_s):
-                while left:
-                    await anyio.sleep(0.5)
+                while left is None or left or self._written().keys() - self._processed():
+                    await anyio.sleep(0.5 if anyio.current_time() < began + _SOON_S else _LATER_S)
                     left = await self._left()
             self.is_over = True
             await driver.ended.wait()
             await self._note_members()
-        return left
+        return self._written().keys() if left is None else left
 
     async def _note_members(self) -> None:
         members = self.broker.share_groups.find(GROUP).members
         if members:
             self.records.note_broken(_STAYED, f"{sorted(members)} after the query was stopped")
 
-    async def _left(self) -> set[Place]:
-        """What isn't in a complete micro-batch, or isn't finished."""
+    async def _left(self) -> set[Place] | None:
+        """What the group hasn't finished. None if it hasn't read anything yet."""
         async with AdminClient(self.bootstrap) as admin:
             progress = await admin.share_group_progress(GROUP)
-        behind = {(one.partition, one.start_offset or 0) for one in progress if one.lag != 0}
-        open_ = {
-            place for place in self._written() for at in behind if place[0] == at[0] and place[1] >= at[1]
-        }
-        processed = self.records.committed | self.records.others | self._dead()
-        return open_ | (self._written().keys() - processed) if progress else {(-1, -1)}
+        behind = {one.partition: one.start_offset or 0 for one in progress if one.lag != 0}
+        left = {place for place in self._written() if place[1] >= behind.get(place[0], inf)}
+        return left if progress else None
+
+    def _processed(self) -> set[Place]:
+        """What is in a complete micro-batch, or was read by others, or is a dead letter."""
+        return self.records.committed | self.records.others | self._dead()
 
     def _written(self) -> dict[Place, bytes]:
         return {
