@@ -380,7 +380,9 @@ class SparkWorld(World):
         if driver is not None and self.chance.random() < 0.7:
             driver.dies_at = self.chance.choice(STEPS)
         else:
-            await super()._kill(server, tasks)
+            alive = [one for one in self.processes if self.may_be_killed(one) and not one.was_killed]
+            if alive:
+                self.kill(self.chance.choice(alive))
 
     async def _stop(self, server: ClusterServer, tasks: TaskGroup) -> None:
         driver = self._driver()

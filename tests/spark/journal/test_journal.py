@@ -18,6 +18,7 @@ from kshare.net.settings import NetSettings
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages.metadata_request import MetadataRequest
 from kshare.protocol.messages.metadata_response import MetadataResponse
+from kshare.spark.journal import folder_store
 from kshare.spark.journal.folder_store import FolderStore
 from kshare.spark.journal.frames import JournalDamaged
 from kshare.spark.journal.journal import Journal, open_journal
@@ -285,16 +286,18 @@ async def test_a_folder_that_is_claimed_while_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was an error of the file system."""
-    reading, older, newer = (FolderStore(tmp_path) for _ in range(3))
+    older = FolderStore(tmp_path)
     await older.claim()
     await older.append(b"frame", -1)
-    newest = reading._newest
-    monkeypatch.setattr(reading, "_newest", lambda: [newest(), newer._frames or claim()][0])
+    files_in = vars(folder_store)["_files"]
 
-    def claim() -> None:
-        newer._frames = newer._rename()
+    def claimed_meanwhile(folder: Path) -> list[tuple[int, Path]]:
+        if folder.name == "frames-1" and folder.exists():
+            folder.rename(tmp_path / "frames-2")
+        return list(files_in(folder))
 
-    assert await reading.read() == [(0, b"frame")]
+    monkeypatch.setattr(folder_store, "_files", claimed_meanwhile)
+    assert await FolderStore(tmp_path).read() == [(0, b"frame")]
     with pytest.raises(JournalFenced, match="frames-1 was renamed"):
         await older.read()
 
