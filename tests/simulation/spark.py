@@ -450,7 +450,7 @@ class SparkWorld(World):
             self.is_over = True
             await driver.ended.wait()
             await self._note_members()
-        return self._written().keys() if left is None else left
+        return set(self._written()) if left is None else left
 
     async def _note_members(self) -> None:
         members = self.broker.share_groups.find(GROUP).members
