@@ -64,6 +64,7 @@ PRIVATE = {
     "spark/driven.py": 5,
     "spark/moving_driver.py": 1,
     "simulation/producer_defects.py": 6,
+    "simulation/spark_defects.py": 14,
     "spark/real_storm/driver.py": 1,
     "spark/real_storm/places.py": 1,
     "spark/real_storm/source.py": 4,

@@ -15,7 +15,6 @@ of times, and contains the same records as long as the topic has them. The group
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -44,6 +43,7 @@ from kshare.state.share_records import (
     StateRange,
     StoredState,
 )
+from kshare.surroundings import wall_time
 
 _ISOLATION, _RESET = "share.isolation.level", "share.auto.offset.reset"
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", re.IGNORECASE)
@@ -149,7 +149,7 @@ async def _first_starts(
         case ["earliest"]:
             return await log_offsets(router, unread, EARLIEST)
         case ["by_duration", duration]:
-            since = int(time.time() * 1000) - _milliseconds(duration)
+            since = int(wall_time() * 1000) - _milliseconds(duration)
             found = await log_offsets(router, unread, since)
             late = [place for place, offset in found.items() if offset < 0]
             ends = await log_offsets(router, late, LATEST) if late else {}

@@ -28,16 +28,19 @@ from tests.simulation.found import FOUND
 from tests.simulation.producer_defects import DEFECTS as PRODUCER_DEFECTS
 from tests.simulation.producers import ProducerWorld
 from tests.simulation.shrinking import shrink
+from tests.simulation.spark import SparkWorld
+from tests.simulation.spark_defects import DEFECTS as SPARK_DEFECTS
 from tests.simulation.worker_defects import DEFECTS as WORKER_DEFECTS
 from tests.simulation.workers import WorkerWorld
 from tests.simulation.world import Outcome, Plan, simulate
 
-_DEFECTS = STORM_DEFECTS | CONSUMER_DEFECTS | PRODUCER_DEFECTS | WORKER_DEFECTS
+_DEFECTS = STORM_DEFECTS | CONSUMER_DEFECTS | PRODUCER_DEFECTS | SPARK_DEFECTS | WORKER_DEFECTS
 _MOST_SHOWN = 3
 _HIGHEST = 10**9
-WORLDS: dict[str, type[ConsumerWorld | ProducerWorld | WorkerWorld]] = {
+WORLDS: dict[str, type[ConsumerWorld | ProducerWorld | SparkWorld | WorkerWorld]] = {
     "consumers": ConsumerWorld,
     "producers": ProducerWorld,
+    "spark": SparkWorld,
     "workers": WorkerWorld,
 }
 

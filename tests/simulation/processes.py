@@ -86,6 +86,10 @@ class Process:
 _process: ContextVar[Process | None] = ContextVar("process", default=None)
 
 
+def current_process() -> Process | None:
+    return _process.get()
+
+
 class _LogHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         process = _process.get()

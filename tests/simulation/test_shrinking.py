@@ -9,6 +9,7 @@ import pytest
 from tests.simulation.consumers import ConsumerWorld
 from tests.simulation.producers import ProducerWorld
 from tests.simulation.shrinking import shrink
+from tests.simulation.spark import SparkWorld
 from tests.simulation.workers import WorkerWorld
 from tests.simulation.working import HANGS, HELD, HandlerPlan
 from tests.simulation.world import Plan
@@ -46,6 +47,17 @@ def test_what_handlers_do_is_dropped() -> None:
     least = shrink(plan, lambda plan: HANGS in plan.handlers.oddities, lambda plan: None)
     assert least.handlers.oddities == frozenset({HANGS})
     assert not any((least.handlers.has_breaker, least.handlers.has_retry_topics, least.handlers.batch_size))
+
+
+def test_what_a_query_does_not_need_is_dropped() -> None:
+    plan = replace(SparkWorld.drawn(1), settle="journal", has_folder=True, has_company=True, pauses=(0.3,))
+    least = shrink(plan, lambda plan: plan.settle == "journal", lambda plan: None)
+    assert (least.settle, least.has_folder, least.has_company, least.pauses) == (
+        "journal",
+        False,
+        False,
+        (0.0,),
+    )
 
 
 @pytest.mark.parametrize("kind", ["plain", "transactional"])

@@ -13,18 +13,21 @@ from tests.integration.consumer_storm.defects import DEFECTS as STORM_DEFECTS
 from tests.simulation.consumer_defects import DEFECTS as CONSUMER_DEFECTS
 from tests.simulation.found import FOUND
 from tests.simulation.producer_defects import DEFECTS as PRODUCER_DEFECTS
+from tests.simulation.spark_defects import DEFECTS as SPARK_DEFECTS
 from tests.simulation.worker_defects import DEFECTS as WORKER_DEFECTS
 
 ROOT = Path(__file__).parents[2]
-FRESH = {"consumers": 15, "producers": 15, "workers": 6}
-"""How many seeds: those of workers take longest."""
+FRESH = {"consumers": 15, "producers": 15, "spark": 6, "workers": 6}
+"""How many seeds: those of Spark and of workers take longest."""
 OF_BLOCKING_CONSUMERS = "sync_accepts_ranges"
 """Only async consumers are simulated."""
 DEFECTS = {
     name: one for name, one in STORM_DEFECTS.items() if name != OF_BLOCKING_CONSUMERS
 } | CONSUMER_DEFECTS
 MOST_SEEDS = 20
-WORLDS = pytest.mark.parametrize("world", ["consumers", "producers", "workers"])
+FIRST_OF_SPARK = {"fenced_writers_go_on": 24, "plans_are_accepted_before_they_are_logged": 13}
+"""Few queries have the setting and the faults that these take. All others begin with seed 1."""
+WORLDS = pytest.mark.parametrize("world", ["consumers", "producers", "spark", "workers"])
 BOTH = pytest.mark.parametrize("backend", ["asyncio", "trio"])
 
 pytestmark = [pytest.mark.lengthy, pytest.mark.timeout(300)]
@@ -96,6 +99,18 @@ def test_a_defect_of_workers_is_found(defect: str) -> None:
     )
     assert code == 1, output
     assert f": {WORKER_DEFECTS[defect][1]}: " in output
+    assert "failed" not in output
+
+
+@pytest.mark.parametrize("defect", SPARK_DEFECTS)
+def test_a_defect_of_the_spark_source_is_found(defect: str) -> None:
+    first = FIRST_OF_SPARK.get(defect, 1)
+    code, output = simulate(
+        *("--world", "spark", "--seeds", str(MOST_SEEDS), "--first", str(first), "--jobs", "1", "--stop"),
+        *("--defect", defect),
+    )
+    assert code == 1, output
+    assert f": {SPARK_DEFECTS[defect][1]}: " in output
     assert "failed" not in output
 
 

@@ -23,7 +23,6 @@ be in no output.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
@@ -39,6 +38,7 @@ from kshare.spark.driver.query_mark import QueryMark, mark_group
 from kshare.spark.driver.temporary_checkpoint import has_temporary_checkpoint
 from kshare.spark.new_checkpoint import NEW_CHECKPOINT
 from kshare.spark.ranges import Token
+from kshare.surroundings import wall_time
 
 log = logging.getLogger("kshare.spark")
 
@@ -177,7 +177,7 @@ class MarkKeeper:
                 return
             is_due = is_last or anyio.current_time() - self._written_at >= BEAT_S
             if known.mark != self._written or is_due:
-                await self._write(known, beat=0 if is_last else int(time.time() * 1000))
+                await self._write(known, beat=0 if is_last else int(wall_time() * 1000))
 
     async def _write(self, known: Known, beat: int = 0) -> None:
         text = replace(known.mark, beat=beat).to_text()

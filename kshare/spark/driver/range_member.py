@@ -7,7 +7,6 @@ Never decodes records; the tokens are all that it has of Spark.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from functools import partial
@@ -44,6 +43,7 @@ from kshare.spark.journal.opening import check_drained
 from kshare.spark.lock_limit import lock_limit
 from kshare.spark.options import ReadOptions
 from kshare.spark.ranges import RecordRange, Token
+from kshare.surroundings import wall_time
 
 log = logging.getLogger("kshare.spark")
 
@@ -165,7 +165,7 @@ class RangeMember:
         if self._stager is not None:
             await self._stager.open(token)
         elif token.journal is not None:
-            await check_drained(self._router, token.journal, int(time.time() * 1000))
+            await check_drained(self._router, token.journal, int(wall_time() * 1000))
         self._custody.recall(await self._marks.take_over(token))
         for topic in await self._position.take_over(token):
             self._marks.forget_offset(topic)

@@ -10,7 +10,6 @@ Decides when to acquire more. `Custody` decides what a frame contains and what i
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -28,6 +27,7 @@ from kshare.spark.journal.settings import JournalSettings, usual_topic
 from kshare.spark.journal.store import return_command
 from kshare.spark.options import ReadOptions
 from kshare.spark.ranges import Token
+from kshare.surroundings import monotonic, wall_time
 
 log = logging.getLogger("kshare.spark")
 
@@ -155,9 +155,9 @@ class Stager:
         self._acquired.send()
 
     async def run(self) -> None:
-        """Append until this is cancelled, or an append fails."""
+        """Append until this is stopped or cancelled, or an append fails."""
         try:
-            while True:
+            while not self._is_stopping:
                 acquired = self._acquired.next()
                 async with self._writing:
                     if not self._is_stopping:
@@ -202,9 +202,9 @@ class Stager:
 
     async def _trim(self) -> None:
         """What can't be deleted stays, and is tried again."""
-        if self._journal is None or time.monotonic() < self._trim_at:
+        if self._journal is None or monotonic() < self._trim_at:
             return
-        self._trim_at = time.monotonic() + _TRIM_S
+        self._trim_at = monotonic() + _TRIM_S
         try:
             await self._journal.trim()
         except KshareError as error:
@@ -220,4 +220,4 @@ class Stager:
 
 def _now_ms() -> int:
     """Wall-clock time, since frames outlive this process."""
-    return int(time.time() * 1000)
+    return int(wall_time() * 1000)

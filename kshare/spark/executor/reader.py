@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from itertools import islice, pairwise
-from time import monotonic, sleep
+from time import sleep
 from uuid import UUID
 
 import pyarrow as pa
@@ -30,6 +30,7 @@ from kshare.spark.executor.cursor import Cursor
 from kshare.spark.options import ReadOptions
 from kshare.spark.ranges import RecordRange, by_partition
 from kshare.spark.schema import spark_schema
+from kshare.surroundings import monotonic
 
 log = logging.getLogger("kshare.spark")
 

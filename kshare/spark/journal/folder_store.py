@@ -15,11 +15,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
-from uuid import uuid4
 
 from anyio import to_thread
 
 from kshare.spark.journal.store import JournalError, JournalFenced
+from kshare.surroundings import random_bytes
 
 T = TypeVar("T")
 
@@ -46,9 +46,11 @@ class FolderStore:
         def read() -> list[tuple[int, bytes | None]]:
             for _ in range(_TRIES):
                 frames = self._frames or self._newest()
-                found = [] if frames is None else _files(frames)
-                with suppress(FileNotFoundError):  # a running query has deleted it meanwhile
+                with suppress(FileNotFoundError):  # a running query has deleted or renamed it meanwhile
+                    found = [] if frames is None else _files(frames)
                     return [(number, path.read_bytes()) for number, path in found if number > after]
+                if self._frames is not None and not self._frames.exists():
+                    raise JournalFenced(f"{self._frames} was renamed")
             raise JournalError(
                 f"the journal in {self.place} is trimmed faster than it can be read: try again"
             )
@@ -63,7 +65,7 @@ class FolderStore:
         frames, number = self._frames, expected + 1
 
         def write() -> bool:
-            partial = frames / f"{uuid4().hex}{_PARTIAL}"
+            partial = frames / f"{random_bytes(16).hex()}{_PARTIAL}"
             try:
                 with partial.open("xb") as file:
                     file.write(data)

@@ -6,7 +6,6 @@ was accepted, so the group doesn't deliver it again; only a copy does.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
@@ -30,6 +29,7 @@ from kshare.spark.journal.settings import TOPIC_PREFIX
 from kshare.spark.journal.store import JournalError, JournalStore
 from kshare.spark.journal.topic_store import TopicStore
 from kshare.spark.ranges import JournalPosition, RecordRange
+from kshare.surroundings import wall_time
 
 _AT_ONCE = 1_000
 _GONE = {ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_ID}
@@ -196,4 +196,4 @@ def staged_by_partition(ranges: tuple[RecordRange, ...]) -> Counter[tuple[str, i
 
 
 def _now_ms() -> int:
-    return int(time.time() * 1000)
+    return int(wall_time() * 1000)

@@ -20,13 +20,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
-from uuid import uuid4
 
 from kshare.spark.journal.frames import Frame, encode
 from kshare.spark.journal.replay import JournalContents, replay
 from kshare.spark.journal.store import JournalError, JournalFenced, JournalStore, return_command
 from kshare.spark.new_checkpoint import NEW_CHECKPOINT
 from kshare.spark.ranges import JournalPosition, RecordRange
+from kshare.surroundings import random_bytes
 
 _CLAIMS = 3
 """How often to claim the journal, if an older runner writes between our reading and our claim."""
@@ -168,13 +168,13 @@ async def open_journal(
             is_claim=True,
         )
 
-    writer = uuid4().hex
+    writer = _new_id()
     await store.claim()
     for _ in range(_CLAIMS):
         found += await store.read(found[-1][0] if found else -1)
         contents = replay(found, store.place)
         last = found[-1][0] if found else -1
-        frame = claim(contents.journal, contents.end, contents.done) if contents else claim(uuid4().hex, 0, 0)
+        frame = claim(contents.journal, contents.end, contents.done) if contents else claim(_new_id(), 0, 0)
         number = await store.append(encode(frame), last)
         if [index for index, _ in await store.read(last)] == [number]:
             break
@@ -186,11 +186,15 @@ async def open_journal(
     require_match(contents, known, store.place)
     assert contents is not None, "it has the claim"
     if known is None and before is not None:
-        frame = claim(uuid4().hex, 0, 0)
+        frame = claim(_new_id(), 0, 0)
         number = await store.append(encode(frame), number)
         contents = replay([(number, encode(frame))], store.place)
         assert contents is not None, "it has the claim"
     return Journal(store, contents, number)
+
+
+def _new_id() -> str:
+    return random_bytes(16).hex()
 
 
 async def nobody_is_running(group: str, member: str) -> bool:

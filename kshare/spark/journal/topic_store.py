@@ -6,7 +6,6 @@ an older one, however long that one was suspended. Frames that aren't needed any
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 
 from kshare.admin.configs import topic_values
@@ -20,6 +19,7 @@ from kshare.producer.fenced import FencedWriter
 from kshare.producer.records import NewRecord
 from kshare.protocol.error_codes import ErrorCode
 from kshare.spark.journal.store import JournalError, JournalFenced
+from kshare.surroundings import wall_time
 
 _CONFIG = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 """Frames are deleted when they aren't needed any more, and never by age or size."""
@@ -78,7 +78,7 @@ class TopicStore:
 
     async def append(self, data: bytes, expected: int) -> int:
         try:
-            return await self._writer.append([NewRecord(data, None, (), int(time.time() * 1000))])
+            return await self._writer.append([NewRecord(data, None, (), int(wall_time() * 1000))])
         except ProducerFenced as error:
             raise JournalFenced(str(error)) from None
         except KshareError as error:

@@ -18,6 +18,7 @@ from kshare.net.settings import NetSettings
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages.metadata_request import MetadataRequest
 from kshare.protocol.messages.metadata_response import MetadataResponse
+from kshare.spark.journal import folder_store
 from kshare.spark.journal.folder_store import FolderStore
 from kshare.spark.journal.frames import JournalDamaged
 from kshare.spark.journal.journal import Journal, open_journal
@@ -279,6 +280,26 @@ async def test_a_folder_that_cannot_be_used(place: Place, tmp_path: Path) -> Non
     shutil.rmtree(tmp_path / "vanished")
     with pytest.raises(JournalError, match="couldn't be written: No such file or directory"):
         await vanished.append(b"frame", -1)
+
+
+async def test_a_folder_that_is_claimed_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was an error of the file system."""
+    older = FolderStore(tmp_path)
+    await older.claim()
+    await older.append(b"frame", -1)
+    files_in = vars(folder_store)["_files"]
+
+    def claimed_meanwhile(folder: Path) -> list[tuple[int, Path]]:
+        if folder.name == "frames-1" and folder.exists():
+            folder.rename(tmp_path / "frames-2")
+        return list(files_in(folder))
+
+    monkeypatch.setattr(folder_store, "_files", claimed_meanwhile)
+    assert await FolderStore(tmp_path).read() == [(0, b"frame")]
+    with pytest.raises(JournalFenced, match="frames-1 was renamed"):
+        await older.read()
 
 
 @pytest.mark.parametrize("place", ["folder"], indirect=True)

@@ -1,0 +1,184 @@
+"""Defects to plant in the Spark source: a judge that doesn't find them is of no use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from kshare.errors import ProducerFenced
+from kshare.producer.fenced import FencedWriter
+from kshare.producer.records import NewRecord
+from kshare.producer.settings import WriterSettings
+from kshare.producer.transactions import TransactionLink
+from kshare.spark import source
+from kshare.spark.driver.custody import Custody
+from kshare.spark.driver.decisions import Decisions, Verdicts
+from kshare.spark.driver.offset_sets import OffsetSet, span_of
+from kshare.spark.driver.range_member import RangeMember
+from kshare.spark.driver.stager import Stager
+from kshare.spark.driver.staging import Staging
+from kshare.spark.driver.verdict_log import VerdictLog
+from kshare.spark.driver.verdict_writer import VerdictWriter
+from kshare.spark.journal.replay import JournalContents
+from kshare.spark.ranges import RecordRange, Token
+from kshare.spark.splitting import TaskLimits, split
+
+
+def decisions_are_written_late() -> None:
+    """Those for a micro-batch are written with the next ones."""
+    original = VerdictWriter.write
+    late: dict[Any, tuple[int, Verdicts]] = {}
+
+    async def write(writer: Any, batch: int, verdicts: Verdicts) -> None:
+        before, late[writer] = late.get(writer), (batch, verdicts)
+        if before is not None:
+            await original(writer, *before)
+
+    _replace(VerdictWriter, "write", write)
+
+
+def decisions_are_forgotten() -> None:
+    """A restarted query takes it that the user has decided nothing."""
+    _replace(VerdictLog, "read", lambda log, batch: {})
+
+
+def decided_rows_are_accepted() -> None:
+    """What the user has released or rejected is accepted with its micro-batch."""
+    original = Custody._complete_in_flight
+
+    def complete(custody: Any) -> Decisions:
+        custody._verdicts = {}
+        return original(custody)
+
+    _replace(Custody, "_complete_in_flight", complete)
+
+
+def fenced_writers_go_on() -> None:
+    """A runner whose journal was taken over claims it again."""
+    original = FencedWriter.append
+
+    async def append(writer: Any, records: Iterable[NewRecord]) -> int:
+        kept = [*records]
+        try:
+            return await original(writer, kept)
+        except ProducerFenced:
+            writer._link = TransactionLink(writer._router, WriterSettings(transactional_id=writer._name))
+            await writer.claim()
+            writer._failure = None
+            return await original(writer, kept)
+
+    _replace(FencedWriter, "append", append)
+
+
+def batches_are_accepted_when_read() -> None:
+    """Before Spark has committed them."""
+    original = Custody.read
+
+    def read(
+        custody: Any, start: Token, end: Token, *, is_logged: bool
+    ) -> tuple[tuple[RecordRange, ...], Decisions]:
+        ranges, decisions = original(custody, start, end, is_logged=is_logged)
+        decisions.accept += [*custody._in_flight]
+        return ranges, decisions
+
+    _replace(Custody, "read", read)
+
+
+def plans_are_accepted_before_they_are_logged() -> None:
+    """With settle=checkpoint."""
+    original = Custody.complete
+
+    def complete(custody: Any, start: Token, verdicts: Verdicts | None = None) -> Decisions:
+        decisions = original(custody, start, verdicts)
+        if custody.settle == "checkpoint":
+            decisions.accept += [*custody._fresh.offsets]
+        return decisions
+
+    _replace(Custody, "complete", complete)
+
+
+def frames_are_accepted_before_they_are_written() -> None:
+    original = Stager._append
+
+    async def append(stager: Any) -> None:
+        stager._apply(
+            Decisions(accept=[*stager._custody._staging.waiting.offsets]) if stager._journal else Decisions()
+        )
+        await original(stager)
+
+    _replace(Stager, "_append", append)
+
+
+def a_replay_leaves_out_the_last_range() -> None:
+    """A restarted query doesn't find everything that is staged."""
+    original = JournalContents.staged
+
+    def staged(contents: Any, taken: int) -> tuple[RecordRange, ...]:
+        return original(contents, taken)[:-1]
+
+    _replace(JournalContents, "staged", staged)
+
+
+def the_position_in_the_journal_is_kept() -> None:
+    """Tokens don't tell how far they have taken what is staged."""
+    _replace(Staging, "_move", lambda staging, records: None)
+
+
+def a_range_is_planned_twice() -> None:
+    """The first one of each micro-batch is in the next one, too."""
+    original = Custody.plan
+
+    def plan(custody: Any, limit: int, starts: Any = ()) -> Token | None:
+        token = original(custody, limit, starts)
+        if token is not None:
+            custody._fresh.add(span_of(token.acquired[0]), 1)
+        return token
+
+    _replace(Custody, "plan", plan)
+
+
+def owed_is_forgotten() -> None:
+    """A restarted query doesn't know what was emitted, and not yet confirmed."""
+    _replace(Custody, "_emitted", lambda custody, token, verdicts=None: OffsetSet())
+
+
+def the_last_range_is_not_read() -> None:
+    def fewer(
+        ranges: Iterable[RecordRange], limits: TaskLimits, cores: int | None
+    ) -> Sequence[tuple[RecordRange, ...]]:
+        return split([*ranges][:-1] or ranges, limits, cores)
+
+    _replace(source, "split", fewer)
+
+
+def the_group_is_not_left() -> None:
+    async def leave(member: Any) -> None:
+        pass
+
+    _replace(RangeMember, "_leave", leave)
+
+
+def _replace(owner: Any, name: str, what: Any) -> None:
+    assert hasattr(owner, name)
+    setattr(owner, name, what)
+
+
+DEFECTS: dict[str, tuple[Callable[[], None], str]] = {
+    one.__name__: (one, finding)
+    for one, finding in (
+        (decisions_are_written_late, "decision not durable"),
+        (decisions_are_forgotten, "accepted against the user"),
+        (decided_rows_are_accepted, "accepted against the user"),
+        (fenced_writers_go_on, "not fenced"),
+        (batches_are_accepted_when_read, "accepted early"),
+        (plans_are_accepted_before_they_are_logged, "accepted early"),
+        (frames_are_accepted_before_they_are_written, "accepted early"),
+        (a_replay_leaves_out_the_last_range, "lost"),
+        (the_position_in_the_journal_is_kept, "emitted twice"),
+        (a_range_is_planned_twice, "emitted twice"),
+        (owed_is_forgotten, "emitted twice"),
+        (the_last_range_is_not_read, "another replay"),
+        (the_group_is_not_left, "still a member"),
+    )
+}
+"""Each, and which of the judge's findings it causes."""
