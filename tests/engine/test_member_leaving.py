@@ -108,7 +108,10 @@ async def test_while_it_closes_it_acquires_nothing_from_a_broker_that_leads_only
         late = cluster.topics["b"]
         late.leader = -1
         late.append(b"b0")
-        async with consumer(cluster, "a", "b", close_timeout=2.0) as source, anyio.create_task_group() as tasks:
+        async with (
+            consumer(cluster, "a", "b", close_timeout=2.0) as source,
+            anyio.create_task_group() as tasks,
+        ):
             cluster.topics["a"].append(b"a0")
             await next_of(source)
             cluster.silent_acks = True
