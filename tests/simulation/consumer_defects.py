@@ -123,10 +123,10 @@ _OF_STORM: Iterable[tuple[Callable[[], None], str, int]] = (
     (storm.refused_is_confirmed, "reports refused acknowledgements as confirmed", 42),
     (storm.neighbour_is_accepted, "accepts the next record instead", 1),
     (storm.commit_is_hasty, "returns from `commit` before anything is confirmed", 1),
-    (storm.checksums_are_ignored, "hands out damaged batches", 3),
+    (storm.checksums_are_ignored, "hands out damaged batches", 14),
 )
 _OWN: Iterable[tuple[Callable[[], None], str, str, int]] = (
-    (leaving_is_tried_once, "still a member", "doesn't try again to leave its group", 5),
+    (leaving_is_tried_once, "still a member", "doesn't try again to leave its group", 12),
     (locks_count_from_arrival, "handed late", "counts locks from the response, not from the request", 492),
     (locks_never_run_out, "handed late", "doesn't look whether locks have run out", 1),
     (epochs_outlive_errors, "wrong epoch", "goes on with the epoch of a session that has ended", 2),
