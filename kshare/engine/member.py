@@ -98,6 +98,8 @@ class GroupMember:
         self._cluster.want(settings.topics)
         self._nodes: dict[int, NodeSession] = {}
         self._ended: dict[int, anyio.Event] = {}
+        self._is_closing = False
+        """Whether sessions are closed, and no others are opened: they would acquire records for nobody."""
         self._wakeup = Signal()
         book.on_redelivered = self._wakeup.send
         self._limit_asked_at = -math.inf
@@ -172,6 +174,7 @@ class GroupMember:
         The group is left when all sessions are closed. A broker that doesn't respond delays that for a part of
         `close_timeout` only. Errors are raised at the end, so that they don't prevent the remaining steps.
         """
+        self._is_closing = True
         settled = anyio.Event()
         problems: list[Exception] = []
         if self._book.has_redelivered and not self._is_limit_known:
@@ -365,7 +368,7 @@ class GroupMember:
                 if leader:
                     wanted.setdefault(leader[0], []).append((topic_id, number))
         self._demand.brokers = len(wanted)
-        for node in wanted.keys() - self._nodes.keys():
+        for node in () if self._is_closing else wanted.keys() - self._nodes.keys():
             self._start(node)
         for number, session in self._nodes.items():
             session.want(wanted.get(number, []))

@@ -14,6 +14,7 @@ from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.message import Message
 from kshare.protocol.messages import (
     FindCoordinatorRequest,
+    ShareAcknowledgeRequest,
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )
@@ -99,6 +100,25 @@ async def test_member_that_could_not_leave_says_so(caplog: pytest.LogCaptureFixt
     [line] = [one for one in caplog.messages if "leave" in one]
     assert line.startswith("group g: couldn't leave it: share group 'g': COORDINATOR_NOT_AVAILABLE")
     assert "share.session.timeout.ms" in line
+
+
+async def test_while_it_closes_it_acquires_nothing_from_a_broker_that_leads_only_now() -> None:
+    """That would cost the records a delivery: nobody gets them."""
+    async with TinyCluster("a", "b", nodes=2).running() as cluster:
+        late = cluster.topics["b"]
+        late.leader = -1
+        late.append(b"b0")
+        async with (
+            consumer(cluster, "a", "b", close_timeout=2.0) as source,
+            anyio.create_task_group() as tasks,
+        ):
+            cluster.topics["a"].append(b"a0")
+            await next_of(source)
+            cluster.silent_acks = True
+            tasks.start_soon(source.close)
+            await until(lambda: bool(cluster.asked(ShareAcknowledgeRequest)))
+            late.move(2)
+        assert late.deliveries == [0]
 
 
 def cut_at_first_leave(cluster: TinyCluster) -> Callable[[Message, bytearray], bytearray]:

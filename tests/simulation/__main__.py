@@ -4,6 +4,7 @@ tools/simulate --seeds 1000     reports the seeds that break a promise
 tools/simulate --seed 17        does one again, and shows what happened when
 tools/simulate --seed 17 --shrink   looks for a smaller simulation that fails in the same way
 tools/simulate --found          does all again that once broke a promise
+tools/simulate --defects        plants each known kind of mistake, and looks whether it is found
 """
 
 from __future__ import annotations
@@ -17,24 +18,21 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
 from itertools import islice
+from pathlib import Path
 from random import SystemRandom
 from typing import NamedTuple
 
-from tests.integration.consumer_storm.defects import DEFECTS as STORM_DEFECTS
-from tests.simulation.consumer_defects import DEFECTS as CONSUMER_DEFECTS
 from tests.simulation.consumers import ConsumerWorld
+from tests.simulation.defects import HEADER, REGISTRY, search, write_table
 from tests.simulation.found import FOUND
-from tests.simulation.producer_defects import DEFECTS as PRODUCER_DEFECTS
 from tests.simulation.producers import ProducerWorld
 from tests.simulation.shrinking import shrink
 from tests.simulation.spark import SparkWorld
-from tests.simulation.spark_defects import DEFECTS as SPARK_DEFECTS
-from tests.simulation.worker_defects import DEFECTS as WORKER_DEFECTS
 from tests.simulation.workers import WorkerWorld
 from tests.simulation.world import Outcome, Plan, simulate
 
-_DEFECTS = STORM_DEFECTS | CONSUMER_DEFECTS | PRODUCER_DEFECTS | SPARK_DEFECTS | WORKER_DEFECTS
 _MOST_SHOWN = 3
 _HIGHEST = 10**9
 WORLDS: dict[str, type[ConsumerWorld | ProducerWorld | SparkWorld | WorkerWorld]] = {
@@ -94,8 +92,11 @@ def results(seeds: range, jobs: int, world: str, backend: str) -> Iterator[Resul
 
 def main() -> int:
     options = _options()
+    if options.defects:
+        return _look_for_defects(options)
+    options.world = options.world or "consumers"
     if options.defect:
-        _DEFECTS[options.defect][0]()
+        REGISTRY[options.defect].plant()
     if options.seed is not None:
         plan = WORLDS[options.world].drawn(options.seed)
         return (_shrink if options.shrink else _replay)(plan, options.world, options.backend)
@@ -138,6 +139,27 @@ def _found_again(backend: str) -> int:
         bad += bool(problems)
         print(f"{what}: {'broken again: ' + ', '.join(problems) if problems else 'holds'}", flush=True)
     return 1 if bad else 0
+
+
+def _look_for_defects(options: argparse.Namespace) -> int:
+    """Print a table of what finds each defect, after how many seeds."""
+    chosen = [one for one in REGISTRY.values() if options.world in (None, one.world)]
+    print(HEADER, flush=True)
+    searches = []
+    for one in search(
+        chosen, partial(_problems, options.backend), options.jobs, is_known=options.defects == "known"
+    ):
+        print(one.row + (f" {', '.join(one.others)}" if not one.is_found else ""), flush=True)
+        searches.append(one)
+    found = sum(one.is_found for one in searches)
+    print(f"{found} of {len(searches)} planted defects are found")
+    if options.write:
+        write_table(Path(options.write), searches)
+    return 0 if found == len(searches) else 1
+
+
+def _problems(backend: str, seed: int, world: str) -> dict[str, list[str]]:
+    return run(seed, world, backend).problems
 
 
 def _shrink(plan: Plan, world: str, backend: str) -> int:
@@ -183,13 +205,22 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one for each processor)"
     )
-    parser.add_argument("--world", choices=sorted(WORLDS), default="consumers")
+    parser.add_argument("--world", choices=sorted(WORLDS), help="default: consumers; with --defects: all")
+    parser.add_argument(
+        "--defects",
+        choices=("all", "known"),
+        nargs="?",
+        const="all",
+        help="plant each defect in turn, and simulate seeds from 1 on until it is found; "
+        "known: from a seed on that is known to find it",
+    )
+    parser.add_argument("--write", metavar="FILE", help="with --defects: replace the table in this document")
     parser.add_argument("--backend", choices=("asyncio", "trio"), default="asyncio")
     parser.add_argument("--stop", action="store_true", help="stop at the first seed that breaks a promise")
     parser.add_argument("--digests", action="store_true", help="print a digest of each seed's history")
     parser.add_argument(
         "--defect",
-        choices=sorted(_DEFECTS),
+        choices=sorted(REGISTRY),
         help="plant a defect, to see whether it is found",
     )
     return parser.parse_args()

@@ -23,6 +23,7 @@ from tests.integration.consumer_storm.diary import Entry, Event
 from tests.integration.consumer_storm.fault_book import FaultBook
 from tests.integration.consumer_storm.judging import Judgement, Place, Witness
 from tests.integration.consumer_storm.notes import Notes, Orders, text_of
+from tests.simulation.consumer_promises import Promises
 from tests.simulation.loop import SimulatedTime
 from tests.simulation.processes import Process
 from tests.simulation.tap import ShareTap
@@ -30,7 +31,13 @@ from tests.simulation.world import Plan, Verdict, World, records_of
 
 TOPIC, GROUP, GRAVE = "orders", "workers", "dlq.orders"
 _LETTERS_S = 20.0
-_STAYED = "still a member"
+_STAYED, _STILL_LOCKED, _EPOCHS = "still a member", "still locked", "wrong epoch"
+_SMOOTH = frozenset({"kill", "corrupt"})
+"""With these alone, nothing happens to requests, responses and connections of those who live."""
+_MOSTLY_SMOOTH = 0.25
+_LONG_LIVED = 0.1
+"""The share of consumers that are used for longer than others, by so much:"""
+_LONGER_S = 15.0
 _SETTINGS = {
     "group.share.assignment.interval.ms": "0",
     "group.share.min.heartbeat.interval.ms": "500",
@@ -62,6 +69,11 @@ class _Orders(Orders):
 
 
 class _Notes(Notes):
+    def __init__(self, orders: Orders, diary: Any, chance: Random) -> None:
+        super().__init__(orders, diary, chance)
+        if chance.random() < _LONG_LIVED:
+            self.until += _LONGER_S
+
     def block(self, seconds: float) -> None:
         """Everybody stands still: they share a loop."""
         self.orders.world.time.jump(seconds)  # type: ignore[attr-defined]
@@ -84,11 +96,15 @@ class _Member(Process):
 class ConsumerWorld(World):
     faults = ("kill", "cut", "stall", "refuse", "corrupt", "node", "leader", "responses")
     topic = TOPIC
+    watchers = ("calm",)
     plan: ConsumerPlan
 
     @classmethod
     def drawn(cls, seed: int) -> ConsumerPlan:
         chance = Random(seed)
+        kinds = [*cls.faults]
+        if chance.random() < _MOSTLY_SMOOTH:
+            kinds = [one for one in kinds if one in _SMOOTH]
         return ConsumerPlan(
             seed=seed,
             nodes=chance.choice([1, 1, 2, 3]),
@@ -99,7 +115,7 @@ class ConsumerWorld(World):
             rate=chance.choice([0.0, 0.03, 0.1]),
             delay_s=chance.choice([0.0005, 0.002, 0.05]),
             capacity=chance.choice([4_096, 65_536, 1 << 20]),
-            faults=frozenset(one for one in cls.faults if chance.random() < 0.6),
+            faults=frozenset(one for one in kinds if chance.random() < 0.6),
         )
 
     def __init__(self, plan: ConsumerPlan, time: SimulatedTime) -> None:
@@ -121,6 +137,8 @@ class ConsumerWorld(World):
         self.book.done = self.done
         self.stayed: list[str] = []
         """Closed consumers that are still members, and didn't say so."""
+        self.still_locked: list[str] = []
+        """What brokers hold for consumers that were closed, though nothing disturbed that."""
 
     def new_tap(self) -> ShareTap:
         return ShareTap(self.book, lambda what: self.note("broker", what))
@@ -154,7 +172,7 @@ class ConsumerWorld(World):
         try:
             with process.scope:
                 while not self.is_over:
-                    notes = _Notes(orders, process, chance)  # type: ignore[arg-type]
+                    notes = _Notes(orders, process, chance)
                     said = len(process.lines)
                     try:
                         await async_program.live(notes)
@@ -165,12 +183,18 @@ class ConsumerWorld(World):
                     else:
                         if not process.was_killed:
                             self._note_whether_left(notes.member, process.lines[said:])
+                    await self.note_left_behind(process)
         finally:
             process.ended.set()
 
     def _note_whether_left(self, member: str, said: list[str]) -> None:
         if member in self.broker.share_groups.find(GROUP).members and not any("leav" in one for one in said):
             self.stayed.append(f"{member} closed at {monotonic():.3f}")
+        if self.plan.faults <= _SMOOTH:
+            for leader in self.broker.shares.loaded():
+                if any(run[2].is_held_by(member) for run in leader.shared.window.runs()):
+                    where = f"{TOPIC}[{leader.partition.index}]"
+                    self.still_locked.append(f"{where}: for {member} at {monotonic():.3f}")
 
     async def _write(self, process: Process) -> None:
         process.enter()
@@ -253,7 +277,10 @@ class ConsumerWorld(World):
             while judgement.problems["lost"]:
                 await anyio.sleep(0.5)
                 judgement = judge()
-        return Verdict({**judgement.problems, _STAYED: self.stayed}, judgement.counts)
+        promises = Promises(witnesses, self.book.acquired, self.book.acknowledged, self.plan.lock_s)
+        broken = promises.broken(is_smooth=self.plan.faults <= _SMOOTH)
+        others = {_STAYED: self.stayed, _STILL_LOCKED: self.still_locked, _EPOCHS: self.book.wrong_epochs}
+        return Verdict({**judgement.problems, **others, **broken}, judgement.counts)
 
     def _dead(self) -> dict[Place, str]:
         prefix, dead = "__dlq.errors.", {}

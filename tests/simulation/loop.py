@@ -6,9 +6,12 @@ import asyncio
 import selectors
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import anyio
+import trio
 import trio._core._run as trio_scheduler
 from anyio._backends._asyncio import CancelScope
 from trio.testing import MockClock
@@ -110,14 +113,43 @@ class SimulatedTime:
         else:
             self._clock.jump(seconds)
 
-    def run(self, main: Callable[[], Awaitable[ResultT]]) -> ResultT:
-        """Blocking. The same seed and program do the same each time."""
+    def run(self, main: Callable[[], Awaitable[ResultT]], tasks: TaskWatch | None = None) -> ResultT:
+        """Blocking. The same seed and program do the same each time. `tasks` is told of each task."""
         loop = self._loop
         if loop is not None:
+            if tasks is not None:
+                loop.set_task_factory(tasks.new_task)
             with _cancelling_in_order():
                 return anyio.run(main, backend_options={"loop_factory": lambda: loop})
+        options = {"clock": self._clock, "instruments": [] if tasks is None else [tasks]}
         with _scheduling_in_order(self._seed):
-            return anyio.run(main, backend="trio", backend_options={"clock": self._clock})
+            return anyio.run(main, backend="trio", backend_options=options)
+
+
+class TaskWatch(trio.abc.Instrument):
+    """Notes which tasks there are, and what each was started for: `reason`, as the task has it that starts them."""
+
+    def __init__(self, reason: ContextVar[Any]) -> None:
+        self._reason = reason
+        self._reasons: WeakKeyDictionary[Any, object] = WeakKeyDictionary()
+
+    def new_task(self, loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> asyncio.Task[Any]:
+        """Asyncio calls this."""
+        task = asyncio.Task(coro, loop=loop, **options)
+        self._reasons[task] = self._reason.get()
+        task.add_done_callback(lambda done: self._reasons.pop(done, None))
+        return task
+
+    def task_spawned(self, task: trio.lowlevel.Task) -> None:
+        self._reasons[task] = task.context.get(self._reason)
+
+    def task_exited(self, task: trio.lowlevel.Task) -> None:
+        self._reasons.pop(task, None)
+
+    def names(self, reason: object) -> list[str]:
+        """Of the tasks that were started for this, and haven't ended."""
+        found = [task for task, its_reason in self._reasons.items() if its_reason is reason]
+        return sorted(task.get_name() if isinstance(task, asyncio.Task) else task.name for task in found)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from anyio.lowlevel import checkpoint
 
 from kshare.net.network import Network
 from kshare.net.stream import Stream
+from tests.simulation.bounds import Traffic
 from tests.simulation.tap import Tap
 
 Address = tuple[str, int]
@@ -49,6 +50,7 @@ class SimulatedNetwork:
         self._ports = 30_000
         self.refuses_until = 0.0
         """New connections are refused before."""
+        self.traffic = Traffic()
 
     async def listen(self, host: str, port: int) -> SimulatedListener:
         if port == 0:
@@ -63,6 +65,7 @@ class SimulatedNetwork:
             del self._listeners[address]
 
     async def connect(self, address: Address, owner: str) -> ClientStream:
+        self.traffic.note(owner, anyio.current_time(), "connect")
         await anyio.sleep(self.delay())
         listener = self._listeners.get(address)
         if listener is None or anyio.current_time() < self.refuses_until:
@@ -240,6 +243,7 @@ class Link:
         self.network = network
         self.owner = owner
         self.tap = tap
+        tap.begin(owner, network.traffic)
         self.up, self.down = Pipe(self), Pipe(self)
         self.is_client_gone = False
         network.tasks.start_soon(self.up.carry)
@@ -248,6 +252,11 @@ class Link:
     @property
     def is_over(self) -> bool:
         return self.up.is_broken and self.down.is_broken
+
+    @property
+    def is_used(self) -> bool:
+        """Whether the client hasn't closed it, and the network hasn't cut it."""
+        return not self.is_client_gone and not self.up.is_broken
 
     def stall(self, seconds: float, *, up: bool, down: bool) -> None:
         """Nothing arrives for a while. Both sides may send."""

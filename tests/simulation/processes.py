@@ -12,7 +12,7 @@ from random import Random
 import anyio
 
 from kshare.net.network import network
-from kshare.surroundings import Surroundings
+from kshare.surroundings import Surroundings, monotonic
 from tests.simulation.loop import START_S, SimulatedTime
 from tests.simulation.network import ProcessNetwork
 
@@ -56,6 +56,8 @@ class Process:
     note: Callable[..., None]
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     lines: list[str] = field(default_factory=list)
+    logged_at: list[float] = field(default_factory=list)
+    """When each of these lines was logged."""
     was_killed: bool = False
     ended: anyio.Event = field(default_factory=anyio.Event)
     _context: Context = field(default_factory=Context)
@@ -63,7 +65,7 @@ class Process:
     def enter(self) -> None:
         """The current task belongs to this process from now on, and so do the tasks that it starts."""
         network.set(self.network)
-        _process.set(self)
+        PROCESS.set(self)
         self._context = copy_context()
 
     def call(self, function: Callable[[], object]) -> None:
@@ -73,6 +75,7 @@ class Process:
     def log(self, line: str) -> None:
         if not self.was_killed:
             self.lines.append(line)
+            self.logged_at.append(monotonic())
             self.note(self.name, line)
 
     def kill(self) -> None:
@@ -83,16 +86,16 @@ class Process:
         self.scope.cancel()
 
 
-_process: ContextVar[Process | None] = ContextVar("process", default=None)
+PROCESS: ContextVar[Process | None] = ContextVar("process", default=None)
 
 
 def current_process() -> Process | None:
-    return _process.get()
+    return PROCESS.get()
 
 
 class _LogHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        process = _process.get()
+        process = PROCESS.get()
         if process is not None:
             process.log(f"{record.levelname} {record.getMessage()}")
 

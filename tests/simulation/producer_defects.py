@@ -1,14 +1,20 @@
-"""Defects to be planted into the producer, in memory, to see whether a simulation finds them. See `consumer_storm`."""
+"""Defects to plant in producers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from kshare.errors import CommitUnknown, DeliveryFailed
+from anyio.lowlevel import checkpoint
+
+from kshare.errors import CommitUnknown, DeliveryFailed, ProducerFenced
 from kshare.producer import backlog, transactions
+from kshare.producer.backlog import Backlog
 from kshare.producer.client import Producer
+from kshare.producer.failures import Failures
 from kshare.producer.transaction_runner import TransactionRunner
+from kshare.producer.verdicts import BatchVerdict
+from kshare.producer.writer import RecordWriter
+from tests.simulation.planting import Defect, nothing, replace
 
 
 def close_is_hasty() -> None:
@@ -20,7 +26,7 @@ def close_is_hasty() -> None:
         if background is None or not background.is_stopping:
             await close(producer)
 
-    _replace(Producer, "close", close_once)
+    replace(Producer, "close", close_once)
 
 
 def unknown_is_aborted() -> None:
@@ -33,7 +39,7 @@ def unknown_is_aborted() -> None:
         except CommitUnknown as error:
             raise error.__cause__ or error from None
 
-    _replace(transactions.TransactionLink, "commit", failing)
+    replace(transactions.TransactionLink, "commit", failing)
 
 
 def failed_records_are_committed() -> None:
@@ -44,7 +50,7 @@ def failed_records_are_committed() -> None:
         await runner._drain()
         await runner._wait_for(runner._end(tasks, runner._commit))
 
-    _replace(TransactionRunner, "commit", commit)
+    replace(TransactionRunner, "commit", commit)
 
 
 def open_is_not_written() -> None:
@@ -53,20 +59,108 @@ def open_is_not_written() -> None:
     def closed(topic: str, partition: int, reason: str, *, is_open: bool) -> DeliveryFailed:
         return DeliveryFailed(topic, partition, reason, is_open=False)
 
-    _replace(backlog, "DeliveryFailed", closed)
+    replace(backlog, "DeliveryFailed", closed)
 
 
-def _replace(owner: Any, name: str, what: Any) -> None:
-    assert hasattr(owner, name)
-    setattr(owner, name, what)
+def sequences_are_used_again() -> None:
+    replace(Backlog, "_begin_epoch", nothing)
 
 
-DEFECTS: dict[str, tuple[Callable[[], None], str]] = {
-    one.__name__: (one, kind)
-    for one, kind in (
-        (close_is_hasty, "broken promise"),
-        (unknown_is_aborted, "transaction"),
-        (failed_records_are_committed, "transaction"),
-        (open_is_not_written, "contradiction"),
+def fenced_commits_succeed() -> None:
+    commit = transactions.TransactionLink.commit
+
+    async def succeed(link: Any) -> None:
+        try:
+            await commit(link)
+        except ProducerFenced:
+            pass
+        except CommitUnknown as error:
+            if not isinstance(error.__cause__, ProducerFenced):
+                raise
+
+    replace(transactions.TransactionLink, "commit", succeed)
+
+
+def retries_get_new_numbers() -> None:
+    settle = Backlog.settle
+
+    def renumber(self: Any, batch: Any, verdict: BatchVerdict, error: Any, now: float) -> None:
+        if verdict is BatchVerdict.RETRY_OPEN and not self._settings.is_transactional:
+            self._begin_epoch(self._waiting[batch.topic, batch.partition])
+            self._discard_payload(batch)
+        settle(self, batch, verdict, error, now)
+
+    replace(Backlog, "settle", renumber)
+
+
+def flush_waits_for_one_outcome() -> None:
+    async def drain(writer: Any) -> None:
+        writer._push()
+        if writer._backlog.unconfirmed:
+            await writer._sender.wait_for_progress()
+
+    replace(RecordWriter, "_drain", drain)
+
+
+def failures_are_forgotten() -> None:
+    replace(Failures, "tell", nothing)
+
+
+def cancelled_calls_enqueue() -> None:
+    enqueue = RecordWriter.enqueue
+
+    async def then_wait(writer: RecordWriter, *arguments: Any) -> Any:
+        send = await enqueue(writer, *arguments)
+        await checkpoint()
+        return send
+
+    replace(RecordWriter, "enqueue", then_wait)
+
+
+def commits_overtake_records() -> None:
+    async def commit(runner: Any, tasks: Any) -> None:
+        runner._link.state.close()
+        await runner._wait_for(runner._end(tasks, runner._commit))
+
+    replace(TransactionRunner, "commit", commit)
+
+
+def buffers_have_no_end() -> None:
+    async def wait_for_room(*arguments: Any) -> None:
+        await checkpoint()
+
+    replace(RecordWriter, "_wait_for_room", wait_for_room)
+
+
+def partitions_are_ignored() -> None:
+    choose = RecordWriter._choose
+
+    def choose_any(writer: Any, found: Any, topic: str, key: Any, size: int, partition: Any) -> int:
+        return choose(writer, found, topic, key, size, None)
+
+    replace(RecordWriter, "_choose", choose_any)
+
+
+DEFECTS = [
+    Defect(plant, "producers", finding, what, seed)
+    for plant, finding, what, seed in (
+        (close_is_hasty, "broken promise", "lets only the first caller of `close` wait for its end", 116),
+        (unknown_is_aborted, "transaction", "tells a commit without a response as one that failed", 22),
+        (failed_records_are_committed, "transaction", "commits though a record wasn't written", 4),
+        (open_is_not_written, "contradiction", "tells what may have been written as not written", 5),
+        (
+            sequences_are_used_again,
+            "contradiction",
+            "gives the number of a batch that was given up to another",
+            10,
+        ),
+        (fenced_commits_succeed, "transaction", "takes a commit that was fenced for one that succeeded", 4),
+        (retries_get_new_numbers, "contradiction", "sends a batch again with another sequence number", 5),
+        (flush_waits_for_one_outcome, "broken promise", "returns from `flush` after the first outcome", 5),
+        (failures_are_forgotten, "broken promise", "says nothing in `flush` of what wasn't written", 5),
+        (cancelled_calls_enqueue, "contradiction", "writes records of calls that were cancelled", 6),
+        (commits_overtake_records, "transaction", "commits before the records are confirmed", 1),
+        (buffers_have_no_end, "broken promise", "takes more records than its buffer holds", 61),
+        (partitions_are_ignored, "contradiction", "writes to another partition than it was told", 61),
     )
-}
+]

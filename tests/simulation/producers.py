@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 from typing import Any, NamedTuple, Self
 
@@ -126,6 +127,7 @@ class ProducerWorld(World):
                 "close_timeout": 5.0,
             },
             lambda: self.is_over,
+            partial(self.note_left_behind, process),
         )
         try:
             with process.scope:
@@ -159,6 +161,7 @@ class ProducerWorld(World):
                 counted[row.value] += 1
         for transactions in self._transactions:
             verdict.problems["transaction"] += transactions.contradictions(counted)
+            verdict.problems["broken promise"] += transactions.broken
             verdict.counts.update(transactions.counts)
         verdict.counts["written"] = sum(map(len, everything.values()))
         return verdict

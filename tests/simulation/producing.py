@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -16,6 +16,7 @@ from kshare.producer.records import PendingSend
 from tests.helpers.fates import Fates, Placed
 from tests.simulation.processes import Process
 
+_SMALL_BUFFER = 65_536
 _LATE_S = 12.0
 """By how much an outcome may come after the delivery timeout: a request that was sent isn't given up before its own."""
 _TRIES = 20
@@ -30,6 +31,8 @@ class Account:
         """Values that the producer has refused, or whose call was cancelled: they aren't written."""
         self.broken: list[str] = []
         """Promises that were broken."""
+        self.chosen: dict[bytes, int] = {}
+        """The partitions that were asked for."""
 
     def new_fates(self) -> Fates:
         self.fates.append(Fates())
@@ -47,11 +50,16 @@ class Account:
 
     def contradictions(self, logs: Mapping[int, Iterable[Placed]]) -> list[str]:
         found = [one for fates in self.fates for one in fates.contradictions(logs)]
-        places = {row.value for rows in logs.values() for row in rows}
+        places = {row.value: partition for partition, rows in logs.items() for row in rows}
         found += [
             f"{value!r} wasn't enqueued ({why}), and is in the log"
             for value, why in self.not_enqueued.items()
             if value in places
+        ]
+        found += [
+            f"{value!r} was to be in partition {partition}, and is in {places[value]}"
+            for value, partition in self.chosen.items()
+            if places.get(value, partition) != partition
         ]
         return found
 
@@ -63,6 +71,8 @@ class Transactions:
     values: dict[str, list[bytes]] = field(default_factory=dict)
     said: dict[str, str] = field(default_factory=dict)
     """"committed", "aborted" or "unknown"."""
+    broken: list[str] = field(default_factory=list)
+    """Promises that were broken."""
 
     @property
     def counts(self) -> Counter[str]:
@@ -97,7 +107,9 @@ class Writing:
         partitions: int,
         options: dict[str, Any],
         is_over: Callable[[], bool],
+        on_closed: Callable[[], Awaitable[None]],
     ) -> None:
+        """`on_closed` is called when a producer of the process was closed, and has no other."""
         self.account = Account()
         self._process = process
         self._chance = chance
@@ -105,7 +117,10 @@ class Writing:
         self._partitions = partitions
         self._options = options
         self._is_over = is_over
+        self._on_closed = on_closed
         self._next = 0
+        self._buffered: list[tuple[int, PendingSend]] = []
+        """The sizes of values that may not be written yet."""
 
     def _note(self, what: str) -> None:
         if not self._process.was_killed:
@@ -128,6 +143,7 @@ class Writing:
                 except KshareError as error:
                     self._note(f"producer: {type(error).__name__}: {error}")
                     await anyio.sleep(0.1)
+                await self._on_closed()
                 undone = sum(not send.is_done for send in sends)
                 if undone:
                     self.account.broken.append(
@@ -188,7 +204,20 @@ class Writing:
             self.account.not_enqueued[value] = "cancelled"
             raise
         fates.noted.append(value)
+        if partition is not None:
+            self.account.chosen[value] = partition
+        self._look_at_buffer(value, send)
         return send
+
+    def _look_at_buffer(self, value: bytes, send: PendingSend) -> None:
+        """What waits never takes more memory than was allowed."""
+        limit = int(self._options["buffer_bytes"])
+        if limit > _SMALL_BUFFER:
+            return
+        self._buffered = [*(one for one in self._buffered if not one[1].is_done), (len(value), send)]
+        size = sum(size for size, _ in self._buffered)
+        if size > limit:
+            self.account.broken.append(f"{size} bytes are in a buffer of {limit}")
 
     async def _learn(self, fates: Fates, value: bytes, send: PendingSend) -> None:
         most = float(self._options["delivery_timeout"]) + _LATE_S
@@ -272,14 +301,37 @@ class Writing:
             except KshareError as error:
                 self._note(f"producer: {type(error).__name__}: {error}")
                 await anyio.sleep(self._chance.choice([0.1, 1.0]))
+            await self._on_closed()
+        await self._commit_at_last(name, timeout, transactions)
 
-    async def _transaction(self, producer: Producer, transactions: Transactions) -> None:
+    async def _commit_at_last(self, name: str, timeout: float, transactions: Transactions) -> None:
+        """Once nothing is disturbed any more, a transaction can be committed. Others may fence this producer."""
+        for _ in range(_TRIES):
+            before = transactions.counts
+            try:
+                async with Producer(
+                    **self._options, transactional_id=name, transaction_timeout=timeout
+                ) as producer:
+                    await self._transaction(producer, transactions, is_calm=True)
+            except KshareError as error:
+                self._note(f"producer: {type(error).__name__}: {error}")
+            if (transactions.counts - before)["transactions committed"]:
+                return
+            await anyio.sleep(self._chance.uniform(0.5, 1.5))
+        transactions.broken.append("no transaction can be committed at the end")
+
+    async def _transaction(
+        self, producer: Producer, transactions: Transactions, *, is_calm: bool = False
+    ) -> None:
+        """`is_calm`: it isn't cancelled, and doesn't raise."""
         chance = self._chance
         name = f"transaction {self._process.number}.{len(transactions.values)}"
         values: list[bytes] = []
         transactions.values[name] = values
         transactions.said[name] = "aborted"
-        patience = chance.choice([0.0, 0.001, 0.02, 0.3]) if chance.random() < 0.4 else None
+        patience = None
+        if not is_calm and chance.random() < 0.4:
+            patience = chance.choice([0.0, 0.001, 0.02, 0.3])
         is_in_body = False
         try:
             with anyio.CancelScope() as scope:
@@ -288,7 +340,7 @@ class Writing:
                 async with producer.transaction():
                     is_in_body = True
                     await self._write_in_transaction(producer, values)
-                    if chance.random() < 0.15:
+                    if not is_calm and chance.random() < 0.15:
                         raise _Deliberate
                     is_in_body = False
                     transactions.said[name] = "unknown"  # if it ends now, whatever ends it

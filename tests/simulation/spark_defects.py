@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kshare.errors import ProducerFenced
@@ -22,6 +22,7 @@ from kshare.spark.driver.verdict_writer import VerdictWriter
 from kshare.spark.journal.replay import JournalContents
 from kshare.spark.ranges import RecordRange, Token
 from kshare.spark.splitting import TaskLimits, split
+from tests.simulation.planting import Defect, replace
 
 
 def decisions_are_written_late() -> None:
@@ -34,12 +35,12 @@ def decisions_are_written_late() -> None:
         if before is not None:
             await original(writer, *before)
 
-    _replace(VerdictWriter, "write", write)
+    replace(VerdictWriter, "write", write)
 
 
 def decisions_are_forgotten() -> None:
     """A restarted query takes it that the user has decided nothing."""
-    _replace(VerdictLog, "read", lambda log, batch: {})
+    replace(VerdictLog, "read", lambda log, batch: {})
 
 
 def decided_rows_are_accepted() -> None:
@@ -50,7 +51,7 @@ def decided_rows_are_accepted() -> None:
         custody._verdicts = {}
         return original(custody)
 
-    _replace(Custody, "_complete_in_flight", complete)
+    replace(Custody, "_complete_in_flight", complete)
 
 
 def fenced_writers_go_on() -> None:
@@ -67,7 +68,7 @@ def fenced_writers_go_on() -> None:
             writer._failure = None
             return await original(writer, kept)
 
-    _replace(FencedWriter, "append", append)
+    replace(FencedWriter, "append", append)
 
 
 def batches_are_accepted_when_read() -> None:
@@ -81,7 +82,7 @@ def batches_are_accepted_when_read() -> None:
         decisions.accept += [*custody._in_flight]
         return ranges, decisions
 
-    _replace(Custody, "read", read)
+    replace(Custody, "read", read)
 
 
 def plans_are_accepted_before_they_are_logged() -> None:
@@ -94,7 +95,7 @@ def plans_are_accepted_before_they_are_logged() -> None:
             decisions.accept += [*custody._fresh.offsets]
         return decisions
 
-    _replace(Custody, "complete", complete)
+    replace(Custody, "complete", complete)
 
 
 def frames_are_accepted_before_they_are_written() -> None:
@@ -106,7 +107,7 @@ def frames_are_accepted_before_they_are_written() -> None:
         )
         await original(stager)
 
-    _replace(Stager, "_append", append)
+    replace(Stager, "_append", append)
 
 
 def a_replay_leaves_out_the_last_range() -> None:
@@ -116,12 +117,12 @@ def a_replay_leaves_out_the_last_range() -> None:
     def staged(contents: Any, taken: int) -> tuple[RecordRange, ...]:
         return original(contents, taken)[:-1]
 
-    _replace(JournalContents, "staged", staged)
+    replace(JournalContents, "staged", staged)
 
 
 def the_position_in_the_journal_is_kept() -> None:
     """Tokens don't tell how far they have taken what is staged."""
-    _replace(Staging, "_move", lambda staging, records: None)
+    replace(Staging, "_move", lambda staging, records: None)
 
 
 def a_range_is_planned_twice() -> None:
@@ -134,12 +135,12 @@ def a_range_is_planned_twice() -> None:
             custody._fresh.add(span_of(token.acquired[0]), 1)
         return token
 
-    _replace(Custody, "plan", plan)
+    replace(Custody, "plan", plan)
 
 
 def owed_is_forgotten() -> None:
     """A restarted query doesn't know what was emitted, and not yet confirmed."""
-    _replace(Custody, "_emitted", lambda custody, token, verdicts=None: OffsetSet())
+    replace(Custody, "_emitted", lambda custody, token, verdicts=None: OffsetSet())
 
 
 def the_last_range_is_not_read() -> None:
@@ -148,37 +149,56 @@ def the_last_range_is_not_read() -> None:
     ) -> Sequence[tuple[RecordRange, ...]]:
         return split([*ranges][:-1] or ranges, limits, cores)
 
-    _replace(source, "split", fewer)
+    replace(source, "split", fewer)
 
 
 def the_group_is_not_left() -> None:
     async def leave(member: Any) -> None:
         pass
 
-    _replace(RangeMember, "_leave", leave)
+    replace(RangeMember, "_leave", leave)
 
 
-def _replace(owner: Any, name: str, what: Any) -> None:
-    assert hasattr(owner, name)
-    setattr(owner, name, what)
-
-
-DEFECTS: dict[str, tuple[Callable[[], None], str]] = {
-    one.__name__: (one, finding)
-    for one, finding in (
-        (decisions_are_written_late, "decision not durable"),
-        (decisions_are_forgotten, "accepted against the user"),
-        (decided_rows_are_accepted, "accepted against the user"),
-        (fenced_writers_go_on, "not fenced"),
-        (batches_are_accepted_when_read, "accepted early"),
-        (plans_are_accepted_before_they_are_logged, "accepted early"),
-        (frames_are_accepted_before_they_are_written, "accepted early"),
-        (a_replay_leaves_out_the_last_range, "lost"),
-        (the_position_in_the_journal_is_kept, "emitted twice"),
-        (a_range_is_planned_twice, "emitted twice"),
-        (owed_is_forgotten, "emitted twice"),
-        (the_last_range_is_not_read, "another replay"),
-        (the_group_is_not_left, "still a member"),
+DEFECTS = [
+    Defect(plant, "spark", finding, what, seed)
+    for plant, finding, what, seed in (
+        (
+            decisions_are_written_late,
+            "decision not durable",
+            "writes decisions with those of the next micro-batch",
+            1,
+        ),
+        (decisions_are_forgotten, "accepted against the user", "forgets decisions when it is restarted", 1),
+        (
+            decided_rows_are_accepted,
+            "accepted against the user",
+            "accepts what the user has released or rejected",
+            1,
+        ),
+        (
+            fenced_writers_go_on,
+            "not fenced",
+            "claims its journal again after another runner took it over",
+            24,
+        ),
+        (batches_are_accepted_when_read, "accepted early", "accepts before Spark has committed", 1),
+        (
+            plans_are_accepted_before_they_are_logged,
+            "accepted early",
+            "accepts before its plan is in Spark's log",
+            13,
+        ),
+        (
+            frames_are_accepted_before_they_are_written,
+            "accepted early",
+            "accepts before its journal is written",
+            1,
+        ),
+        (a_replay_leaves_out_the_last_range, "lost", "reads all of its journal but the last range", 1),
+        (the_position_in_the_journal_is_kept, "emitted twice", "doesn't say in tokens how far it has got", 1),
+        (a_range_is_planned_twice, "emitted twice", "plans a range for the next micro-batch, too", 1),
+        (owed_is_forgotten, "emitted twice", "forgets when it is restarted what was emitted already", 1),
+        (the_last_range_is_not_read, "another replay", "doesn't read the last range of a micro-batch", 1),
+        (the_group_is_not_left, "still a member", "ends without leaving its group", 1),
     )
-}
-"""Each, and which of the judge's findings it causes."""
+]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, NamedTuple
 
+from kshare.protocol.api_keys import API_NAMES
 from kshare.protocol.envelopes import decode_request, decode_response, encode_response
 from kshare.protocol.messages import (
     AddPartitionsToTxnRequest,
@@ -21,6 +22,8 @@ from kshare.protocol.messages import (
 )
 from kshare.surroundings import monotonic
 from tests.integration.consumer_storm.fault_book import Acquired, FaultBook
+from tests.integration.consumer_storm.judging import RELEASE, RENEW
+from tests.simulation.bounds import Traffic
 
 _READ: dict[int, Any] = {
     ShareFetchRequest.API_KEY: ShareFetchResponse,
@@ -56,6 +59,23 @@ class Tap:
     def __init__(self) -> None:
         self._asked: dict[int, Asked] = {}
         self._up = self._down = b""
+        self._owner = ""
+        self._traffic = Traffic()
+
+    def begin(self, owner: str, traffic: Traffic) -> None:
+        """Whose connection it is, and who counts requests that bring nothing."""
+        self._owner, self._traffic = owner, traffic
+
+    def on_request(self, asked: Asked) -> None:
+        """A request of a chosen API has reached the broker."""
+
+    def is_idle(self, asked: Asked) -> bool:
+        """Whether the request brings nothing, whatever the response is."""
+        return True
+
+    def note_idle(self, asked: Asked) -> None:
+        """The request has brought nothing."""
+        self._traffic.note(self._owner, asked.at, API_NAMES.get(asked.key, str(asked.key)))
 
     def is_read(self, key: int) -> bool:
         """Whether a subclass has chosen this API."""
@@ -76,6 +96,9 @@ class Tap:
             asked = self._asked[number] = Asked(key, version, monotonic())
             if self.is_read(key):
                 asked.request = decode_request(frame[4:])[1]
+                self.on_request(asked)
+            if self.is_idle(asked):
+                self.note_idle(asked)
 
     def responses_in(self, data: bytes, *, is_gone: bool) -> Iterator[Part]:
         """The broker sends these: whole responses."""
@@ -110,9 +133,25 @@ class ShareTap(Tap):
         super().__init__()
         self._book = book
         self._note = note
+        self._has_session = False
+        """Whether a session was opened through this connection."""
 
     def is_read(self, key: int) -> bool:
         return key in _READ
+
+    def on_request(self, asked: Asked) -> None:
+        """A session ends with its connection: the first request of another one has to open another session."""
+        epoch = asked.request.share_session_epoch
+        if not self._has_session and epoch:
+            member = asked.request.member_id
+            self._book.wrong_epochs.append(f"{member} begins with {epoch} at {asked.at:.3f}")
+        self._has_session = True
+
+    def is_idle(self, asked: Asked) -> bool:
+        """What a fetch brings is known later. What is written isn't read."""
+        if asked.request is None:
+            return asked.key != ProduceRequest.API_KEY
+        return isinstance(asked.request, ShareAcknowledgeRequest) and not _settles(asked.request)
 
     def unanswered(self, asked: Asked) -> None:
         self._book.note_acks(asked.request, asked.at, None)
@@ -126,6 +165,8 @@ class ShareTap(Tap):
         if fault is not None:
             book.done[fault] += 1
         self._tell(asked.request, answer, acquired, fault)
+        if isinstance(asked.request, ShareFetchRequest) and not (acquired or _settles(asked.request)):
+            self.note_idle(asked)
 
         def lost() -> None:
             _mark(acquired)
@@ -162,6 +203,18 @@ class ShareTap(Tap):
             )
 
 
+def _settles(request: Any) -> bool:
+    """Whether anything is acknowledged that isn't just given back or renewed."""
+    kinds = {
+        kind
+        for topic in request.topics
+        for row in topic.partitions
+        for one in row.acknowledgement_batches
+        for kind in one.acknowledge_types
+    }
+    return bool(kinds - {RELEASE, RENEW})
+
+
 _WRITING = {
     one.API_KEY for one in (ProduceRequest, InitProducerIdRequest, AddPartitionsToTxnRequest, EndTxnRequest)
 }
@@ -175,9 +228,21 @@ class WriteTap(Tap):
         self._random = random
         self._rate = rate
         self._done = done
+        self._written: set[bytes] = set()
 
     def is_read(self, key: int) -> bool:
         return key in _WRITING
+
+    def is_idle(self, asked: Asked) -> bool:
+        """What is written again brings nothing new."""
+        if not isinstance(asked.request, ProduceRequest):
+            return True
+        batches = {
+            bytes(row.records or b"") for topic in asked.request.topic_data for row in topic.partition_data
+        }
+        is_new = not batches <= self._written
+        self._written |= batches
+        return not is_new
 
     def answered(self, asked: Asked, frame: bytes, *, is_gone: bool) -> Iterator[Part]:
         if is_gone or self._random.random() >= self._rate():

@@ -9,24 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.consumer_storm.defects import DEFECTS as STORM_DEFECTS
-from tests.simulation.consumer_defects import DEFECTS as CONSUMER_DEFECTS
+from tests.simulation import consumer_defects, producer_defects, spark_defects, worker_defects
+from tests.simulation.defects import REGISTRY
 from tests.simulation.found import FOUND
-from tests.simulation.producer_defects import DEFECTS as PRODUCER_DEFECTS
-from tests.simulation.spark_defects import DEFECTS as SPARK_DEFECTS
-from tests.simulation.worker_defects import DEFECTS as WORKER_DEFECTS
 
 ROOT = Path(__file__).parents[2]
 FRESH = {"consumers": 15, "producers": 15, "spark": 6, "workers": 6}
 """How many seeds: those of Spark and of workers take longest."""
-OF_BLOCKING_CONSUMERS = "sync_accepts_ranges"
-"""Only async consumers are simulated."""
-DEFECTS = {
-    name: one for name, one in STORM_DEFECTS.items() if name != OF_BLOCKING_CONSUMERS
-} | CONSUMER_DEFECTS
-MOST_SEEDS = 20
-FIRST_OF_SPARK = {"fenced_writers_go_on": 24, "plans_are_accepted_before_they_are_logged": 13}
-"""Few queries have the setting and the faults that these take. All others begin with seed 1."""
 WORLDS = pytest.mark.parametrize("world", ["consumers", "producers", "spark", "workers"])
 BOTH = pytest.mark.parametrize("backend", ["asyncio", "trio"])
 
@@ -70,48 +59,23 @@ def test_what_was_found_once_holds(backend: str) -> None:
     assert output.count("holds") == len(FOUND)
 
 
-@pytest.mark.parametrize("defect", DEFECTS)
-def test_a_planted_defect_is_found(defect: str) -> None:
-    code, output = simulate(
-        "--seeds", str(MOST_SEEDS), "--first", "1", "--jobs", "1", "--stop", "--defect", defect
-    )
-    assert code == 1, output
-    assert f": {DEFECTS[defect][1]}: " in output
-    assert "failed" not in output
+@WORLDS
+def test_planted_defects_are_found(world: str) -> None:
+    """In one process for each world, which forks: to start Python for each defect would take longer than to find it."""
+    code, output = simulate("--defects", "known", "--world", world)
+    assert code == 0, output
+    planted = sum(one.world == world for one in REGISTRY.values())
+    assert f"{planted} of {planted} planted defects are found" in output
 
 
-@pytest.mark.parametrize("defect", PRODUCER_DEFECTS)
-def test_a_defect_of_producers_is_found(defect: str) -> None:
-    code, output = simulate(
-        *("--world", "producers", "--seeds", str(MOST_SEEDS), "--first", "116", "--jobs", "1", "--stop"),
-        *("--defect", defect),
-    )
-    assert code == 1, output
-    assert f": {PRODUCER_DEFECTS[defect][1]}: " in output
-    assert "failed" not in output
-
-
-@pytest.mark.parametrize("defect", WORKER_DEFECTS)
-def test_a_defect_of_workers_is_found(defect: str) -> None:
-    code, output = simulate(
-        *("--world", "workers", "--seeds", str(MOST_SEEDS), "--first", "1", "--jobs", "1", "--stop"),
-        *("--defect", defect),
-    )
-    assert code == 1, output
-    assert f": {WORKER_DEFECTS[defect][1]}: " in output
-    assert "failed" not in output
-
-
-@pytest.mark.parametrize("defect", SPARK_DEFECTS)
-def test_a_defect_of_the_spark_source_is_found(defect: str) -> None:
-    first = FIRST_OF_SPARK.get(defect, 1)
-    code, output = simulate(
-        *("--world", "spark", "--seeds", str(MOST_SEEDS), "--first", str(first), "--jobs", "1", "--stop"),
-        *("--defect", defect),
-    )
-    assert code == 1, output
-    assert f": {SPARK_DEFECTS[defect][1]}: " in output
-    assert "failed" not in output
+def test_forty_defects_are_planted_and_each_has_a_name_of_its_own() -> None:
+    defects = [
+        *consumer_defects.DEFECTS,
+        *producer_defects.DEFECTS,
+        *spark_defects.DEFECTS,
+        *worker_defects.DEFECTS,
+    ]
+    assert len({one.name for one in defects}) == len(defects) == len(REGISTRY) >= 40
 
 
 def test_a_replay_tells_what_happened_when() -> None:

@@ -1,14 +1,25 @@
-"""Defects to plant in workers: a judge that doesn't find them is of no use."""
+"""Defects to plant in workers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
+from kshare.summary_log import Summaries
+from kshare.worker.admission import Admission
 from kshare.worker.bounded_writes import BoundedWrites
-from kshare.worker.delivery import Delivery
+from kshare.worker.copies import Copies
+from kshare.worker.delivery import Decision, Delivery
+from kshare.worker.group_limits import ShareLimits
+from kshare.worker.holding import HeldBack
+from kshare.worker.ordering import KeyLanes
 from kshare.worker.outcomes import Outcomes
+from kshare.worker.retry import Retry
+from kshare.worker.slot_watch import SlotWatch
+from kshare.worker.slots import Slots
+from kshare.worker.work_queue import WorkQueue, record_of
+from tests.simulation.planting import Defect, nothing, replace
 
 _numbers = count()
 
@@ -20,11 +31,11 @@ def results_are_not_written() -> None:
             if delivery.batch_results is not None:
                 delivery.batch_results.on_written()
 
-    Outcomes.write_results = write_results  # type: ignore[method-assign]
+    replace(Outcomes, "write_results", write_results)
 
 
 def copies_are_taken_for_written() -> None:
-    """Each fifth copy."""
+    """Each fifth one."""
     original = BoundedWrites.publish
 
     async def publish(self: BoundedWrites, *arguments: Any, **options: Any) -> Any:
@@ -32,7 +43,7 @@ def copies_are_taken_for_written() -> None:
             return None
         return await original(self, *arguments, **options)
 
-    BoundedWrites.publish = publish  # type: ignore[method-assign]
+    replace(BoundedWrites, "publish", publish)
 
 
 def cancelled_handlers_count_as_done() -> None:
@@ -40,7 +51,7 @@ def cancelled_handlers_count_as_done() -> None:
         delivery.is_over = True
         delivery.record.accept()
 
-    Outcomes.on_cancelled = on_cancelled  # type: ignore[method-assign]
+    replace(Outcomes, "on_cancelled", on_cancelled)
 
 
 def second_failures_count_as_done() -> None:
@@ -52,7 +63,7 @@ def second_failures_count_as_done() -> None:
         else:
             await original(self, delivery, error)
 
-    Outcomes.on_exception = on_exception  # type: ignore[method-assign]
+    replace(Outcomes, "on_exception", on_exception)
 
 
 def records_are_accepted_first() -> None:
@@ -64,17 +75,157 @@ def records_are_accepted_first() -> None:
             delivery.record.accept()
         return may
 
-    Outcomes.may_process = may_process  # type: ignore[method-assign]
+    replace(Outcomes, "may_process", may_process)
 
 
-DEFECTS: dict[str, tuple[Callable[[], None], str]] = {
-    one.__name__: (one, finding)
-    for one, finding in (
-        (results_are_not_written, "accepted without its result"),
-        (copies_are_taken_for_written, "lost"),
-        (cancelled_handlers_count_as_done, "accepted early"),
-        (second_failures_count_as_done, "accepted early"),
-        (records_are_accepted_first, "accepted early"),
+def keys_are_ignored() -> None:
+    replace(KeyLanes, "enter", lambda lanes, key, item: True)
+
+
+def held_records_are_passed() -> None:
+    def leave(queue: Any, item: Any) -> bool:
+        if queue._lane_of is None:
+            return False
+        following = queue._lanes.leave(queue._keys.pop(record_of(item), None))
+        if following is None:
+            return False
+        queue._ready.append(following)
+        return True
+
+    replace(WorkQueue, "leave", leave)
+
+
+def time_limits_are_ignored() -> None:
+    replace(SlotWatch, "_cancel_slow", nothing)
+
+
+def untried_records_are_given_back() -> None:
+    replace(ShareLimits, "may_be_released", lambda limits, delivery_count: True)
+
+
+def copies_follow_acceptance() -> None:
+    original = Copies.move_to_retry_topic
+
+    async def move(copies: Copies, delivery: Delivery, *arguments: Any, **options: Any) -> Any:
+        if delivery.moved_to is None:
+            delivery.record.accept()
+        return await original(copies, delivery, *arguments, **options)
+
+    replace(Copies, "move_to_retry_topic", move)
+
+
+def results_follow_acceptance() -> None:
+    original = Outcomes.write_results
+
+    async def write_results(outcomes: Outcomes, deliveries: Sequence[Delivery]) -> None:
+        for delivery in deliveries:
+            if delivery.decision is None and delivery.moved_to is None:
+                delivery.record.accept()
+        await original(outcomes, deliveries)
+
+    replace(Outcomes, "write_results", write_results)
+
+
+def concurrency_is_ignored() -> None:
+    replace(Slots, "has_free", property(lambda slots: True))
+    replace(Slots, "has_too_many_awake", property(lambda slots: False))
+
+
+def delays_are_ignored() -> None:
+    add = HeldBack.add
+
+    def add_now(held: HeldBack[Any], where: Any, offset: int, due_at: float, item: Any) -> None:
+        add(held, where, offset, 0.0, item)
+
+    replace(HeldBack, "add", add_now)
+
+
+def pauses_are_ignored() -> None:
+    replace(Admission, "pause", nothing)
+
+
+def letters_count_as_kept() -> None:
+    original = Copies._hand_over
+
+    async def hand_over(copies: Any, keep: Any, delivery: Delivery, message: str) -> bool:
+        if not await original(copies, keep, delivery, message):
+            copies._settle(delivery.record.reject, delivery)
+        return True
+
+    replace(Copies, "_hand_over", hand_over)
+
+
+def delayed_records_count_as_done() -> None:
+    original = Outcomes.on_returned
+
+    async def on_returned(outcomes: Outcomes, delivery: Delivery) -> None:
+        if delivery.decision is Decision.DELAYED:
+            delivery.decision = None
+        await original(outcomes, delivery)
+
+    replace(Outcomes, "on_returned", on_returned)
+
+
+def attempts_are_miscounted() -> None:
+    next_delay, most_attempts = Retry.next_delay, Retry.most_attempts
+
+    def one_more(policy: Retry, error: BaseException, attempt: int, age: float, luck: float) -> float | None:
+        return next_delay(policy, error, attempt - 1, age, luck)
+
+    replace(Retry, "next_delay", one_more)
+    replace(Retry, "most_attempts", lambda policy: most_attempts(policy) + 1)
+
+
+def every_event_is_a_line() -> None:
+    add = Summaries.add
+
+    def add_due(summaries: Any, now: float, key: Any, *arguments: Any, **options: Any) -> Any:
+        summaries._summaries.pop(key, None)
+        return add(summaries, now, key, *arguments, **options)
+
+    replace(Summaries, "add", add_due)
+
+
+DEFECTS = [
+    Defect(plant, "workers", finding, what, seed)
+    for plant, finding, what, seed in (
+        (results_are_not_written, "accepted without its result", "doesn't write results", 132),
+        (copies_are_taken_for_written, "lost", "takes each fifth copy for written", 157),
+        (cancelled_handlers_count_as_done, "accepted early", "accepts records of cancelled handlers", 765),
+        (
+            second_failures_count_as_done,
+            "accepted early",
+            "accepts a record whose second attempt fails",
+            1596,
+        ),
+        (records_are_accepted_first, "accepted early", "accepts records before their handler runs", 1006),
+        (keys_are_ignored, "out of order", "lets records of a key run at once", 132),
+        (
+            held_records_are_passed,
+            "out of order",
+            "lets others of a key pass a record that is tried again",
+            538,
+        ),
+        (time_limits_are_ignored, "ran too long", "lets handlers run beyond their time limit", 765),
+        (
+            untried_records_are_given_back,
+            "buried untried",
+            "gives back untried records until none is left",
+            316,
+        ),
+        (copies_follow_acceptance, "accepted early", "accepts records before their copy is written", 157),
+        (
+            results_follow_acceptance,
+            "accepted without its result",
+            "accepts records before their result",
+            132,
+        ),
+        (concurrency_is_ignored, "too many at once", "runs more handlers than `concurrency`", 1695),
+        (delays_are_ignored, "too soon", "tries records again without their delay", 1596),
+        (pauses_are_ignored, "begun in a pause", "goes on in a pause", 132),
+        (letters_count_as_kept, "lost", "settles dead letters that couldn't be kept", 131),
+        (delayed_records_count_as_done, "accepted early", "accepts records that their handler delays", 203),
+        (every_event_is_a_line, "noisy", "logs a line for each event", 2053),
+        (attempts_are_miscounted, "tried too often", "tries records once more than it was told", 1006),
     )
-}
-"""Each, and which of the judge's findings it causes."""
+]

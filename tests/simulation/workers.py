@@ -22,6 +22,7 @@ from kshare.broker.cluster_server import ClusterServer
 from kshare.broker.settings import Resource
 from kshare.surroundings import wall_time
 from tests.integration.consumer_storm.fault_book import FaultBook
+from tests.integration.consumer_storm.judging import ACCEPT, RENEW
 from tests.integration.restless_workers.judging import Judgement, Place
 from tests.integration.worker_storm.diary import Event
 from tests.simulation.loop import SimulatedTime
@@ -41,9 +42,8 @@ from tests.simulation.working import (
 from tests.simulation.world import Plan, Verdict, World, records_of
 
 GRAVE = "dlq.orders"
-ACCEPT = 1
 _LETTERS_S = 20.0
-_NEXT_RECORD_S = 30.0
+_NEXT_RECORDS_S, _GOOD_ONES = 10.0, 5
 _ROUNDED_S = 0.002
 """Timestamps of records are in milliseconds."""
 _SETTINGS = {
@@ -51,12 +51,23 @@ _SETTINGS = {
     "group.share.min.heartbeat.interval.ms": "500",
     "group.share.min.record.lock.duration.ms": "1000",
     "group.share.min.session.timeout.ms": "1000",
+    # So that the judge knows when copies and results were really written, and not when that was begun.
+    "log.message.timestamp.type": "LogAppendTime",
 }
-_MILD = frozenset({"stop", "limits", "down"})
+_MILD = frozenset({"stop", "restarts", "limits", "down"})
 """With these alone, no delivery may end without its handler, unless it has deliveries left. With a limit of three, the
 second one is the last that is safe, as the docs say."""
 _EARLY = "accepted early"
 _UNPUBLISHED = "accepted without its result"
+_LATE, _SLOW = "begun late", "ends too late"
+_RESTARTS = 5
+_LOWEST_LIMIT = 4
+"""Below, there is little room for deliveries that end without a result, as the docs say."""
+_LATER_S = 13.0
+"""By then, workers know all limits of their group: they look every ten seconds."""
+_LAST_S = 25.0
+"""How long a worker may take to end, beyond its `drain_timeout`: copies are written for ten seconds at most."""
+_SMALLEST_WINDOW, _USUAL_WINDOW = 100, 2000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +78,10 @@ class WorkerPlan(Plan):
     handlers: HandlerPlan
     calm_s: float = 300.0
     """How long it may take until nothing is left, once nothing is disturbed any more."""
+    stays: bool = False
+    """Whether the workers that run at the end do the rest. Otherwise they are stopped, and another one does it."""
+    window: int = _USUAL_WINDOW
+    """The largest in-flight window of a partition."""
 
     def smaller(self) -> Iterator[Self]:
         yield from super().smaller()
@@ -81,9 +96,11 @@ class WorkerPlan(Plan):
 class WorkerWorld(World):
     faults = (
         *("kill", "cut", "stall", "refuse", "node", "leader", "responses"),
-        *("stop", "stop_twice", "limits", "down"),
+        *("stop", "stop_twice", "restarts", "limits", "down"),
     )
     topic = TOPIC
+    watchers = ("judge",)
+    longest_end_s = 600.0
     plan: WorkerPlan
 
     @classmethod
@@ -106,6 +123,8 @@ class WorkerWorld(World):
             delay_s=chance.choice([0.0005, 0.002, 0.05]),
             capacity=chance.choice([4_096, 65_536, 1 << 20]),
             faults=frozenset(one for one in kinds if chance.random() < 0.6),
+            stays=chance.random() < 0.5,
+            window=chance.choice([_SMALLEST_WINDOW, _USUAL_WINDOW, _USUAL_WINDOW]),
         )
 
     def __init__(self, plan: WorkerPlan, time: SimulatedTime) -> None:
@@ -117,6 +136,11 @@ class WorkerWorld(World):
         self.book = FaultBook(topic.id, Random(f"{plan.seed} faults"), plan.lock_s)
         self.book.done = self.done
         self.scene = Scene(plan.handlers, plan.lock_s, time.jump)
+        self.scene.keeps_delays = plan.window == _USUAL_WINDOW and plan.faults <= _MILD
+        self._left: int | None = None
+        """How many records the workers have left that stayed, if any did."""
+        self._slow: list[str] = []
+        """Which workers took too long to end."""
         self._written = 0
         """How many records; the next one has this number."""
         self._limit = plan.limit
@@ -127,6 +151,7 @@ class WorkerWorld(World):
             "share.auto.offset.reset": "earliest",
             "share.delivery.count.limit": str(limit),
             "share.record.lock.duration.ms": str(round(lock_s * 1000)),
+            "share.partition.max.record.locks": str(self.plan.window),
             "share.session.timeout.ms": "4000",
             "share.heartbeat.interval.ms": "1000",
             "errors.deadletterqueue.topic.name": GRAVE,
@@ -172,6 +197,9 @@ class WorkerWorld(World):
                         return
                     except Exception as error:
                         process.log(f"ended by {type(error).__name__}: {error}")
+                    finally:
+                        with anyio.CancelScope(shield=True):
+                            await self.note_left_behind(process)
                     if self.is_over:
                         return
                     await anyio.sleep(0.2)
@@ -206,15 +234,25 @@ class WorkerWorld(World):
             for _ in range(times):
                 self.note(process.name, "is told to stop")
                 if process.worker is worker is not None:
-                    process.call(worker.stop)
+                    process.stop()
                 await anyio.sleep(self.chance.uniform(0.0, 0.5) if times > 1 else 0.0)
             self._start_worker(tasks)
 
     async def _stop_twice(self, server: ClusterServer, tasks: TaskGroup) -> None:
         await self._stop(server, tasks, 2)
 
+    async def _restarts(self, server: ClusterServer, tasks: TaskGroup) -> None:
+        """One worker after another is replaced, while their dependency is down."""
+        self.scene.is_down = True
+        for _ in range(_RESTARTS):
+            await self._stop(server, tasks)
+            await anyio.sleep(self.chance.uniform(0.3, 1.5))
+        self.scene.is_down = self.chance.random() < 0.5
+
     async def _limits(self, server: ClusterServer, tasks: TaskGroup) -> None:
-        limit = self.chance.choice([4, 5, 8])
+        self._change_limit(self.chance.choice([_LOWEST_LIMIT, 5, 8]))
+
+    def _change_limit(self, limit: int) -> None:
         if limit < self._limit:
             self._lowered.append(wall_time())
         self._limit = limit
@@ -232,7 +270,21 @@ class WorkerWorld(World):
     async def _end_when_over(self) -> None:
         while not self.is_over:
             await anyio.sleep(0.1)
+        if self.plan.stays and any(one.worker is not None and not one.was_killed for one in self._workers()):
+            self._begin_judging()
+            self.scene.is_calm = True
+            if "limits" in self.plan.faults:
+                self._change_limit(_LOWEST_LIMIT)
+            await anyio.sleep(_LATER_S)
+            await self._write_a_hundred()
+            self._left = await self._until_nothing_is_left()
         await self._end_all()
+
+    def _begin_judging(self) -> None:
+        """This task reads from now on what the brokers know."""
+        judge = self.new_process("judge")
+        judge.ended.set()
+        judge.enter()
 
     async def _end_all(self) -> None:
         """Tell all to stop, also those that are just starting."""
@@ -240,36 +292,55 @@ class WorkerWorld(World):
         for process in self._workers():
             while not process.ended.is_set():
                 if process.worker is not None:
-                    process.call(process.worker.stop)
-                with anyio.move_on_after(self.plan.handlers.drain_s + 15.0):
+                    process.stop()
+                with anyio.move_on_after(self.plan.handlers.drain_s + _LAST_S) as scope:
                     await process.ended.wait()
+                if scope.cancelled_caught:
+                    self._slow.append(f"{process.name} goes on at {anyio.current_time():.3f}")
 
     async def _calm(self) -> int:
         """Let one worker go on until nothing is left, or for `calm_s`. Returns how many records are left.
 
-        Now and then, another record comes: while the only one that is left always fails, the breaker stays open.
+        Now and then, other records come: while all that are left always fail, the breaker stays open.
         """
-        self.new_process("judge").enter()
-        left = -1
+        self._begin_judging()
         async with anyio.create_task_group() as tasks:
             self._start_worker(tasks)
-            with anyio.move_on_after(self.plan.calm_s):
-                while left:
-                    with anyio.move_on_after(_NEXT_RECORD_S):
-                        while left:
-                            await anyio.sleep(0.5)
-                            left = await self._left()
-                    if left:
-                        await self._write_good_one()
+            left = await self._until_nothing_is_left()
             await self._end_all()
         return left
 
-    async def _write_good_one(self) -> None:
+    async def _until_nothing_is_left(self) -> int:
+        left = -1
+        with anyio.move_on_after(self.plan.calm_s):
+            while left:
+                with anyio.move_on_after(_NEXT_RECORDS_S):
+                    while left:
+                        await anyio.sleep(0.5)
+                        left = await self._count_left()
+                if left:
+                    await self._write_good_ones()
+        return left
+
+    async def _write_a_hundred(self) -> None:
+        """Of each kind one, for those who have been running for a while."""
+        async with Producer(self.bootstrap) as producer:
+            for number in range(self._written, self._written + 100):
+                partition = number % self.plan.partitions
+                await producer.enqueue(TOPIC, b"%d" % number, key=b"%d" % (number % 10), partition=partition)
+            self._written += 100
+
+    async def _write_good_ones(self) -> None:
+        """Each worker gets some, and their keys have no others that they would have to wait for."""
         self._written += 100 - self._written % 100
         async with Producer(self.bootstrap) as producer:
-            await producer.send(TOPIC, b"%d" % self._written, key=b"0", partition=0)
+            for number in range(_GOOD_ONES):
+                for partition in range(self.plan.partitions):
+                    key = b"good %d" % number
+                    await producer.enqueue(TOPIC, b"%d" % self._written, key=key, partition=partition)
+                    self._written += 100
 
-    async def _left(self) -> int:
+    async def _count_left(self) -> int:
         """How many records aren't settled, nor copies of them; -1 if a group hasn't read anything yet."""
         groups = [GROUP, f"{GROUP}.retry"] if self.plan.handlers.has_retry_topics else [GROUP]
         left = 0
@@ -282,7 +353,7 @@ class WorkerWorld(World):
         return left
 
     async def judged(self) -> Verdict:
-        left = await self._calm()
+        left = await self._calm() if self._left is None else self._left
         written: dict[Place, int] = {}
         for name in self.broker.cluster.topics:
             if name == TOPIC or name.startswith(f"{TOPIC}.retry."):
@@ -310,7 +381,28 @@ class WorkerWorld(World):
             # What was released while there were more deliveries may be in the last safe one now.
             excused = {"buried untried"}
         problems = {kind: found for kind, found in judgement.problems.items() if kind not in excused}
-        return Verdict(problems | self._accepted_wrongly(judgement), judgement.counts)
+        others = {_LATE: [*self._begun_late()], _SLOW: self._slow, **self.scene.found}
+        return Verdict(problems | others | self._accepted_wrongly(judgement), judgement.counts)
+
+    def _begun_late(self) -> Iterator[str]:
+        """Handlers that were called after the lock of their record had run out at the broker."""
+        longest = self.plan.lock_s * (2.0 if "limits" in self.plan.faults else 1.0)
+        acquired: dict[tuple[int, int, int], list[float]] = defaultdict(list)
+        renewed: dict[tuple[int, int], list[float]] = defaultdict(list)
+        for one in self.book.acquired:
+            for offset in range(one.first, one.last + 1):
+                acquired[one.partition, offset, one.delivery].append(one.at)
+        for row in self.book.acknowledged:
+            for offset in range(row.first, row.last + 1):
+                if row.kind_of(offset) == RENEW and row.error == 0:
+                    renewed[row.partition, offset].append(row.answered_at)
+        for process in self._workers():
+            for begun in (one for runs in process.runs for one in runs.begun):
+                where = f"{TOPIC}[{begun.partition}]@{begun.offset}"
+                times = acquired[begun.partition, begun.offset, begun.delivery_count]
+                starts = [at for at in (*times, *renewed[begun.partition, begun.offset]) if at <= begun.at]
+                if starts and begun.at > max(starts) + longest:
+                    yield f"{where}: {begun.at - max(starts) - longest:.3f} s, at {begun.at:.3f}, {process.name}"
 
     def _letters(self) -> list[int]:
         found = self.broker.cluster.topics.get(DEAD)
@@ -340,7 +432,10 @@ class WorkerWorld(World):
                     copies.add(number)
                     done_at[number] = min(done_at[number], record.timestamp / 1000)
         buried = {entry.number for entry in judgement.entries if entry.event == Event.BURIED}
-        results = {_number(one) for one in records_of(self.broker.cluster.topics[RESULTS].partitions[0])}
+        results = {
+            _number(one): one.timestamp / 1000
+            for one in reversed([*records_of(self.broker.cluster.topics[RESULTS].partitions[0])])
+        }
         early: dict[int, str] = {}
         unpublished: dict[int, str] = {}
         for asked in self.book.acknowledged:
@@ -351,7 +446,8 @@ class WorkerWorld(World):
                 text = f"{number} ({TOPIC}[{asked.partition}]@{offset}) at {asked.at:.6f} by {asked.member}"
                 if wall_time_at(asked.at) < done_at[number] - _ROUNDED_S:
                     early.setdefault(number, text)
-                if self.plan.handlers.publishes and number not in results | copies | buried:
+                is_published = wall_time_at(asked.at) >= results.get(number, inf) - _ROUNDED_S
+                if self.plan.handlers.publishes and not is_published and number not in copies | buried:
                     unpublished.setdefault(number, text)
         return {_EARLY: [*early.values()], _UNPUBLISHED: [*unpublished.values()]}
 

@@ -5,6 +5,7 @@ What a record's handler does depends on the record's number, so that all program
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -16,13 +17,15 @@ from kshare.surroundings import wall_time
 from kshare.worker import Breaker, Deliveries, Delivery, Retry, RetryTopics, Worker
 from tests.integration.worker_storm.diary import Entry, Event
 from tests.simulation.processes import Process
+from tests.simulation.runs import Rules, Runs
 
 TOPIC, GROUP, DEAD, RESULTS = "orders", "workers", "dead.orders", "results"
-ALWAYS_FAILS, FAILS_TWICE, HELD, PAUSES, HANGS, SWALLOWS, BLOCKS, REJECTED, WRONG = (
+ALWAYS_FAILS, FAILS_TWICE, HELD, PAUSES, ALWAYS_HANGS, HANGS, SWALLOWS, BLOCKS, REJECTED, WRONG = (
     11,
     23,
     31,
     41,
+    47,
     61,
     67,
     71,
@@ -30,6 +33,8 @@ ALWAYS_FAILS, FAILS_TWICE, HELD, PAUSES, HANGS, SWALLOWS, BLOCKS, REJECTED, WRON
     89,
 )
 """Of each hundred records, the ones that are not like others."""
+DELAYS_S = (0.1, 0.5)
+"""Before further attempts."""
 
 
 class IsDown(Exception):
@@ -66,7 +71,7 @@ class HandlerPlan:
         attempts = chance.choice([1, 2, 3])
         batch_size = chance.choice([0, 0, 4, 20])
         has_retry_topics = chance.random() < 0.3
-        is_ordered = not batch_size and not has_retry_topics and chance.random() < 0.25
+        is_ordered = not batch_size and not has_retry_topics and chance.random() < 0.5
         return cls(
             concurrency=concurrency,
             attempts=attempts,
@@ -81,7 +86,9 @@ class HandlerPlan:
             drain_s=chance.choice([0.2, 2.0, 10.0]),
             oddities=frozenset(
                 one
-                for one in (FAILS_TWICE, HELD, PAUSES, HANGS, SWALLOWS, BLOCKS, REJECTED, WRONG)
+                for one in (
+                    *(FAILS_TWICE, HELD, PAUSES, ALWAYS_HANGS, HANGS, SWALLOWS, BLOCKS, REJECTED, WRONG),
+                )
                 if chance.random() < 0.5
             ),
         )
@@ -110,10 +117,16 @@ class Scene:
     lock_s: float
     jump: Callable[[float], None]
     """As if the process had computed so long."""
+    stops: int = 0
+    """How often everybody has stood still because of that."""
     is_down: bool = False
     is_calm: bool = False
     """Nothing goes wrong any more, but for records that are wrong themselves."""
+    keeps_delays: bool = True
+    """Whether nothing makes workers process what they hold early."""
     seen: set[str] = field(default_factory=set)
+    found: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """What was wrong with runs of handlers."""
 
     def is_first_time(self, name: str) -> bool:
         if name in self.seen:
@@ -126,6 +139,14 @@ class Scene:
 class WorkerProcess(Process):
     entries: list[Entry] = field(default_factory=list)
     worker: Worker | None = None
+    runs: list[Runs] = field(default_factory=list)
+    """Those of each of its workers, one after another."""
+
+    def stop(self) -> None:
+        """Tell the worker to stop."""
+        assert self.worker is not None, "asked before"
+        self.runs[-1].is_stopping = True
+        self.call(self.worker.stop)
 
     def write(self, event: Event, number: int, delivery: Delivery) -> None:
         if not self.was_killed:
@@ -143,7 +164,7 @@ def build(bootstrap: str, scene: Scene, process: WorkerProcess, chance: Random) 
         bootstrap,
         group=GROUP,
         concurrency=plan.concurrency,
-        retry=Retry(attempts=plan.attempts, delay=[0.1, 0.5]),
+        retry=Retry(attempts=plan.attempts, delay=DELAYS_S),
         retry_topics=RetryTopics(tiers=(0.5, 2.0)) if plan.has_retry_topics else False,
         move_runs=plan.moves_runs,
         breaker=Breaker(min_failures=5, probe_after=0.3, window=2.0) if plan.has_breaker else None,
@@ -151,31 +172,48 @@ def build(bootstrap: str, scene: Scene, process: WorkerProcess, chance: Random) 
         drain_timeout=plan.drain_s,
         dead_letters=_letter_function(scene, process) if plan.keeps_letters else DEAD,
     )
-    act = _Acting(worker, scene, process, chance)
+    rules = Rules(
+        topic=TOPIC,
+        concurrency=plan.concurrency,
+        attempts=plan.attempts,
+        delays=DELAYS_S,
+        time_limit_s=plan.time_limit_s,
+        is_ordered=plan.is_ordered,
+        keeps_delays=lambda: (
+            scene.keeps_delays and not any("are retried early" in line for line in process.lines)
+        ),
+        has_copies=plan.has_retry_topics,
+        takes_batches=bool(plan.batch_size),
+    )
+    runs = Runs(rules, anyio.current_time, lambda: scene.stops, scene.found)
+    process.runs.append(runs)
+    act = _Acting(worker, scene, process, runs, chance)
     if plan.batch_size:
 
         @worker.batch_handler(TOPIC, batch_size=plan.batch_size, batch_wait=0.05)
         async def handle_batch(batch: Deliveries) -> None:
-            for delivery in batch:
-                process.write(Event.BEGAN, number_of(delivery), delivery)
-            for delivery in batch:
-                await act.on(delivery)
-            if plan.publishes:
+            with runs.run(batch):
                 for delivery in batch:
-                    batch.publish(RESULTS, b"%d" % number_of(delivery))
-            for delivery in batch:
-                process.write(Event.SUCCEEDED, number_of(delivery), delivery)
+                    process.write(Event.BEGAN, number_of(delivery), delivery)
+                for delivery in batch:
+                    await act.on(delivery)
+                if plan.publishes:
+                    for delivery in batch:
+                        batch.publish(RESULTS, b"%d" % number_of(delivery))
+                for delivery in batch:
+                    process.write(Event.SUCCEEDED, number_of(delivery), delivery)
 
     else:
 
         @worker.handler(TOPIC, order="key" if plan.is_ordered else "none")
         async def handle(delivery: Delivery) -> None:
             number = number_of(delivery)
-            process.write(Event.BEGAN, number, delivery)
-            if await act.on(delivery):
-                if plan.publishes:
-                    delivery.publish(RESULTS, b"%d" % number)
-                process.write(Event.SUCCEEDED, number, delivery)
+            with runs.run([delivery]):
+                process.write(Event.BEGAN, number, delivery)
+                if await act.on(delivery):
+                    if plan.publishes:
+                        delivery.publish(RESULTS, b"%d" % number)
+                    process.write(Event.SUCCEEDED, number, delivery)
 
     return worker
 
@@ -191,10 +229,13 @@ def _letter_function(scene: Scene, process: WorkerProcess) -> Callable[[Delivery
 
 
 class _Acting:
-    def __init__(self, worker: Worker, scene: Scene, process: WorkerProcess, chance: Random) -> None:
+    def __init__(
+        self, worker: Worker, scene: Scene, process: WorkerProcess, runs: Runs, chance: Random
+    ) -> None:
         self._worker = worker
         self._scene = scene
         self._process = process
+        self._runs = runs
         self._chance = chance
 
     async def on(self, delivery: Delivery) -> bool:
@@ -204,11 +245,16 @@ class _Acting:
         if scene.is_down:
             if chance.random() < 0.2:
                 await anyio.sleep_forever()
+            self._runs.failed(delivery)
             raise IsDown
         if kind == ALWAYS_FAILS:
+            self._runs.failed(delivery)
             raise IsBad
+        if kind == ALWAYS_HANGS and kind in scene.plan.oddities:
+            await anyio.sleep_forever()
         if not scene.is_calm and kind in scene.plan.oddities:
             if kind == FAILS_TWICE and delivery.attempt < 3:
+                self._runs.failed(delivery)
                 raise IsBad
             if scene.is_first_time(f"{kind} {number}"):
                 return await self._oddly(delivery, kind)
@@ -220,16 +266,22 @@ class _Acting:
         if kind == HANGS:
             await anyio.sleep_forever()
         if kind == SWALLOWS:
+            self._runs.shielded(delivery)
             with anyio.CancelScope(shield=True):
                 await anyio.sleep(chance.uniform(0.1, 1.5) * lock_s)
         if kind == BLOCKS:
+            self._scene.stops += 1
             self._scene.jump(chance.uniform(0.1, 1.2) * lock_s)
         if kind == PAUSES:
-            self._worker.pause(TOPIC, chance.uniform(0.2, 2.5 * lock_s))
+            seconds = chance.uniform(0.2, 2.5 * lock_s)
+            self._worker.pause(TOPIC, seconds)
+            self._runs.paused(seconds)
         if kind == WRONG:
             raise GeneratorExit
         if kind == HELD and not self._scene.plan.batch_size:
-            delivery.release(delay=chance.uniform(0.0, 2.0 * lock_s))
+            delay = chance.uniform(0.0, 2.0 * lock_s)
+            delivery.release(delay=delay)
+            self._runs.delayed(delivery, delay)
             return False
         if kind == REJECTED and not self._scene.plan.batch_size:
             delivery.reject("as its seed wants")

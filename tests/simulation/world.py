@@ -24,15 +24,16 @@ from kshare.broker import cluster_server
 from kshare.broker.cluster_server import ClusterServer
 from kshare.installation import warn_if_slow
 from kshare.surroundings import monotonic, surroundings
-from tests.simulation.loop import START_S, SimulatedTime
+from tests.simulation.bounds import noisy
+from tests.simulation.loop import START_S, SimulatedTime, TaskWatch
 from tests.simulation.network import Conditions, ProcessNetwork, SimulatedNetwork
-from tests.simulation.processes import Process, SimulatedSurroundings, logged
+from tests.simulation.processes import PROCESS, Process, SimulatedSurroundings, logged
 from tests.simulation.tap import Tap
 
 _HOST = "10.0.0.1"
 _SHORTEST_S = 1.0
-_END_S = 120.0
-"""How long programs may take to end, once they are told to."""
+_BUSY, _NOISY, _LEFT_BEHIND = "busy loop", "noisy", "left behind"
+_ENDS_SOON_S = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,9 +98,17 @@ class World(ABC):
     topic: str
     """The topic whose leaders move."""
 
+    longest_end_s = 120.0
+    """How long programs may take to end, once they are told to."""
+    watchers: tuple[str, ...] = ()
+    """Processes that read what the brokers know: they may ask as often as they like."""
+
     def __init__(self, plan: Plan, time: SimulatedTime, settings: Mapping[str, str] | None = None) -> None:
         self.plan = plan
         self.time = time
+        self.tasks = TaskWatch(PROCESS)
+        self.left_behind: list[str] = []
+        """What clients have left behind when they were closed."""
         self.chance = Random(f"{plan.seed} world")
         self.is_over = False
         self.history: list[str] = []
@@ -132,11 +141,31 @@ class World(ABC):
                     self.set_rate(0.0)
                     self.network.refuses_until = 0.0
                     for process in self.processes:
-                        with anyio.fail_after(_END_S):
+                        with anyio.fail_after(self.longest_end_s):
                             await process.ended.wait()
                 verdict = await self.judged()
             carrying.cancel_scope.cancel()
+        verdict.problems |= self._bounds()
         return verdict
+
+    def _bounds(self) -> dict[str, list[str]]:
+        programs = [one for one in self.processes if one.name not in self.watchers]
+        names = {one.name for one in programs}
+        loops = [text for owner, text in self.network.traffic.busy_loops() if owner in names]
+        lines = {one.name: [*zip(one.logged_at, one.lines, strict=True)] for one in programs}
+        return {_BUSY: loops, _NOISY: [*noisy(lines)], _LEFT_BEHIND: self.left_behind}
+
+    async def note_left_behind(self, process: Process) -> None:
+        """The only client of the process was closed."""
+        await anyio.sleep(_ENDS_SOON_S)
+        if process.was_killed:
+            return
+        tasks = [name for name in self.tasks.names(process) if name.startswith("kshare")]
+        connections = sum(one.owner == process.name and one.is_used for one in self.network.links)
+        if tasks or connections:
+            self.left_behind.append(
+                f"{process.name} at {monotonic():.3f}: {connections} connections, tasks {tasks}"
+            )
 
     # --- what subclasses add
 
@@ -245,15 +274,17 @@ def simulate(kind: Callable[[Any, SimulatedTime], World], plan: Plan, backend: s
     warn_if_slow()  # once for each process of the system's, which may simulate several seeds
     time = SimulatedTime(backend, plan.seed)
     kept: list[World] = []
+    tasks = TaskWatch(PROCESS)
 
     async def main() -> Verdict:
         surroundings.set(SimulatedSurroundings(time, Random(f"{plan.seed} ids")))
         world = kind(plan, time)
+        world.tasks = tasks
         kept.append(world)
         return await world.run()
 
     with logged(), _coarse_clock(time), _collecting_by_hand():
-        verdict = time.run(main)
+        verdict = time.run(main, tasks)
     world = kept[0]
     if world.broker.crashes:
         raise ExceptionGroup("the embedded broker failed", world.broker.crashes)

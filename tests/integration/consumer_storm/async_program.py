@@ -105,25 +105,29 @@ class _User:
         stream: AsyncIterator[Any] = aiter(self._consumer)
         held: list[Any] = []
         current: Any = None
-        for _ in range(most):
-            if notes.is_over or scope.cancel_called:
-                break
-            if current is not None:
-                notes.of(Event.ENDED, current)
-            record = await anext(stream)
-            current = record
-            notes.handed(record)
-            is_settled = await self._body(record, scope, depth)
-            if not notes.is_implicit:
-                current = None
-                if not is_settled:
-                    held.append(record)
-                self._settle_some(held)
-            elif is_settled:
-                current = None
-            if self._chance.random() < 0.003:
-                notes.did("left a loop")
-                break
+        try:
+            for _ in range(most):
+                if notes.is_over or scope.cancel_called:
+                    break
+                if current is not None:
+                    notes.of(Event.ENDED, current)
+                    current = None
+                record = current = await anext(stream)
+                notes.handed(record)
+                is_settled = await self._body(record, scope, depth)
+                if not notes.is_implicit:
+                    current = None
+                    if not is_settled:
+                        held.append(record)
+                    self._settle_some(held)
+                elif is_settled:
+                    current = None
+                if self._chance.random() < 0.003:
+                    notes.did("left a loop")
+                    break
+        finally:
+            if current is not None and notes.is_implicit:
+                notes.of(Event.ABANDONED, current)
 
     def _settle_some(self, held: list[Any]) -> None:
         """In any order."""

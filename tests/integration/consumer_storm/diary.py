@@ -21,6 +21,8 @@ class Event(StrEnum):
     """The program has got an exception of its deserializer instead."""
     ENDED = "ended"
     """The body of an implicit loop has ended normally. The program asks for the next record."""
+    ABANDONED = "abandoned"
+    """An implicit loop was left while it was processing this record."""
     ACCEPTS = "accepts"
     REJECTS = "rejects"
     RELEASED = "released"

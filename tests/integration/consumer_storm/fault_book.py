@@ -15,6 +15,8 @@ from kshare.protocol.messages import ShareAcknowledgeResponse, ShareFetchRespons
 from kshare.surroundings import monotonic
 
 _HEADER_OF_BATCH, _LENGTH_ENDS = 61, 12
+_CUT = 0.3
+"""The share of corrupt batches that are cut off, with all that follows."""
 FAULTS = ("corrupt batch", "undecodable response", "cut response", "lost response", "late response", "drop")
 
 
@@ -63,6 +65,8 @@ class FaultBook:
     """That partition."""
     acquired: list[Acquired] = field(default_factory=list)
     acknowledged: list[Acknowledged] = field(default_factory=list)
+    wrong_epochs: list[str] = field(default_factory=list)
+    """Members that went on with a session that had ended with its connection. Only simulations look."""
     done: Counter[str] = field(default_factory=Counter)
     """How often each fault happened to a response with acquired records or results, while its client was there."""
 
@@ -85,13 +89,16 @@ class FaultBook:
         return min(kinds, key=lambda kind: self.done[kind])
 
     def spoil(self, answer: Any) -> None:
-        """Flip a bit of the records of one partition. A checksum covers it."""
+        """Flip a bit of the records of one partition, which a checksum covers, or cut them off."""
         rows = _with_records(answer)
         row = next((row for row in rows if row.partition_index == self.corrupted), self.random.choice(rows))
         records = bytearray(row.records)
         size = _LENGTH_ENDS + int.from_bytes(records[8:12], "big")
         at = self.random.randrange(_HEADER_OF_BATCH, min(size, len(records)))
-        records[at] ^= 1 << self.random.randrange(8)
+        if self.random.random() < _CUT:
+            del records[at:]
+        else:
+            records[at] ^= 1 << self.random.randrange(8)
         row.records = bytes(records)
 
     def late_s(self) -> float:

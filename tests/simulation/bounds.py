@@ -1,0 +1,51 @@
+"""Bounds of what any program may do: requests and log lines in a time, and what it leaves behind when it has closed."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+MOST_REQUESTS = 200
+"""How many requests a process may send in a second that bring nothing: no records, no decisions, nothing new to write.
+Attempts to connect count, too."""
+MOST_LINES = 40
+"""How many lines a process may log in ten seconds."""
+_LINES_S = 10.0
+
+
+class Traffic:
+    """When each process sent requests that brought nothing, and which."""
+
+    def __init__(self) -> None:
+        self._idle: dict[str, list[tuple[float, str]]] = defaultdict(list)
+
+    def note(self, owner: str, at: float, what: str) -> None:
+        self._idle[owner].append((at, what))
+
+    def busy_loops(self) -> Iterable[tuple[str, str]]:
+        """The processes with busy loops, and what to say of each."""
+        for owner, requests in self._idle.items():
+            count, end = most_within(sorted(at for at, _ in requests), 1.0)
+            if count > MOST_REQUESTS:
+                kinds = Counter(what for at, what in requests if end - 1.0 <= at <= end)
+                said = ", ".join(f"{number} {what}" for what, number in kinds.most_common(3))
+                yield owner, f"{owner}: {count} requests within a second, until {end:.3f}: {said}"
+
+
+def noisy(logged: Mapping[str, Sequence[tuple[float, str]]]) -> Iterable[str]:
+    """`logged`: the lines of each process."""
+    for owner, lines in logged.items():
+        count, end = most_within([at for at, _ in lines], _LINES_S)
+        if count > MOST_LINES:
+            yield f"{owner}: {count} lines within {_LINES_S:g} s, until {end:.3f}, such as {lines[-1][1]!r}"
+
+
+def most_within(times: Sequence[float], seconds: float) -> tuple[int, float]:
+    """The largest number of these ascending times within so many seconds, and the last of them."""
+    most, end, first = 0, 0.0, 0
+    for index, at in enumerate(times):
+        while at - times[first] > seconds:
+            first += 1
+        if index - first + 1 > most:
+            most, end = index - first + 1, at
+    return most, end

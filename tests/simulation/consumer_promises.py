@@ -1,0 +1,124 @@
+"""What consumers promise besides what the storm's judge looks at: about time, and about what mustn't be forgotten.
+
+- handed late: a program got a record whose lock had run out at the broker by then
+- kept: a loop was left in the middle of a record, another loop went on, and the record's lock was renewed, twice
+
+If nothing disturbs requests and responses, also:
+
+- not told: a broker has confirmed an accept, and `on_settled` was never told of it
+
+Pure. Knows what programs wrote down, and what passed over connections.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from tests.integration.consumer_storm.diary import Entry, Event
+from tests.integration.consumer_storm.fault_book import Acknowledged, Acquired
+from tests.integration.consumer_storm.judging import ACCEPT, RENEW, Place, Witness
+
+_GOES_ON_S = 1.0
+"""When another loop has got a record, what the last one was left with has been given back soon afterwards."""
+_CLOSING_S = 3.0
+STALLED = "stalled body"
+"""What a program notes before it lets everybody stand still."""
+
+
+class Promises:
+    def __init__(
+        self,
+        witnesses: Sequence[Witness],
+        acquired: Sequence[Acquired],
+        acknowledged: Sequence[Acknowledged],
+        lock_s: float,
+    ) -> None:
+        self._lock_s = lock_s
+        self._witnesses = [one for one in witnesses if not one.was_killed]
+        self._acquired: dict[tuple[str, Place], list[float]] = defaultdict(list)
+        self._deliveries: dict[Place, list[float]] = defaultdict(list)
+        for one in acquired:
+            for offset in range(one.first, one.last + 1):
+                self._acquired[one.member, (one.partition, offset)].append(one.at)
+                self._deliveries[one.partition, offset].append(one.at)
+        self._sent: dict[tuple[str, Place], list[tuple[int, Acknowledged]]] = defaultdict(list)
+        for row in acknowledged:
+            for offset in range(row.first, row.last + 1):
+                self._sent[row.member, (row.partition, offset)].append((row.kind_of(offset), row))
+        for times in (*self._acquired.values(), *self._deliveries.values()):
+            times.sort()
+        entries = (entry for one in witnesses for entry in one.entries)
+        self._stalls = sorted(one.at for one in entries if one.event is Event.DID and one.text == STALLED)
+
+    def broken(self, *, is_smooth: bool) -> dict[str, list[str]]:
+        """`is_smooth`: nothing happens to requests, responses and connections, and leaders stay."""
+        found = {"handed late": [*self._handed_late()]}
+        if is_smooth:
+            found |= {"kept": [*self._kept()], "not told": [*self._untold()]}
+        return found
+
+    def _entries(self, *events: Event) -> Iterator[Entry]:
+        return (entry for one in self._witnesses for entry in one.entries if entry.event in events)
+
+    def _locked_until(self, member: str, place: Place, now: float) -> float | None:
+        """The latest time at which the lock may run out that this member had at that time. None if it never had one."""
+        times = self._acquired.get((member, place), [])
+        index = bisect_right(times, now)
+        if not index:
+            return None
+        renewed = [
+            min(row.answered_at, now)
+            for kind, row in self._sent.get((member, place), ())
+            if kind == RENEW and row.error == 0 and row.at <= now
+        ]
+        return max(times[index - 1], *renewed, 0.0) + self._lock_s
+
+    def _handed_late(self) -> Iterator[str]:
+        for entry in self._entries(Event.HANDED):
+            place = entry.partition, entry.offset
+            until = self._locked_until(entry.member, place, entry.at)
+            if until is not None and entry.at > until:
+                late = f"{entry.at - until:.3f} s after its lock had run out"
+                yield f"{place}: {late}, at {entry.at:.3f}, to {entry.member}"
+
+    def _kept(self) -> Iterator[str]:
+        handed: dict[str, list[float]] = defaultdict(list)
+        for entry in self._entries(Event.HANDED):
+            handed[entry.member].append(entry.at)
+        for entry in self._entries(Event.ABANDONED):
+            place, times = (entry.partition, entry.offset), sorted(handed[entry.member])
+            index = bisect_right(times, entry.at)
+            if index == len(times):
+                continue
+            going_on = times[index] + _GOES_ON_S
+            again = bisect_right(self._deliveries[place], entry.at)
+            until = [*self._deliveries[place], float("inf")][again]
+            renewals = [
+                row
+                for kind, row in self._sent.get((entry.member, place), ())
+                if kind == RENEW and going_on < row.at < until
+            ]
+            if len(renewals) > 1:
+                yield f"{place}: left at {entry.at:.3f}, renewed at {renewals[-1].at:.3f}, by {entry.member}"
+
+    def _has_stalled(self, first: float, last: float) -> bool:
+        """Whether everybody has stood still in between."""
+        return bisect_left(self._stalls, first) < bisect_right(self._stalls, last)
+
+    def _untold(self) -> Iterator[str]:
+        told: set[tuple[str, Place]] = set()
+        for entry in self._entries(Event.CONFIRMED):
+            told |= {
+                (entry.member, (entry.partition, offset))
+                for offset in range(entry.offset, int(entry.text) + 1)
+            }
+        members = {entry.member for entry in self._entries(Event.DID)}
+        for (member, place), rows in self._sent.items():
+            for kind, row in rows:
+                is_confirmed = kind == ACCEPT and row.error == 0 and member in members
+                if is_confirmed and (member, place) not in told:
+                    if not self._has_stalled(row.at - _CLOSING_S, row.answered_at):
+                        yield f"{place}: confirmed at {row.answered_at:.3f} to {member}"
+                    break
