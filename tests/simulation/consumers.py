@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import inf
 from random import Random
 from typing import Any
 
@@ -76,7 +77,9 @@ class _Notes(Notes):
 
     def block(self, seconds: float) -> None:
         """Everybody stands still: they share a loop."""
-        self.orders.world.time.jump(seconds)  # type: ignore[attr-defined]
+        world = self.orders.world  # type: ignore[attr-defined]
+        world.time.jump(seconds)
+        world.stalled_at = monotonic()
 
 
 @dataclass
@@ -138,6 +141,8 @@ class ConsumerWorld(World):
         self.stayed: list[str] = []
         """Closed consumers that are still members, and didn't say so."""
         self.still_locked: list[str] = []
+        self.stalled_at = -inf
+        """Until when everybody last stood still."""
         """What brokers hold for consumers that were closed, though nothing disturbed that."""
 
     def new_tap(self) -> ShareTap:
@@ -190,7 +195,8 @@ class ConsumerWorld(World):
     def _note_whether_left(self, member: str, said: list[str]) -> None:
         if member in self.broker.share_groups.find(GROUP).members and not any("leav" in one for one in said):
             self.stayed.append(f"{member} closed at {monotonic():.3f}")
-        if self.plan.faults <= _SMOOTH:
+        # Those who stood still take locks for expired that brokers count from a later time.
+        if self.plan.faults <= _SMOOTH and monotonic() > self.stalled_at + 2 * self.plan.lock_s:
             for leader in self.broker.shares.loaded():
                 if any(run[2].is_held_by(member) for run in leader.shared.window.runs()):
                     where = f"{TOPIC}[{leader.partition.index}]"

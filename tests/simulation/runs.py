@@ -79,6 +79,7 @@ class Runs:
     _not_before: dict[tuple[str, int, int], float] = field(default_factory=dict)
     _paused: tuple[float, float] = (0.0, 0.0)
     _shielded: set[tuple[str, int, int]] = field(default_factory=set)
+    _tried: set[tuple[str, int, int]] = field(default_factory=set)
     """What can't be cancelled."""
 
     @contextmanager
@@ -146,7 +147,9 @@ class Runs:
         held = self._held.get(lane)
         if held is not None and offset == held[0]:
             del self._held[lane]
-        if delivery.attempt > 1 or delivery.delivery_count > 1 or delivery.redelivered:
+        is_first = _place(delivery) not in self._tried  # an attempt that timed out may not count as one
+        self._tried.add(_place(delivery))
+        if delivery.attempt > 1 or delivery.delivery_count > 1 or delivery.redelivered or not is_first:
             return
         if held is not None and offset > held[0] and self.rules.keeps_delays() and not self.is_stopping:
             self._wrong("out of order", f"{delivery!r} begins at {now:.3f}: @{held[0]} is to be tried again")

@@ -81,7 +81,9 @@ class WorkerPlan(Plan):
     stays: bool = False
     """Whether the workers that run at the end do the rest. Otherwise they are stopped, and another one does it."""
     window: int = _USUAL_WINDOW
-    """The largest in-flight window of a partition."""
+    """The largest in-flight window of a partition. A small one can be full of a record that always fails: while the
+    breaker is open, nothing else comes that could be tried. So it is for handlers without a breaker.
+    """
 
     def smaller(self) -> Iterator[Self]:
         yield from super().smaller()
@@ -124,7 +126,9 @@ class WorkerWorld(World):
             capacity=chance.choice([4_096, 65_536, 1 << 20]),
             faults=frozenset(one for one in kinds if chance.random() < 0.6),
             stays=chance.random() < 0.5,
-            window=chance.choice([_SMALLEST_WINDOW, _USUAL_WINDOW, _USUAL_WINDOW]),
+            window=chance.choice(
+                [_USUAL_WINDOW if handlers.has_breaker else _SMALLEST_WINDOW, _USUAL_WINDOW]
+            ),
         )
 
     def __init__(self, plan: WorkerPlan, time: SimulatedTime) -> None:
@@ -381,7 +385,8 @@ class WorkerWorld(World):
             # What was released while there were more deliveries may be in the last safe one now.
             excused = {"buried untried"}
         problems = {kind: found for kind, found in judgement.problems.items() if kind not in excused}
-        others = {_LATE: [*self._begun_late()], _SLOW: self._slow, **self.scene.found}
+        late = [] if blocks else [*self._begun_late()]
+        others = {_LATE: late, _SLOW: self._slow, **self.scene.found}
         return Verdict(problems | others | self._accepted_wrongly(judgement), judgement.counts)
 
     def _begun_late(self) -> Iterator[str]:

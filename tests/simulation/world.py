@@ -271,7 +271,6 @@ def records_of(partition: Any) -> Iterator[Any]:
 def simulate(kind: Callable[[Any, SimulatedTime], World], plan: Plan, backend: str = "asyncio") -> Outcome:
     """All of it, blocking."""
     began = process_time()
-    warn_if_slow()  # once for each process of the system's, which may simulate several seeds
     time = SimulatedTime(backend, plan.seed)
     kept: list[World] = []
     tasks = TaskWatch(PROCESS)
@@ -284,6 +283,7 @@ def simulate(kind: Callable[[Any, SimulatedTime], World], plan: Plan, backend: s
         return await world.run()
 
     with logged(), _coarse_clock(time), _collecting_by_hand():
+        warn_if_slow()  # now, or the first of several seeds would have this line more than the others
         verdict = time.run(main, tasks)
     world = kept[0]
     if world.broker.crashes:
