@@ -11,7 +11,6 @@ from kshare.worker.admission import Admission
 from kshare.worker.bounded_writes import BoundedWrites
 from kshare.worker.copies import Copies
 from kshare.worker.delivery import Decision, Delivery
-from kshare.worker.group_limits import ShareLimits
 from kshare.worker.holding import HeldBack
 from kshare.worker.ordering import KeyLanes
 from kshare.worker.outcomes import Outcomes
@@ -97,10 +96,6 @@ def held_records_are_passed() -> None:
 
 def time_limits_are_ignored() -> None:
     replace(SlotWatch, "_cancel_slow", nothing)
-
-
-def untried_records_are_given_back() -> None:
-    replace(ShareLimits, "may_be_released", lambda limits, delivery_count: True)
 
 
 def copies_follow_acceptance() -> None:
@@ -207,12 +202,6 @@ DEFECTS = [
             538,
         ),
         (time_limits_are_ignored, "ran too long", "lets handlers run beyond their time limit", 765),
-        (
-            untried_records_are_given_back,
-            "buried untried",
-            "gives back untried records until none is left",
-            316,
-        ),
         (copies_follow_acceptance, "accepted early", "accepts records before their copy is written", 157),
         (
             results_follow_acceptance,

@@ -55,8 +55,8 @@ _SETTINGS = {
     "log.message.timestamp.type": "LogAppendTime",
 }
 _MILD = frozenset({"stop", "restarts", "limits", "down"})
-"""With these alone, no delivery may end without its handler, unless it has deliveries left. With a limit of three, the
-second one is the last that is safe, as the docs say."""
+"""With these alone, but for restarts, no delivery may end without its handler, unless it has deliveries left. With a
+limit of three, the second one is the last that is safe, as the docs say."""
 _EARLY = "accepted early"
 _UNPUBLISHED = "accepted without its result"
 _LATE, _SLOW = "begun late", "ends too late"
@@ -379,7 +379,8 @@ class WorkerWorld(World):
                 judgement = judge()
         excused: set[str] = set()
         blocks = BLOCKS in self.plan.handlers.oddities  # everybody stands still, and locks expire
-        if not self.plan.faults <= _MILD or self.plan.limit == 3 or blocks:
+        # Several restarts in a row, during an outage, can use up the deliveries of records that were released untried.
+        if not self.plan.faults <= _MILD - {"restarts"} or self.plan.limit == 3 or blocks:
             excused = {"archived untried", "archived without a word", "buried untried"}
         elif self._lowered:
             # What was released while there were more deliveries may be in the last safe one now.
