@@ -41,7 +41,7 @@ class _Spent:
         return f"{self.waited_s:>7,.0f} s {self.processor_s:>7,.0f} s {self.tests:>6,}"
 
 
-@dataclass
+@dataclass(eq=False)
 class _Times:
     """In the process that runs tests, it measures; in the one that reports, it adds up."""
 

@@ -28,6 +28,8 @@ _TESTS = """
 
 @pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["one process", "a worker"])
 def test_modules_and_workers_are_listed(tmp_path: Path, workers: tuple[str, ...]) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "conftest.py").touch()  # with one, pytest asks which plugins apply where
     plugin = "" if not workers else "import tools.runs.times\ntools.runs.times.LONG_S = 0.0\n"
     done = small_run(tmp_path, _TESTS, *workers, conftest=plugin)
     table = done.stdout.partition("processor, tests\n")[2]
