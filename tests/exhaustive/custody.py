@@ -12,7 +12,6 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -161,9 +160,9 @@ class CustodySystem(World):
         self._kept = deepcopy({name: self.__dict__[name] for name in _KEPT})
         self.start()
 
-    def new_id(self) -> SimpleNamespace:
+    def new_id(self) -> bytes:
         self._ids += 1
-        return SimpleNamespace(hex=f"id-{self.log_of_frames.claims}-{self._ids}")
+        return b"id-%d-%d" % (self.log_of_frames.claims, self._ids)
 
     async def write_later(self, function: Callable[..., None], *arguments: Any) -> None:
         """In place of a thread that writes to the disk."""
@@ -531,9 +530,10 @@ def modelled() -> Iterator[None]:
             (stager, "check_retention", _nothing),
             (stager, "opened_store", _store_of),
             (stager, "all_journals", _no_journals),
-            (stager, "time", SimpleNamespace(time=lambda: 0.0, monotonic=lambda: 0.0)),
+            (stager, "monotonic", lambda: 0.0),
+            (stager, "wall_time", lambda: 0.0),
             (stager, "_TRIM_S", 0.0),
-            (journal, "uuid4", lambda: _world[-1].new_id()),
+            (journal, "random_bytes", lambda count: _world[-1].new_id()),
             (verdict_writer, "run_sync", write_later),
             (verdict_log, "os", Os()),
         ):
