@@ -29,17 +29,18 @@ _TESTS = """
 @pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["one process", "a worker"])
 def test_modules_and_workers_are_listed(tmp_path: Path, workers: tuple[str, ...]) -> None:
     (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "conftest.py").touch()  # with one, pytest asks which plugins apply where
+    (tmp_path / "folder" / "conftest.py").touch()  # with two, pytest asks which plugins apply where
+    (tmp_path / "folder" / "test_more.py").write_text("def test_plain(): pass")
     plugin = "" if not workers else "import tools.runs.times\ntools.runs.times.LONG_S = 0.0\n"
     done = small_run(tmp_path, _TESTS, *workers, conftest=plugin)
     table = done.stdout.partition("processor, tests\n")[2]
     rows = table.splitlines()[:2]
     assert [row.split()[-1] for row in rows] == ["gw0" if workers else "process", "test_it.py"], done.stdout
-    for row in rows:
+    for row, count in zip(rows, ["3", "2"], strict=True):
         spent_s, _, processor_s, _, tests, *_ = row.split()
         assert int(spent_s) >= 2
         assert int(processor_s) >= 2
-        assert tests == "2"
+        assert tests == count
 
 
 def test_short_runs_say_nothing(tmp_path: Path) -> None:
