@@ -16,6 +16,8 @@ import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from tools import packages
+
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = ROOT / ".venv"
 OLDEST_PYTHON = (3, 11)
@@ -54,8 +56,9 @@ def prepare_environment(extra: str = "dev") -> Path:
     wanted = _fingerprint()
     if not stamp.exists() or stamp.read_text(encoding="utf-8") != wanted:
         _say(f"installing kshare[{extra}] (once, and when the project's metadata changes)")
-        _run(
-            [python, "-m", "pip", "install", "--quiet", "-e", f".[{extra}]"],
+        _install(
+            python,
+            ["-e", f"{ROOT}[{extra}]"],
             "The packages can't be installed, or kshare can't be compiled",
             KSHARE_REQUIRE_COMPILED="1",
         )
@@ -63,18 +66,15 @@ def prepare_environment(extra: str = "dev") -> Path:
     return python
 
 
-def prepare_to_run(*packages: str) -> Path:
+def prepare_to_run(*besides: str) -> Path:
     """Create or update an environment in which kshare runs from its sources, without compiling it. This is quick."""
     python = _python()
-    stamp = ENVIRONMENT / f"kshare-runs-with-{'-'.join(packages)}"
+    stamp = ENVIRONMENT / f"kshare-runs-with-{'-'.join(besides)}"
     wanted = _fingerprint()
     if not stamp.exists() or stamp.read_text(encoding="utf-8") != wanted:
         project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         _say("installing what kshare needs (once, and when the project's metadata changes)")
-        _run(
-            [python, "-m", "pip", "install", "--quiet", *project["dependencies"], *packages],
-            "The packages can't be installed",
-        )
+        _install(python, [*project["dependencies"], *besides], "The packages can't be installed")
         stamp.write_text(wanted, encoding="utf-8")
     return python
 
@@ -133,6 +133,7 @@ def _create_environment() -> None:
         )
     _say(f"creating a virtual environment in {ENVIRONMENT}")
     _run([sys.executable, "-m", "venv", ENVIRONMENT], "The virtual environment can't be created")
+    packages.prepare(ENVIRONMENT / "bin" / "python", environment_variables())
 
 
 def _fingerprint() -> str:
@@ -152,13 +153,14 @@ def _compiled_sources() -> list[Path]:
     return [*declarations, *modules, *sorted((ROOT / "kshare").rglob("*.pyx"))]
 
 
-def _run(command: list[str | Path], complaint: str, **variables: str) -> None:
+def _install(python: Path, wanted: list[str], complaint: str, **variables: str) -> None:
+    if not packages.install(python, *wanted, variables={**environment_variables(), **variables}):
+        raise BootstrapError(f"{complaint}: see above.")
+
+
+def _run(command: list[str | Path], complaint: str) -> None:
     done = subprocess.run(
-        command,
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        env={**environment_variables(), **variables},
-        check=False,
+        command, cwd=ROOT, stdin=subprocess.DEVNULL, env=environment_variables(), check=False
     )
     if done.returncode:
         raise BootstrapError(f"{complaint}: see above.")

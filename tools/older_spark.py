@@ -7,16 +7,14 @@ first in PYTHONPATH; the rest of the environment stays the same.
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tools import cache
+from tools import cache, packages
 
 TESTED_RELEASES = ("4.0.5", "4.1.4")
-_DEADLINE_S = 1200.0
 
 
 def installed(release: str) -> Path:
@@ -35,12 +33,8 @@ def installed(release: str) -> Path:
 
 def _install(wanted: str, folder: Path) -> None:
     print(f"kshare: installing {wanted}", file=sys.stderr, flush=True)
-    subprocess.run(
-        [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", "--target", folder, wanted],
-        check=True,
-        timeout=_DEADLINE_S,
-        stdin=subprocess.DEVNULL,
-    )
+    if not packages.install(Path(sys.executable), "--target", folder, wanted):
+        raise OSError("see above")
 
 
 def _move(scratch: Path, home: Path) -> None:

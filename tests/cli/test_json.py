@@ -78,8 +78,9 @@ def _where(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def connecting() -> Iterator[str]:
     """Those of the commands that take a properties file."""
+    commands = typer.main.get_command(app)
     for name in CALLS:
-        command = typer.main.get_command(app)
+        command = commands
         for word in name.split():
             command = command.commands[word]  # type: ignore[attr-defined]
         if any("--command-config" in one.opts for one in command.params):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 
 from kshare.protocol import by_name, messages
@@ -14,13 +17,35 @@ from kshare.protocol.spec import Spec, specs_of, struct_named
 _BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 
-def all_versions() -> list[tuple[str, int]]:
-    """Every message in each of its versions."""
-    found = []
-    for name in messages.MODULES:
-        first, last = by_name.message_class(name).VERSIONS
-        found += [(name, version) for version in range(first, last + 1)]
-    return found
+def every_message(test: Callable[..., None]) -> Callable[..., None]:
+    """Parametrizes a test with the name of each message."""
+    parametrized: Callable[..., None] = pytest.mark.parametrize("name", list(messages.MODULES))(test)
+    return parametrized
+
+
+def shapes(name: str) -> list[range]:
+    """A message's versions, those with the same fields together: nothing but the number differs between them."""
+    cls = by_name.message_class(name)
+    first, last = cls.VERSIONS
+
+    def shape(version: int) -> tuple[object, ...]:
+        return cls.is_flexible(version), _fields(cls, version)
+
+    starts = [one for one in range(first, last + 1) if one == first or shape(one) != shape(one - 1)]
+    return [range(*pair) for pair in pairwise([*starts, last + 1])]
+
+
+def _fields(cls: type[Any], version: int) -> tuple[object, ...]:
+    return tuple(
+        (
+            spec.attribute,
+            spec.is_tagged_in(version),
+            spec.is_nullable_in(version),
+            _fields(inner, version) if (inner := struct_named(cls, spec.element)) else spec.type,
+        )
+        for spec in specs_of(cls)
+        if spec.is_in(version)
+    )
 
 
 @cache

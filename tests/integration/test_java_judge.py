@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from kshare.protocol import by_name
 from kshare.protocol.message import Message
 from tests.helpers.judge import Case, Judge, JudgeError, open_judge
-from tests.helpers.strategies import all_versions, messages_of
+from tests.helpers.strategies import every_message, messages_of, shapes
 
 pytestmark = pytest.mark.java
 
@@ -29,24 +29,28 @@ def judge() -> Iterator[Judge]:
         yield judge
 
 
-@pytest.mark.parametrize(("name", "version"), all_versions())
-def test_java_agrees(judge: Judge, name: str, version: int) -> None:
-    _compare(judge, name, version, _QUICK)
+@every_message
+def test_java_agrees(judge: Judge, name: str) -> None:
+    for versions in shapes(name):
+        _compare(judge, name, versions[0], _QUICK)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("name", "version"), all_versions())
-def test_java_agrees_on_many_more_examples(judge: Judge, name: str, version: int) -> None:
-    _compare(judge, name, version, _THOROUGH)
+@every_message
+def test_java_agrees_on_many_more_examples(judge: Judge, name: str) -> None:
+    for versions in shapes(name):
+        _compare(judge, name, versions[0], _THOROUGH)
 
 
-@pytest.mark.parametrize(("name", "version"), all_versions())
-def test_java_agrees_on_default_values(judge: Judge, name: str, version: int) -> None:
+@every_message
+def test_java_agrees_on_default_values_in_every_version(judge: Judge, name: str) -> None:
     """Tagged fields aren't encoded then, so both sides must have the same defaults."""
     fresh = by_name.message_class(name)()
-    data, form = by_name.encode(fresh, version), by_name.to_json(fresh, version)
-    assert judge.encode(name, version, form) == data
-    assert judge.decode(name, version, data) == form
+    versions = [version for span in shapes(name) for version in span]
+    forms = [Case(name, version, by_name.to_json(fresh, version)) for version in versions]
+    datas = [Case(name, version, by_name.encode(fresh, version)) for version in versions]
+    assert judge.encode_all(forms) == [case.value for case in datas]
+    assert judge.decode_all(datas) == [case.value for case in forms]
 
 
 def _compare(judge: Judge, name: str, version: int, how_much: settings) -> None:

@@ -27,7 +27,7 @@ from kshare.protocol.messages.share_fetch_response import (
     PartitionData,
     ShareFetchableTopicResponse,
 )
-from tests.helpers.strategies import all_versions, messages_of
+from tests.helpers.strategies import every_message, messages_of, shapes
 
 quick = settings(max_examples=3, suppress_health_check=list(HealthCheck), database=None)
 # Part of every error message: a field's path, then the offset.
@@ -35,8 +35,13 @@ LOCATED = r"^.+ at byte \d+: ."
 
 
 @pytest.mark.lengthy
-@pytest.mark.parametrize(("name", "version"), all_versions())
-def test_truncation_at_every_byte(name: str, version: int) -> None:
+@every_message
+def test_truncation_at_every_byte(name: str) -> None:
+    for versions in shapes(name):
+        _truncate(name, versions[0])
+
+
+def _truncate(name: str, version: int) -> None:
     @quick
     @seed(7)
     @given(messages_of(name, version))
@@ -53,11 +58,16 @@ def test_truncation_at_every_byte(name: str, version: int) -> None:
 
 
 @pytest.mark.lengthy
-@pytest.mark.parametrize(("name", "version"), all_versions())
-def test_random_damage_is_decoded_or_located(name: str, version: int) -> None:
+@every_message
+def test_random_damage_is_decoded_or_located(name: str) -> None:
+    for versions in shapes(name):
+        _damage(name, versions[0])
+
+
+def _damage(name: str, version: int) -> None:
     @quick
     @seed(11)
-    @given(messages_of(name, version), st.randoms(use_true_random=False))
+    @given(messages_of(name, version), st.builds(random.Random, st.integers(0, 1 << 32)))
     def check(message: Message, chance: random.Random) -> None:
         data = message.encode(version)
         for _ in range(30):

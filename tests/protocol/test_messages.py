@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kshare.dissect import dissect_message, dissection_json
 from kshare.errors import DecodeError, EncodeError
 from kshare.protocol import by_name, messages
 from kshare.protocol.message import Message, Request
@@ -22,14 +23,20 @@ from kshare.protocol.messages import (
 )
 from kshare.protocol.messages.share_fetch_request import FetchTopic
 from kshare.protocol.messages.share_fetch_response import PartitionData, ShareFetchableTopicResponse
-from tests.helpers.strategies import all_versions, messages_of
+from tests.helpers.strategies import every_message, messages_of, shapes
 
 few = settings(max_examples=8, suppress_health_check=list(HealthCheck), database=None)
+fewer = settings(few, max_examples=2)
 
 
 @pytest.mark.lengthy
-@pytest.mark.parametrize(("name", "version"), all_versions())
-def test_round_trip_as_bytes_and_json(name: str, version: int) -> None:
+@every_message
+def test_round_trip_as_bytes_and_json(name: str) -> None:
+    for versions in shapes(name):
+        _travel(name, versions[0])
+
+
+def _travel(name: str, version: int) -> None:
     @few
     @given(messages_of(name, version))
     def check(message: Message) -> None:
@@ -39,6 +46,28 @@ def test_round_trip_as_bytes_and_json(name: str, version: int) -> None:
         assert back.encode(version) == data
         form = by_name.to_json(message, version)
         assert by_name.from_json(name, version, json.loads(json.dumps(form))) == message
+
+    check()
+
+
+@every_message
+def test_versions_with_the_same_fields_have_the_same_bytes(name: str) -> None:
+    """So what other tests show for the first of them holds for all."""
+    for versions in shapes(name):
+        _encode_alike(name, versions)
+
+
+def _encode_alike(name: str, versions: range) -> None:
+    @fewer
+    @given(messages_of(name, versions[0]))
+    def check(message: Message) -> None:
+        data = message.encode(versions[0])
+        form = by_name.to_json(message, versions[0])
+        for version in versions[1:]:
+            assert message.encode(version) == data
+            assert by_name.decode(name, version, data) == message
+            assert by_name.to_json(message, version) == form
+            assert dissection_json(dissect_message(name, version, data, records=False)) == form
 
     check()
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tools import bootstrap
+from tools import bootstrap, packages
 
 
 class Machine:
@@ -25,7 +26,7 @@ class Machine:
         (root / "pyproject.toml").write_text("[project]", encoding="utf-8")
         (root / "kshare").mkdir()
 
-    def run(self, command: list[str | Path], complaint: str, **variables: str) -> None:
+    def run(self, command: list[str | Path], complaint: str) -> None:
         words = [str(word) for word in command]
         self.commands.append(words[1:4])
         if "venv" in words:
@@ -33,6 +34,10 @@ class Machine:
             (self.root / ".venv" / "bin" / "python").touch()
         if words[2] == self.failing:
             raise bootstrap.BootstrapError(complaint)
+
+    def install(self, python: Path, *wanted: str | Path, variables: Mapping[str, str]) -> bool:
+        self.commands.append(["-m", "packages", "install"])
+        return self.failing != "packages"
 
     def try_to_run(self, command: list[str | Path], **_: Any) -> None:
         self.commands.append([str(word) for word in command[1:4]])
@@ -44,12 +49,14 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setattr(bootstrap, "ROOT", tmp_path)
     monkeypatch.setattr(bootstrap, "ENVIRONMENT", tmp_path / ".venv")
     monkeypatch.setattr(bootstrap, "_run", machine.run)
+    monkeypatch.setattr(packages, "install", machine.install)
+    monkeypatch.setattr(packages, "prepare", lambda *_: None)
     monkeypatch.setattr(subprocess, "run", machine.try_to_run)
     return machine
 
 
 MAKE = ["-m", "venv"]
-INSTALL = ["-m", "pip", "install"]
+INSTALL = ["-m", "packages", "install"]
 
 
 def _said(machine: Machine) -> list[list[str]]:
@@ -98,15 +105,15 @@ def test_everything_is_installed_and_tests_are_compiled_once(machine: Machine) -
     bootstrap.prepare()
     modules = [command[1] for command in machine.commands]
     assert modules[0] == "venv"
-    assert modules.index("pip") < modules.index("tools.kafka")
+    assert modules.index("packages") < modules.index("tools.kafka")
     again = ["tools.chromium", "tools.kafka", "tools.older_spark", "tools.redis_server"]
-    assert sorted(modules[1:]) == sorted(["pip", "pytest", *again])
+    assert sorted(modules[1:]) == sorted(["packages", "pytest", *again])
     machine.commands.clear()
     bootstrap.prepare()
     assert sorted(command[1] for command in machine.commands) == again
 
 
-@pytest.mark.parametrize("module", ["pip", "tools.kafka", "tools.older_spark"])
+@pytest.mark.parametrize("module", ["packages", "tools.kafka", "tools.older_spark"])
 def test_what_cannot_be_installed_is_said(machine: Machine, module: str) -> None:
     machine.failing = module
     with pytest.raises(bootstrap.BootstrapError, match="can't be installed"):
