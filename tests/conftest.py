@@ -7,6 +7,8 @@ import re
 import signal
 import warnings
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +28,7 @@ settings.register_profile("untimed", _UNTIMED, max_examples=40)
 settings.register_profile("thorough", _UNTIMED, max_examples=200)
 settings.load_profile("untimed")
 
+_ROOT = Path(__file__).resolve().parent.parent
 _RELEASE = re.compile(r"(?<=[\[-])4\.\d\.\d(?=[]-])")
 SKIPPED = 6
 """The exit code if `--forbid-skips` complains, whether tests failed or not. pytest's own are 0 to 5."""
@@ -77,7 +80,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     # With several workers, the longest tests shouldn't start last.
-    items.sort(key=lambda item: _release(item.nodeid) is None)
+    items.sort(key=lambda item: _shared(item.nodeid) is None)
     if not config.getoption("--long"):
         _leave_out("long", config, items)
     if not _may_capture(items):
@@ -117,14 +120,14 @@ def _leave_out(marker: str, config: pytest.Config, items: list[pytest.Item]) -> 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Decides which tests run in the same worker.
 
-    All Spark tests share a worker, other tests of a Kafka release do, and otherwise the tests of a module.
+    Tests of a Kafka release share its brokers, in two workers; tests of a Spark session share that, in two as well; of
+    all other tests, those of a module are run in the same worker.
     """
     from xdist.scheduler import LoadScopeScheduling
 
     class ByBroker(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            module = nodeid.partition("::")[0]
-            return "spark" if "/spark/" in module else _release(nodeid) or module
+            return _shared(nodeid) or nodeid.partition("::")[0]
 
         def remove_node(self, node: Any) -> str | None:
             """A test that crashed its worker isn't run again: xdist would rerun it until all workers had crashed."""
@@ -139,10 +142,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return ByBroker(config, log)
 
 
-def _release(nodeid: str) -> str | None:
-    """The Kafka release in a test's name, if there is one."""
-    found = _RELEASE.search(nodeid)
-    return found.group() if found else None
+def _shared(nodeid: str) -> str | None:
+    """A name for the brokers or the Spark session that a test uses and that take long to start."""
+    module = nodeid.partition("::")[0]
+    if "/spark/" in module:
+        return f"spark {Path(module).parent.name}" if _has_session(module) else None
+    release = _RELEASE.search(nodeid)
+    return f"{release.group()} {'/behaviour/' in module}" if release else None
+
+
+@cache
+def _has_session(module: str) -> bool:
+    return "SparkSession" in (_ROOT / module).read_text(encoding="utf-8")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
