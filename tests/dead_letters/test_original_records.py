@@ -97,7 +97,7 @@ async def test_a_copy_is_not_used_if_its_headers_are_not_all_read(kshare_broker:
     kshare_broker.create_topic("orders")
     kshare_broker.create_topic("dead")
     lose(kshare_broker, "orders", 0, 8)
-    append(kshare_broker, "dead", many_headers(5_000, HEADERS))
+    append(kshare_broker, "dead", many_headers(5_000, tuple(HEADERS)))
     letter = read("dead", 0, kshare_broker.records("dead")[0])
     assert (letter.origin, letter.more_headers) == (Origin("orders", 0, 7), 4_000)
     found = await original(kshare_broker, letter)

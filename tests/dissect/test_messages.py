@@ -19,7 +19,7 @@ from tests.dissect.tiling import assert_tiled, found
 from tests.helpers.strategies import every_message, messages_of, shapes
 
 settings.register_profile("dissect", suppress_health_check=list(HealthCheck), database=None)
-few = settings(settings.get_profile("dissect"), max_examples=10)
+few = settings(settings.get_profile("dissect"), max_examples=5)
 fewer = settings(settings.get_profile("dissect"), max_examples=2)
 
 _SMALLEST = {

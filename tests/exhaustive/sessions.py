@@ -45,6 +45,7 @@ from tests.exhaustive.stepping import Gates, SteppedLoop, place_of
 
 _CONFIG = ConsumerConfig.make("x:1", {"group": "group", "topics": ["t"], "max_records": 2})
 _SETTINGS = _CONFIG.member_settings()
+_MOMENT = "a moment passes"
 _EXPIRY = "time passes until locks have expired"
 _SHORT_S = 1.0
 """Timers up to this length are the client's own pauses. Longer ones are those of locks."""
@@ -255,9 +256,8 @@ class SessionSystem:
 
     def events(self) -> Sequence[Event]:
         found = [Event(name) for name in self._free_events()]
-        expires = self.cluster.partition.next_expiry() is not None
-        if not found and expires:
-            return [Event(_EXPIRY)]  # nobody knows any more what a session has left behind
+        if not found and not self.is_done:
+            return [Event(name) for name in self._later()]
         if self.faults_left:
             found += [Event(name, True) for name in self._faults()]
         return found
@@ -269,7 +269,15 @@ class SessionSystem:
                 yield from self._events_on(member, link)
         timer = self.loop.next_timer
         if timer is not None and timer <= self.loop.time() + _SHORT_S:
-            yield "a moment passes"
+            yield _MOMENT
+
+    def _later(self) -> Iterator[str]:
+        """What happens if nothing else can: a pause of a client ends, or a lock that nobody knows of any more."""
+        timer, expiry = self.loop.next_timer, self.cluster.partition.next_expiry()
+        if timer is not None and (expiry is None or timer * 1000 < expiry):
+            yield _MOMENT
+        elif expiry is not None:
+            yield _EXPIRY
 
     def _events_of(self, member: Member) -> Iterator[str]:
         for gate in self.gates.closed:
@@ -290,10 +298,15 @@ class SessionSystem:
         elif link.request is not None:
             yield f"node {link.node} answers {member.name}"
         elif link.waiting is not None:
-            has_session = self.cluster.sessions[link.node].find(("group", member.name)) is not None
-            if link.node != self.cluster.leader or self.cluster.has_records() or not has_session:
+            session = self.cluster.sessions[link.node].find(("group", member.name))
+            is_asked = session is None or PARTITION in session.partitions
+            if (
+                link.node != self.cluster.leader
+                or session is None
+                or (self.cluster.has_records() and is_asked)
+            ):
                 yield f"node {link.node} answers the waiting fetch of {member.name}"
-            elif link.waiting[1] or self._has_unsent(member, link.node):
+            elif link.waiting[1] or not is_asked or self._has_unsent(member, link.node):
                 yield f"the fetch of {member.name} has waited long enough at node {link.node}"
 
     def _has_unsent(self, member: Member, node: int) -> bool:
@@ -330,7 +343,7 @@ class SessionSystem:
         elif "metadata" in words:
             member = self._member(words[0])
             self.loop.call(partial(member.learn, self.cluster.leader, self.cluster.leader_epoch))
-        elif name == "a moment passes":
+        elif name == _MOMENT:
             assert self.loop.next_timer is not None
             self._pass_time(self.loop.next_timer)
         elif name == "the leader moves":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from functools import cache
 
 from kshare.protocol.compression import Compression
 from kshare.protocol.record_builder import BatchBuilder
@@ -12,6 +12,7 @@ from kshare.testing import Broker
 MIB = 1 << 20
 
 
+@cache
 def bomb(size: int, compression: Compression = Compression.ZSTD) -> bytes:
     """One record of zeros, written now: retention would remove older ones."""
     batch = BatchBuilder(compression=compression)
@@ -19,7 +20,8 @@ def bomb(size: int, compression: Compression = Compression.ZSTD) -> bytes:
     return bytes(batch.build())
 
 
-def many_headers(count: int, more: Sequence[tuple[str, bytes | None]] = ()) -> bytes:
+@cache
+def many_headers(count: int, more: tuple[tuple[str, bytes | None], ...] = ()) -> bytes:
     """One record with so many headers without a value, and then these: three bytes each, before compression."""
     batch = BatchBuilder(compression=Compression.ZSTD)
     headers: list[tuple[str, bytes | None]] = [("h", None)] * count
@@ -27,6 +29,7 @@ def many_headers(count: int, more: Sequence[tuple[str, bytes | None]] = ()) -> b
     return bytes(batch.build())
 
 
+@cache
 def many_records(count: int) -> bytes:
     """So many records with nothing in them."""
     batch, now = BatchBuilder(compression=Compression.ZSTD), time.time_ns() // 1_000_000

@@ -15,7 +15,10 @@ from tools.kafka.cluster import Cluster
 __all__ = ["chromium", "open_page", "page", "problems", "pytest_collection_modifyitems"]
 
 same_with_kafka = pytest.mark.long_on("4.4.0")
-"""For tests of what is the same with the embedded broker and with Kafka: looks, the keyboard, refused forms."""
+"""For tests of what is the same with the embedded broker and with Kafka: looks, the keyboard, refused forms.
+
+Each test runs with one of the two, and in long runs with both: to open pages takes seconds.
+"""
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from tests.integration.producing import produce
 from tests.integration.web.conftest import WINDOW, pinned, same_with_kafka
 from tools.kafka.cluster import Cluster
 
-pytestmark = [pytest.mark.kafka, pytest.mark.release("4.4.0", EMBEDDED)]
+pytestmark = [pytest.mark.kafka, pytest.mark.release("4.4.0", EMBEDDED), pytest.mark.long_on(EMBEDDED)]
 
 expect.set_options(timeout=DEADLINE_S * 1000)
 
