@@ -335,8 +335,8 @@ class SessionSystem:
             yield _EXPIRY
 
     def do(self, name: str) -> None:
-        if any(event.name == name and event.is_fault for event in self.events()):
-            self.faults_left -= 1
+        is_fault = Event(name, True) in self.events()
+        self.faults_left -= is_fault
         words = name.split()
         if "'s user " in name:
             self._decide(words)
@@ -355,6 +355,8 @@ class SessionSystem:
         elif "locks" in words:
             expiry = self.cluster.partition.next_expiry()
             assert expiry is not None
+            if not is_fault:
+                self._end_waits(expiry / 1000)
             self._pass_time(expiry / 1000)
             for member in self.members:
                 self.loop.call(member.book.check_leases)
@@ -430,6 +432,15 @@ class SessionSystem:
             link.waiting = (request, errors)
         else:
             self.loop.call_soon(link.arrive)
+
+    def _end_waits(self, expiry: float) -> None:
+        """No fetch waits until then: shortly before, all members ask again."""
+        self.loop.pass_time(max(self.loop.time(), expiry - _SHORT_S * 2 * len(self.members)))
+        for member in self.members:
+            for link in member.links.all:
+                if link.is_open and link.waiting is not None:
+                    self._end_waiting(member, link, is_over=True)
+        self.loop.settle()
 
     def _handle(self, member: Member, link: Link) -> None:
         request, link.request = link.request, None
