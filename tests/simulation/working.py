@@ -135,7 +135,7 @@ class Scene:
         return True
 
 
-@dataclass
+@dataclass(eq=False)
 class WorkerProcess(Process):
     entries: list[Entry] = field(default_factory=list)
     worker: Worker | None = None
