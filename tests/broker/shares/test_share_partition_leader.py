@@ -85,3 +85,16 @@ def test_records_behind_a_long_gap_are_acquired() -> None:
     log.replace_batches([each for each in log.batches_from(0) if each.base_offset == 999])
     assert stage.acquire() == [(999, 999, 1)]
     assert stage.acquire() == []
+
+
+def test_records_that_compaction_has_removed_are_not_waited_for() -> None:
+    stage = Stage()
+    for _ in range(3):
+        stage.append()
+    assert stage.acquire() == [(0, 2, 1)]
+    stage.accept(1)
+    stage.clock.advance(LOCK_MS)
+    log = stage.partition.log
+    log.replace_batches([each for each in log.batches_from(0) if each.base_offset == 2])
+    assert stage.acquire() == [(2, 2, 2)]
+    assert stage.leader.shared.start_offset == 2
