@@ -123,7 +123,7 @@ class Changes:
             return
         node, since = chance.choice(up), monotonic() - chance.choice([0.05, 0.3, 1.0])
         led = [one for one in self._cluster.partitions() if one.leader == node.id]
-        loses_log = chance.random() < 0.5
+        loses_log = not world.group or chance.random() < 0.5
         self._note(f"node-{node.id} crashes")
         world.crashing.add(node.id)
         await self._server.stop_node(node)
