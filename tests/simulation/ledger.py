@@ -229,24 +229,28 @@ class Ledger:
         }
         found: list[Entry] = []
         for index, entry in enumerate(entries):
-            eras = [era for era in self._eras[entry.partition] if era.at <= entry.at]
-            numbers = [era.number for era in eras if era.first <= entry.offset]
             if entry.event is Event.COMMITTED:
                 failed = [int(one) for one in entry.text.split(",") if one]
-                text = ",".join(str(era.number) for one in failed for era in self._eras[one])
+                text = ",".join(str(number) for one in failed for number in self.numbers(one))
                 found.append(entry._replace(text=text))
             elif entry.event is Event.CONFIRMED:
                 for offset in range(entry.offset, int(entry.text) + 1):
-                    of_member = [one for one in numbers if (entry.member, one, offset) in confirmed]
-                    number = (of_member or numbers)[-1]
+                    eras = self._eras_of(entry, offset)
+                    of_member = [one for one in eras if (entry.member, one, offset) in confirmed]
+                    number = (of_member or eras)[-1]
                     found.append(entry._replace(partition=number, offset=offset, text=str(offset)))
-            elif not numbers:
+            elif entry.partition < 0:
                 found.append(entry)
             else:
-                value = values.get(index, entry.text)
-                with_value = [one for one in numbers if written.get((one, entry.offset)) == value]
-                found.append(entry._replace(partition=(with_value or numbers)[-1]))
+                eras, value = self._eras_of(entry, entry.offset), values.get(index, entry.text)
+                with_value = [one for one in eras if written.get((one, entry.offset)) == value]
+                found.append(entry._replace(partition=(with_value or eras)[-1]))
         return found
+
+    def _eras_of(self, entry: Entry, offset: int) -> list[int]:
+        """The numbers of the eras that this offset may have been of by then."""
+        eras = self._eras[entry.partition]
+        return [era.number for era in eras if era.at <= entry.at and era.first <= offset]
 
     def log(self, lines: list[str]) -> str:
         """Lines that name a partition, once for each of its eras."""
