@@ -44,6 +44,8 @@ _LONG_LIVED = 0.1
 """The share of consumers that are used for longer than others, by so much:"""
 _LONGER_S = 15.0
 _PAUSED_S = 0.2
+_RESIDENT_RECORDS = 20
+"""So that others get some."""
 _KEYS = 30
 _SETTINGS = {
     "group.share.assignment.interval.ms": "0",
@@ -174,6 +176,11 @@ class ConsumerWorld(World):
         """What brokers hold for consumers that were closed, though nothing disturbed that."""
         self.is_paused = False
         """Nobody reads at the moment."""
+        self._resident: _Member | None = None
+        """A program that goes on from the start to the end, and has to follow all changes."""
+        if plan.changes and "reset" not in plan.changes and Random(f"{plan.seed} resident").random() < 0.5:
+            self._resident = self.new_process("calm", _Member)
+            self._resident.ended.set()
         self._limits = [(-inf, plan.lock_s, plan.limit)]
         """The duration of locks and the limit of deliveries, and since when."""
         self.broker.configs.changed.listen(self._note_limits)
@@ -211,6 +218,8 @@ class ConsumerWorld(World):
         for _ in range(self.plan.consumers):
             self._start_consumer(tasks)
         tasks.start_soon(self._write, self.new_process("writer"))
+        if self._resident is not None:
+            self.network.tasks.start_soon(self._reside, self._resident)
 
     def may_be_killed(self, process: Process) -> bool:
         return process.name.startswith("consumer")
@@ -300,23 +309,39 @@ class ConsumerWorld(World):
 
     async def _calm(self) -> set[Place]:
         """Read on until nothing is left, or for `calm_s`. Returns what is left."""
-        process = self.new_process("calm", _Member)
+        process = self._resident or self.new_process("calm", _Member)
         process.enter()
         left: set[Place] = {(-1, -1)}
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._accept_all, process)
+            if self._resident is None:
+                tasks.start_soon(self._accept_all, process)
             with anyio.move_on_after(self.plan.calm_s):
                 while left:
                     await anyio.sleep(0.25)
                     left = await self._left()
             tasks.cancel_scope.cancel()
+        process.scope.cancel()
         return left
 
-    async def _accept_all(self, process: _Member) -> None:
-        async with ShareConsumer(self.bootstrap, group=GROUP, topics=[TOPIC]) as consumer:
+    async def _reside(self, process: _Member) -> None:
+        process.enter()
+        with process.scope:
+            while True:
+                try:
+                    await self._accept_all(process, _RESIDENT_RECORDS)
+                except KshareError as error:
+                    process.log(f"ended by {type(error).__name__}: {error}")
+                    await anyio.sleep(0.1)
+
+    async def _accept_all(self, process: _Member, max_records: int = 20_000) -> None:
+        async with ShareConsumer(
+            self.bootstrap, group=GROUP, topics=[TOPIC], max_records=max_records
+        ) as consumer:
             async for record in consumer:
                 place = (record.partition, record.offset)
                 member = consumer.member_id
+                for index in range(2):
+                    process.values[len(process.entries) + index] = text_of(record.value)
                 process.write(Event.HANDED, member, place, record.delivery_count, text_of(record.value))
                 process.write(Event.ENDED, member, place, record.delivery_count)
 
