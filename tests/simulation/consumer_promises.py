@@ -70,11 +70,14 @@ class Promises:
         if not index:
             return None
         renewed = [
-            min(row.answered_at, now)
+            row.answered_at
             for kind, row in self._sent.get((member, place), ())
             if kind == RENEW and row.error == 0 and row.at <= now
         ]
-        return max(at + self._lock_s(at) for at in (times[index - 1], *renewed))
+        latest = max([times[index - 1], *(at for at in renewed if at <= now)])
+        until = latest + self._lock_s(latest)
+        # A response that isn't there yet: the broker may have renewed it by now.
+        return max(until, now + self._lock_s(now)) if any(at > now for at in renewed) else until
 
     def _handed_late(self) -> Iterator[str]:
         for entry in self._entries(Event.HANDED):

@@ -178,9 +178,6 @@ class ConsumerWorld(World):
         """Nobody reads at the moment."""
         self._resident: _Member | None = None
         """A program that goes on from the start to the end, and has to follow all changes."""
-        if plan.changes and "reset" not in plan.changes and Random(f"{plan.seed} resident").random() < 0.5:
-            self._resident = self.new_process("calm", _Member)
-            self._resident.ended.set()
         self._limits = [(-inf, plan.lock_s, plan.limit)]
         """The duration of locks and the limit of deliveries, and since when."""
         self.broker.configs.changed.listen(self._note_limits)
@@ -218,7 +215,10 @@ class ConsumerWorld(World):
         for _ in range(self.plan.consumers):
             self._start_consumer(tasks)
         tasks.start_soon(self._write, self.new_process("writer"))
-        if self._resident is not None:
+        changes = self.plan.changes
+        if changes and "reset" not in changes and Random(f"{self.plan.seed} resident").random() < 0.5:
+            self._resident = self.new_process("calm", _Member)
+            self._resident.ended.set()
             self.network.tasks.start_soon(self._reside, self._resident)
 
     def may_be_killed(self, process: Process) -> bool:

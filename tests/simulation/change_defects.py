@@ -1,0 +1,104 @@
+"""Defects to plant that only a world that changes can find."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kshare.producer import sender
+from kshare.producer.verdicts import BatchVerdict
+from kshare.protocol.error_codes import ErrorCode
+from kshare.state.cluster import ClusterView
+from kshare.state.lease_timers import LeaseTimers
+from tests.simulation.planting import Defect, replace
+
+
+def the_first_lock_duration_is_kept() -> None:
+    add, firsts = LeaseTimers.add, dict[LeaseTimers, float]()
+
+    def add_with_first(timers: LeaseTimers, lease: Any, lock_s: float, sent_at: float, size: int = 0) -> None:
+        add(timers, lease, firsts.setdefault(timers, lock_s), sent_at, size)
+
+    replace(LeaseTimers, "add", add_with_first)
+
+
+def renewals_last_as_long_as_the_first_lock() -> None:
+    on_renewed = LeaseTimers.on_renewed
+
+    def renewed(timers: LeaseTimers, lease: Any, sent_at: float, lock_s: float = 0.0) -> None:
+        on_renewed(timers, lease, sent_at)
+
+    replace(LeaseTimers, "on_renewed", renewed)
+
+
+def topics_that_are_created_again_are_ignored() -> None:
+    known, firsts = ClusterView._on_known, dict[ClusterView, dict[str, bytes]]()
+
+    def on_known(cluster: ClusterView, name: str, topic: Any, now: float) -> Any:
+        first = firsts.setdefault(cluster, {}).setdefault(name, topic.topic_id)
+        return known(cluster, name, topic, now) if topic.topic_id == first else []
+
+    replace(ClusterView, "_on_known", on_known)
+
+
+def added_partitions_are_ignored() -> None:
+    known, counts = ClusterView._on_known, dict[ClusterView, dict[bytes, int]]()
+
+    def on_known(cluster: ClusterView, name: str, topic: Any, now: float) -> Any:
+        count = counts.setdefault(cluster, {}).setdefault(topic.topic_id, len(topic.partitions))
+        topic.partitions = [row for row in topic.partitions if row.partition_index < count]
+        return known(cluster, name, topic, now)
+
+    replace(ClusterView, "_on_known", on_known)
+
+
+def unexpected_numbers_count_as_written() -> None:
+    verdict_on = sender.verdict_on
+
+    def verdict(code: int, *, is_transactional: bool) -> BatchVerdict:
+        if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            return BatchVerdict.WRITTEN
+        return verdict_on(code, is_transactional=is_transactional)
+
+    replace(sender, "verdict_on", verdict)
+
+
+DEFECTS = [
+    Defect(plant, world, finding, what, seed, has_changes=True)
+    for plant, world, finding, what, seed in (
+        (
+            the_first_lock_duration_is_kept,
+            "consumers",
+            "handed late",
+            "goes on with the first duration of locks when the group's setting has changed",
+            1,
+        ),
+        (
+            renewals_last_as_long_as_the_first_lock,
+            "consumers",
+            "handed late",
+            "takes renewed locks for as long as they were when their records were fetched",
+            1,
+        ),
+        (
+            topics_that_are_created_again_are_ignored,
+            "consumers",
+            "left",
+            "doesn't read a topic that was deleted and created again",
+            1,
+        ),
+        (
+            added_partitions_are_ignored,
+            "consumers",
+            "left",
+            "doesn't read partitions that are added to a topic",
+            1,
+        ),
+        (
+            unexpected_numbers_count_as_written,
+            "producers",
+            "contradiction",
+            "takes a batch for written whose predecessor brokers have lost",
+            1,
+        ),
+    )
+]
