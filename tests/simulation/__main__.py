@@ -117,9 +117,7 @@ def main() -> int:
     faults: Counter[str] = Counter()
     records, simulated_s, cpu_s = 0, 0.0, 0.0
     seeds = range(first, first + options.seeds)
-    for result in results(
-        seeds, options.jobs, options.world, options.backend, has_changes=options.changes
-    ):
+    for result in results(seeds, options.jobs, options.world, options.backend, has_changes=options.changes):
         count += 1
         faults += result.faults
         records += result.counts["written"]

@@ -208,12 +208,18 @@ class Ledger:
         found = []
         for row in rows:
             for number, first, last in self._parts(row.partition, row.first, row.last, row.at):
-                kinds = row.kinds if len(row.kinds) == 1 else row.kinds[first - row.first : last - row.first + 1]
+                kinds = (
+                    row.kinds if len(row.kinds) == 1 else row.kinds[first - row.first : last - row.first + 1]
+                )
                 found.append(row._replace(partition=number, first=first, last=last, kinds=kinds))
         return found
 
     def entries(
-        self, entries: list[Entry], values: dict[int, str], written: dict[Place, str], rows: list[Acknowledged]
+        self,
+        entries: list[Entry],
+        values: dict[int, str],
+        written: dict[Place, str],
+        rows: list[Acknowledged],
     ) -> list[Entry]:
         """What a program wrote down, by the numbers of eras.
 
@@ -258,7 +264,11 @@ class Ledger:
         for index, eras in self._eras.items():
             name = f"{self._topic}[{index}]"
             for era in eras[1:]:
-                text += [f"{line}\n".replace(name, f"{self._topic}[{era.number}]") for line in lines if name in line]
+                text += [
+                    f"{line}\n".replace(name, f"{self._topic}[{era.number}]")
+                    for line in lines
+                    if name in line
+                ]
         return "".join(text)
 
     def _of(self, partition: Partition) -> list[Era]:
@@ -269,7 +279,9 @@ class Ledger:
         """Of offsets at this time: the number of each era, and the first and the last that belong to it."""
         eras = self._eras[number % ERA]
         later = [
-            era for era in eras if era.topic_id == eras[number // ERA].topic_id and (era.at <= at or era.number == number)
+            era
+            for era in eras
+            if era.topic_id == eras[number // ERA].topic_id and (era.at <= at or era.number == number)
         ]
         offset = first
         while offset <= last:

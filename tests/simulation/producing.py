@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
-from kshare import BrokerError, CommitUnknown, DeliveryFailed, KshareError, Produced, Producer
+from kshare import BrokerError, CommitUnknown, DeliveryFailed, KshareError, Producer
 from kshare.producer.records import PendingSend
 from kshare.surroundings import monotonic
 from tests.helpers.fates import Fates, Placed
@@ -59,7 +59,9 @@ class Account:
         What was lost may be written again, but not if its producer was told that it had been written.
         """
         numbers = {
-            (number % ERA, row.offset, row.value): number for number, rows in everything.items() for row in rows
+            (number % ERA, row.offset, row.value): number
+            for number, rows in everything.items()
+            for row in rows
         }
         said: set[tuple[Place, bytes]] = set()
         for fates in self.fates:

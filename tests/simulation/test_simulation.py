@@ -66,7 +66,18 @@ def test_a_seed_is_the_same_each_time(world: str, backend: str) -> None:
 
 @BOTH
 def test_a_seed_with_changes_is_the_same_each_time(backend: str) -> None:
-    arguments = ("--seeds", "2", "--first", "6", "--jobs", "1", "--digests", "--changes", "--backend", backend)
+    arguments = (
+        "--seeds",
+        "2",
+        "--first",
+        "6",
+        "--jobs",
+        "1",
+        "--digests",
+        "--changes",
+        "--backend",
+        backend,
+    )
     first, second = (simulate(*arguments)[1].split("\n")[1:3] for _ in range(2))
     assert first == second
 

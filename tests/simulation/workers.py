@@ -388,9 +388,7 @@ class WorkerWorld(World):
 
     async def judged(self) -> Verdict:
         left = await self._calm() if self._left is None else self._left
-        everything = {
-            (TOPIC, *place): int(value) for place, value in self.ledger.written().items() if value
-        }
+        everything = {(TOPIC, *place): int(value) for place, value in self.ledger.written().items() if value}
         written: dict[Place, int] = {
             place: number for place, number in everything.items() if self.ledger.gone(place[1:]) == inf
         }

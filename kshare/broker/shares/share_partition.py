@@ -281,7 +281,6 @@ class SharePartition:
             window.advance()
         return True
 
-
     def _archive_available(self, end: int) -> None:
         """Archive available records before this offset, which the log doesn't have any more."""
         for batch in self.window.between(self.window.start, end - 1):

@@ -69,7 +69,7 @@ class Judgement:
     acknowledged: Sequence[Acknowledged]
     limit: int = 5
     gone: Callable[[Place], float] = lambda place: inf
-    """From when on a record may be missing: brokers have deleted or lost it, or the group was told to go on after it."""
+    """From when on a record may be missing: brokers have deleted or lost it, or the group goes on after it."""
     is_undone: Callable[[Place, float, float], bool] = lambda place, confirmed, again: False
     """Whether brokers, in between, lost what was confirmed at the first of these times."""
     problems: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
