@@ -1,6 +1,7 @@
 """Simulates a cluster and its clients, once for each seed, and judges each history.
 
 tools/simulate --seeds 1000     reports the seeds that break a promise
+tools/simulate --seeds 1000 --changes   lets topics, groups and stored data change, too
 tools/simulate --seed 17        does one again, and shows what happened when
 tools/simulate --seed 17 --shrink   looks for a smaller simulation that fails in the same way
 tools/simulate --found          does all again that once broke a promise
@@ -236,7 +237,10 @@ def _options() -> argparse.Namespace:
         choices=sorted(REGISTRY),
         help="plant a defect, to see whether it is found",
     )
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.changes and not WORLDS[options.world or "consumers"].changes:
+        parser.error(f"the world of {options.world} knows no changes")
+    return options
 
 
 if __name__ == "__main__":

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from kshare.producer import sender
-from kshare.producer.verdicts import BatchVerdict, verdict_on
-from kshare.protocol.error_codes import ErrorCode
 from kshare.state.cluster import ClusterView
 from kshare.state.lease_timers import LeaseTimers
 from tests.simulation.planting import Defect, replace
@@ -40,26 +37,6 @@ def topics_that_are_created_again_are_ignored() -> None:
     replace(ClusterView, "_on_known", on_known)
 
 
-def added_partitions_are_ignored() -> None:
-    known, counts = ClusterView._on_known, dict[ClusterView, dict[bytes, int]]()
-
-    def on_known(cluster: ClusterView, name: str, topic: Any, now: float) -> Any:
-        count = counts.setdefault(cluster, {}).setdefault(topic.topic_id, len(topic.partitions))
-        topic.partitions = [row for row in topic.partitions if row.partition_index < count]
-        return known(cluster, name, topic, now)
-
-    replace(ClusterView, "_on_known", on_known)
-
-
-def unexpected_numbers_count_as_written() -> None:
-    def verdict(code: int, *, is_transactional: bool) -> BatchVerdict:
-        if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            return BatchVerdict.WRITTEN
-        return verdict_on(code, is_transactional=is_transactional)
-
-    replace(sender, "verdict_on", verdict)
-
-
 DEFECTS = [
     Defect(plant, world, finding, what, seed, has_changes=True)
     for plant, world, finding, what, seed in (
@@ -83,20 +60,6 @@ DEFECTS = [
             "left",
             "doesn't read a topic that was deleted and created again",
             62,
-        ),
-        (
-            added_partitions_are_ignored,
-            "consumers",
-            "left",
-            "doesn't read partitions that are added to a topic",
-            1,
-        ),
-        (
-            unexpected_numbers_count_as_written,
-            "producers",
-            "contradiction",
-            "takes a batch for written whose predecessor brokers have lost",
-            1,
         ),
     )
 ]

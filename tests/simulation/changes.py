@@ -27,6 +27,7 @@ import anyio
 
 from kshare import AdminClient, KshareError
 from kshare.admin.config import admin_settings
+from kshare.admin.offsets import ResetPoint
 from kshare.admin.record_deletion import delete_records_before
 from kshare.admin.routing import Router
 from kshare.broker.cluster import SHARE_STATE_TOPIC, Partition
@@ -213,7 +214,8 @@ class Changes:
 
     async def _reset(self) -> None:
         world, topic = self._world, self._world.topic
-        to = self._chance.choice(["earliest", "earliest", "latest"])
+        points: list[ResetPoint] = ["earliest", "earliest", "latest"]
+        to = self._chance.choice(points)
         self._note(f"reset to {to}")
         async with world.emptied_group():
             with anyio.move_on_after(_EMPTY_S):

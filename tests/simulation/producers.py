@@ -6,7 +6,7 @@ At the end, what they said of each record and each transaction is compared with 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
@@ -82,11 +82,10 @@ class ProducerWorld(World):
         )
 
     @classmethod
-    def with_changes(cls, plan: ProducerPlan) -> ProducerPlan:
-        """Without crashes if there are transactions: markers that are lost break them, whoever is at fault."""
-        changed = super().with_changes(plan)
-        changes = changed.changes - {"crash"} if plan.transactional else changed.changes
-        return replace(changed, changes=changes or frozenset({"suspend"}))
+    def changes_with(cls, plan: Plan) -> Sequence[str]:
+        """No crashes if there are transactions: markers that are lost break them, whoever is at fault."""
+        has_transactions = isinstance(plan, ProducerPlan) and plan.transactional
+        return [one for one in cls.changes if one != "crash" or not has_transactions]
 
     def __init__(self, plan: ProducerPlan, time: SimulatedTime) -> None:
         super().__init__(plan, time)

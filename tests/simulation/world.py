@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -139,9 +139,14 @@ class World(ABC):
     @classmethod
     def with_changes(cls, plan: PlanT) -> PlanT:
         """The same, with some of the changes that this world knows."""
-        chance = Random(f"{plan.seed} changes")
-        drawn = {one for one in cls.changes if chance.random() < _OFTEN}
-        return replace(plan, changes=frozenset(drawn or {chance.choice(cls.changes)}))
+        chance, possible = Random(f"{plan.seed} changes"), cls.changes_with(plan)
+        drawn = {one for one in possible if chance.random() < _OFTEN}
+        return replace(plan, changes=frozenset(drawn or {chance.choice(possible)}))
+
+    @classmethod
+    def changes_with(cls, plan: Plan) -> Sequence[str]:
+        """Those that make sense with what the plan has."""
+        return cls.changes
 
     def note(self, who: str, what: str, member: str = "") -> None:
         self.history.append(f"{monotonic():.6f} {who} {what} {member}".rstrip())
