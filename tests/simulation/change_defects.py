@@ -4,27 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from kshare.engine import lease_book
+from kshare.engine.lease_reports import outcome_error
+from kshare.protocol.error_codes import ErrorCode
+from kshare.state.acks import AckOutcome
 from kshare.state.cluster import ClusterView
-from kshare.state.lease_timers import LeaseTimers
 from tests.simulation.planting import Defect, replace
 
 
-def the_first_lock_duration_is_kept() -> None:
-    add, firsts = LeaseTimers.add, dict[LeaseTimers, float]()
+def what_was_in_a_deleted_topic_is_confirmed() -> None:
+    def error(outcome: AckOutcome) -> Any:
+        return None if outcome.error == ErrorCode.UNKNOWN_TOPIC_ID else outcome_error(outcome)
 
-    def add_with_first(timers: LeaseTimers, lease: Any, lock_s: float, sent_at: float, size: int = 0) -> None:
-        add(timers, lease, firsts.setdefault(timers, lock_s), sent_at, size)
-
-    replace(LeaseTimers, "add", add_with_first)
-
-
-def renewals_last_as_long_as_the_first_lock() -> None:
-    on_renewed = LeaseTimers.on_renewed
-
-    def renewed(timers: LeaseTimers, lease: Any, sent_at: float, lock_s: float = 0.0) -> None:
-        on_renewed(timers, lease, sent_at)
-
-    replace(LeaseTimers, "on_renewed", renewed)
+    replace(lease_book, "outcome_error", error)
 
 
 def topics_that_are_created_again_are_ignored() -> None:
@@ -41,18 +33,11 @@ DEFECTS = [
     Defect(plant, world, finding, what, seed, has_changes=True)
     for plant, world, finding, what, seed in (
         (
-            the_first_lock_duration_is_kept,
+            what_was_in_a_deleted_topic_is_confirmed,
             "consumers",
-            "handed late",
-            "goes on with the first duration of locks when the group's setting has changed",
-            1,
-        ),
-        (
-            renewals_last_as_long_as_the_first_lock,
-            "consumers",
-            "handed late",
-            "takes renewed locks for as long as they were when their records were fetched",
-            1,
+            "confirmed falsely",
+            "tells accepts as confirmed though their topic was deleted",
+            85,
         ),
         (
             topics_that_are_created_again_are_ignored,
