@@ -60,6 +60,8 @@ PRIVATE = {
     "rules/test_consumers.py": 1,
     "rules/test_sessions.py": 1,
     "simulation/loop.py": 4,
+    "simulation/suspending.py": 8,
+    "simulation/change_defects.py": 2,
     "spark/conftest.py": 1,
     "spark/driven.py": 5,
     "spark/moving_driver.py": 1,

@@ -280,6 +280,28 @@ class PartitionLog:
             self.on_start_moved(offset)
         self.appended.fire()
 
+    def lose_from(self, offset: int) -> int:
+        """Lose the batches that begin at or after this offset: brokers have stopped before they had flushed them.
+
+        Producers of these are known as far as the other batches tell. Returns the end offset.
+        """
+        count = bisect_left(self._bases, offset)
+        lost = self._batches[count:]
+        if not lost:
+            return self._end
+        del self._batches[count:], self._bases[count:]
+        self._end = lost[0].base_offset
+        self.size -= sum(batch.size for batch in lost)
+        self.aborted = [each for each in self.aborted if each.last_offset < self._end]
+        writers = {batch.producer_id for batch in lost}
+        self.producers.forget(writers)
+        for batch in self._batches:
+            if batch.producer_id in writers:
+                self.producers.record(batch.decode(), batch.base_offset)
+        if self.on_replaced is not None:
+            self.on_replaced()
+        return self._end
+
     def replace_batches(self, kept: list[StoredBatch]) -> None:
         """Replace all batches after compaction. They ascend. The log's start and end offset don't change."""
         self._batches = list(kept)

@@ -68,6 +68,10 @@ class ProducerStates:
                 first = opened
         return first
 
+    def forget(self, producer_ids: Iterable[int]) -> None:
+        for producer_id in producer_ids:
+            self._states.pop(producer_id, None)
+
     def forget_deleted(self, left: Iterable[tuple[int, int]]) -> None:
         """Begin open transactions at their first batch that is left, or end them without one.
 

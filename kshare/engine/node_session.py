@@ -302,7 +302,7 @@ class NodeSession:
             if partition in answer.unanswered:
                 book.lose(acks)
             else:
-                book.on_answered(acks, answer.acknowledged[partition], sent_at)
+                book.on_answered(acks, answer.acknowledged[partition], sent_at, answer.lock_ms / 1000)
                 if not acks.leases:
                     del self.partition_acks[partition]
         self._planner.on_answer(sent, answer, self._clock.now())

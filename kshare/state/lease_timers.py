@@ -135,10 +135,14 @@ class LeaseTimers:
             if timer:
                 self._size -= timer.size
 
-    def on_renewed(self, lease: Lease, sent_at: float) -> None:
-        """The broker has confirmed a renewal that was sent at `sent_at`."""
+    def on_renewed(self, lease: Lease, sent_at: float, lock_s: float = 0.0) -> None:
+        """The broker has confirmed a renewal that was sent at `sent_at`.
+
+        `lock_s` is the duration that it says: the group's setting may have changed. 0 if it doesn't say.
+        """
         timer = self._timers.get(id(lease))
         if timer:
+            timer.lock_s = lock_s or timer.lock_s
             timer.attempts = 0
             lease.deadline = sent_at + timer.lock_s * (1 - MARGIN)
             timer.next_check = sent_at + timer.lock_s * RENEW_LOCK_AFTER

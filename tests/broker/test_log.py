@@ -169,3 +169,38 @@ def test_clients_cannot_write_control_batches() -> None:
     marker = build_end_marker(ControlType.COMMIT, producer_id=1, producer_epoch=0, timestamp=0)
     with pytest.raises(RequestError, match="INVALID_RECORD"):
         PartitionLog().append(marker, now=0, leader_epoch=0)
+
+
+def test_batches_that_were_not_flushed_are_lost() -> None:
+    log, replaced = log_of(3, 2, 4), list[bool]()
+    log.on_replaced = lambda: replaced.append(True)
+    assert log.lose_from(9) == 9
+    assert not replaced
+    assert log.lose_from(4) == 5  # the batch that begins before stays
+    assert (log.end_offset, log.high_watermark, replaced) == (5, 5, [True])
+    assert [each.base_offset for each in log.read(0, 1_000_000).batches] == [0, 3]
+    assert log.append(batch(), now=0, leader_epoch=4).base_offset == 5
+    log.delete_before(6)
+    assert log.lose_from(0) == 6
+    assert log.size == 0
+
+
+def test_a_producer_is_known_by_what_is_left_of_its_batches() -> None:
+    log = PartitionLog()
+    for sequence in range(3):
+        log.append(batch(producer_id=7, epoch=0, sequence=sequence), now=0, leader_epoch=0)
+    log.lose_from(1)
+    with pytest.raises(RequestError) as caught:
+        log.append(batch(producer_id=7, epoch=0, sequence=3), now=0, leader_epoch=0)
+    assert caught.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert log.append(batch(producer_id=7, epoch=0, sequence=1), now=0, leader_epoch=0).base_offset == 1
+
+
+def test_a_lost_marker_leaves_its_transaction_open() -> None:
+    log = PartitionLog()
+    log.append(batch(producer_id=7, epoch=0, sequence=0, in_transaction=True), now=0, leader_epoch=0)
+    marker = build_end_marker(ControlType.ABORT, producer_id=7, producer_epoch=0, timestamp=0)
+    log.append(marker, now=0, leader_epoch=0, from_client=False)
+    assert (log.last_stable_offset, len(log.aborted)) == (2, 1)
+    log.lose_from(1)
+    assert (log.last_stable_offset, log.aborted) == (0, [])

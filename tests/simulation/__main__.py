@@ -1,6 +1,7 @@
 """Simulates a cluster and its clients, once for each seed, and judges each history.
 
 tools/simulate --seeds 1000     reports the seeds that break a promise
+tools/simulate --seeds 1000 --changes   lets topics, groups and stored data change, too
 tools/simulate --seed 17        does one again, and shows what happened when
 tools/simulate --seed 17 --shrink   looks for a smaller simulation that fails in the same way
 tools/simulate --found          does all again that once broke a promise
@@ -27,6 +28,7 @@ from typing import NamedTuple
 from tests.simulation.consumers import ConsumerWorld
 from tests.simulation.defects import HEADER, REGISTRY, search, write_table
 from tests.simulation.found import FOUND
+from tests.simulation.planting import Defect
 from tests.simulation.producers import ProducerWorld
 from tests.simulation.shrinking import shrink
 from tests.simulation.spark import SparkWorld
@@ -54,9 +56,9 @@ class Result(NamedTuple):
     """Of the history."""
 
 
-def run(seed: int, world: str, backend: str) -> Result:
+def run(seed: int, world: str, backend: str, *, has_changes: bool = False) -> Result:
     try:
-        outcome = _simulated(WORLDS[world].drawn(seed), world, backend)
+        outcome = _simulated(_plan(seed, world, has_changes=has_changes), world, backend)
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
         return Result(seed, {"failed": [text]}, Counter(), Counter(), 0.0, 0.0, "")
@@ -72,21 +74,29 @@ def run(seed: int, world: str, backend: str) -> Result:
     )
 
 
+def _plan(seed: int, world: str, *, has_changes: bool) -> Plan:
+    plan = WORLDS[world].drawn(seed)
+    return WORLDS[world].with_changes(plan) if has_changes else plan
+
+
 def _simulated(plan: Plan, world: str, backend: str) -> Outcome:
     return simulate(WORLDS[world], plan, backend)
 
 
-def results(seeds: range, jobs: int, world: str, backend: str) -> Iterator[Result]:
+def results(
+    seeds: range, jobs: int, world: str, backend: str, *, has_changes: bool = False
+) -> Iterator[Result]:
+    one = partial(run, world=world, backend=backend, has_changes=has_changes)
     if jobs == 1:
-        yield from (run(seed, world, backend) for seed in seeds)
+        yield from map(one, seeds)
         return
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("fork")) as pool:
         following = iter(seeds)
-        pending = {pool.submit(run, seed, world, backend) for seed in islice(following, 2 * jobs)}
+        pending = {pool.submit(one, seed) for seed in islice(following, 2 * jobs)}
         while pending:
             done = next(as_completed(pending))
             pending.remove(done)
-            pending |= {pool.submit(run, seed, world, backend) for seed in islice(following, 1)}
+            pending |= {pool.submit(one, seed) for seed in islice(following, 1)}
             yield done.result()
 
 
@@ -98,7 +108,7 @@ def main() -> int:
     if options.defect:
         REGISTRY[options.defect].plant()
     if options.seed is not None:
-        plan = WORLDS[options.world].drawn(options.seed)
+        plan = _plan(options.seed, options.world, has_changes=options.changes)
         return (_shrink if options.shrink else _replay)(plan, options.world, options.backend)
     if options.found:
         return _found_again(options.backend)
@@ -107,7 +117,8 @@ def main() -> int:
     began, bad, count = time.monotonic(), 0, 0
     faults: Counter[str] = Counter()
     records, simulated_s, cpu_s = 0, 0.0, 0.0
-    for result in results(range(first, first + options.seeds), options.jobs, options.world, options.backend):
+    seeds = range(first, first + options.seeds)
+    for result in results(seeds, options.jobs, options.world, options.backend, has_changes=options.changes):
         count += 1
         faults += result.faults
         records += result.counts["written"]
@@ -158,8 +169,8 @@ def _look_for_defects(options: argparse.Namespace) -> int:
     return 0 if found == len(searches) else 1
 
 
-def _problems(backend: str, seed: int, world: str) -> dict[str, list[str]]:
-    return run(seed, world, backend).problems
+def _problems(backend: str, seed: int, defect: Defect) -> dict[str, list[str]]:
+    return run(seed, defect.world, backend, has_changes=defect.has_changes).problems
 
 
 def _shrink(plan: Plan, world: str, backend: str) -> int:
@@ -215,6 +226,9 @@ def _options() -> argparse.Namespace:
         "known: from a seed on that is known to find it",
     )
     parser.add_argument("--write", metavar="FILE", help="with --defects: replace the table in this document")
+    parser.add_argument(
+        "--changes", action="store_true", help="let topics, groups and stored data change, too"
+    )
     parser.add_argument("--backend", choices=("asyncio", "trio"), default="asyncio")
     parser.add_argument("--stop", action="store_true", help="stop at the first seed that breaks a promise")
     parser.add_argument("--digests", action="store_true", help="print a digest of each seed's history")
@@ -223,7 +237,10 @@ def _options() -> argparse.Namespace:
         choices=sorted(REGISTRY),
         help="plant a defect, to see whether it is found",
     )
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.changes and not WORLDS[options.world or "consumers"].changes:
+        parser.error(f"the world of {options.world} knows no changes")
+    return options
 
 
 if __name__ == "__main__":

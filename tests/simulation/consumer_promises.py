@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tests.integration.consumer_storm.diary import Entry, Event
 from tests.integration.consumer_storm.fault_book import Acknowledged, Acquired
@@ -33,8 +33,9 @@ class Promises:
         witnesses: Sequence[Witness],
         acquired: Sequence[Acquired],
         acknowledged: Sequence[Acknowledged],
-        lock_s: float,
+        lock_s: Callable[[float], float],
     ) -> None:
+        """`lock_s`: for how long brokers lock what is acquired or renewed at a time."""
         self._lock_s = lock_s
         self._witnesses = [one for one in witnesses if not one.was_killed]
         self._acquired: dict[tuple[str, Place], list[float]] = defaultdict(list)
@@ -69,11 +70,14 @@ class Promises:
         if not index:
             return None
         renewed = [
-            min(row.answered_at, now)
+            row.answered_at
             for kind, row in self._sent.get((member, place), ())
             if kind == RENEW and row.error == 0 and row.at <= now
         ]
-        return max(times[index - 1], *renewed, 0.0) + self._lock_s
+        latest = max([times[index - 1], *(at for at in renewed if at <= now)])
+        until = latest + self._lock_s(latest)
+        # A response that isn't there yet: the broker may have renewed it by now.
+        return max(until, now + self._lock_s(now)) if any(at > now for at in renewed) else until
 
     def _handed_late(self) -> Iterator[str]:
         for entry in self._entries(Event.HANDED):

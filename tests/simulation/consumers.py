@@ -6,8 +6,10 @@ through as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from math import inf
 from random import Random
 from typing import Any
@@ -15,9 +17,10 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
-from kshare import AdminClient, Producer, ShareConsumer
+from kshare import AdminClient, KshareError, Producer, ShareConsumer
 from kshare.broker.cluster_server import ClusterServer
 from kshare.broker.settings import Resource
+from kshare.client.record import ShareRecord
 from kshare.surroundings import monotonic
 from tests.integration.consumer_storm import async_program
 from tests.integration.consumer_storm.diary import Entry, Event
@@ -25,6 +28,7 @@ from tests.integration.consumer_storm.fault_book import FaultBook
 from tests.integration.consumer_storm.judging import Judgement, Place, Witness
 from tests.integration.consumer_storm.notes import Notes, Orders, text_of
 from tests.simulation.consumer_promises import Promises
+from tests.simulation.ledger import Ledger
 from tests.simulation.loop import SimulatedTime
 from tests.simulation.processes import Process
 from tests.simulation.tap import ShareTap
@@ -39,6 +43,10 @@ _MOSTLY_SMOOTH = 0.25
 _LONG_LIVED = 0.1
 """The share of consumers that are used for longer than others, by so much:"""
 _LONGER_S = 15.0
+_PAUSED_S = 0.2
+_RESIDENT_RECORDS = 20
+"""So that others get some."""
+_KEYS = 30
 _SETTINGS = {
     "group.share.assignment.interval.ms": "0",
     "group.share.min.heartbeat.interval.ms": "500",
@@ -66,14 +74,30 @@ class _Orders(Orders):
 
     @property
     def is_over(self) -> bool:
-        return bool(self.world.is_over)
+        return bool(self.world.is_over or self.world.is_paused)
+
+
+class _Book(FaultBook):
+    """Knows partitions by the numbers that the ledger gives them."""
+
+    def __init__(self, ledger: Ledger, chance: Random, lock_s: float) -> None:
+        super().__init__(b"", chance, lock_s)
+        self._ledger = ledger
+
+    def number(self, topic_id: bytes, index: int) -> int | None:
+        return self._ledger.number(topic_id, index)
 
 
 class _Notes(Notes):
-    def __init__(self, orders: Orders, diary: Any, chance: Random) -> None:
-        super().__init__(orders, diary, chance)
+    def __init__(self, orders: Orders, diary: _Member, chance: Random) -> None:
+        super().__init__(orders, diary, chance)  # type: ignore[arg-type]
+        self._program = diary
         if chance.random() < _LONG_LIVED:
             self.until += _LONGER_S
+
+    def of(self, event: Event, record: ShareRecord, text: str = "") -> None:
+        self._program.values[len(self._program.entries)] = text_of(record.value)
+        super().of(event, record, text)
 
     def block(self, seconds: float) -> None:
         """Everybody stands still: they share a loop."""
@@ -82,11 +106,13 @@ class _Notes(Notes):
         world.stalled_at = monotonic()
 
 
-@dataclass
+@dataclass(eq=False)
 class _Member(Process):
     """A program with consumers. It implements `Diary`."""
 
     entries: list[Entry] = field(default_factory=list)
+    values: dict[int, str] = field(default_factory=dict)
+    """Those of the records that entries are about, by the index of the entry."""
 
     def write(
         self, event: Event, member: str, place: tuple[int, int] = (-1, -1), delivery: int = 0, text: str = ""
@@ -98,8 +124,12 @@ class _Member(Process):
 
 class ConsumerWorld(World):
     faults = ("kill", "cut", "stall", "refuse", "corrupt", "node", "leader", "responses")
-    topic = TOPIC
-    watchers = ("calm",)
+    changes = (
+        *("suspend", "crash", "deletion", "retention", "compaction"),
+        *("recreation", "partitions", "settings", "reset"),
+    )
+    topic, group = TOPIC, GROUP
+    watchers = ("calm", "operator")
     plan: ConsumerPlan
 
     @classmethod
@@ -123,7 +153,7 @@ class ConsumerWorld(World):
 
     def __init__(self, plan: ConsumerPlan, time: SimulatedTime) -> None:
         super().__init__(plan, time, _SETTINGS)
-        topic = self.broker.cluster.create_topic(TOPIC, plan.partitions)
+        self.broker.cluster.create_topic(TOPIC, plan.partitions)
         self.broker.cluster.create_topic(GRAVE, 1, configs={"errors.deadletterqueue.group.enable": "true"})
         self.broker.configs.replace(
             Resource.GROUP,
@@ -136,7 +166,7 @@ class ConsumerWorld(World):
                 "errors.deadletterqueue.topic.name": GRAVE,
             },
         )
-        self.book = FaultBook(topic.id, Random(f"{plan.seed} faults"), plan.lock_s)
+        self.book = _Book(self.ledger, Random(f"{plan.seed} faults"), plan.lock_s)
         self.book.done = self.done
         self.stayed: list[str] = []
         """Closed consumers that are still members, and didn't say so."""
@@ -144,6 +174,32 @@ class ConsumerWorld(World):
         self.stalled_at = -inf
         """Until when everybody last stood still."""
         """What brokers hold for consumers that were closed, though nothing disturbed that."""
+        self.is_paused = False
+        """Nobody reads at the moment."""
+        self._resident: _Member | None = None
+        """A program that goes on from the start to the end, and has to follow all changes."""
+        self._limits = [(-inf, plan.lock_s, plan.limit)]
+        """The duration of locks and the limit of deliveries, and since when."""
+        self.broker.configs.changed.listen(self._note_limits)
+
+    def _note_limits(self) -> None:
+        configs = self.broker.configs
+        lock_s = configs.group_number(GROUP, "share.record.lock.duration.ms") / 1000
+        limit = configs.group_number(GROUP, "share.delivery.count.limit")
+        if (lock_s, limit) != self._limits[-1][1:]:
+            self._limits.append((self.time.now(), lock_s, limit))
+
+    def _lock_s(self, at: float) -> float:
+        """For how long brokers lock what is acquired then."""
+        return next(lock_s for since, lock_s, _ in reversed(self._limits) if since <= at)
+
+    @asynccontextmanager
+    async def emptied_group(self) -> AsyncIterator[None]:
+        self.is_paused = True
+        try:
+            yield
+        finally:
+            self.is_paused = False
 
     def new_tap(self) -> ShareTap:
         return ShareTap(self.book, lambda what: self.note("broker", what))
@@ -159,6 +215,11 @@ class ConsumerWorld(World):
         for _ in range(self.plan.consumers):
             self._start_consumer(tasks)
         tasks.start_soon(self._write, self.new_process("writer"))
+        changes = self.plan.changes
+        if changes and "reset" not in changes and Random(f"{self.plan.seed} resident").random() < 0.5:
+            self._resident = self.new_process("calm", _Member)
+            self._resident.ended.set()
+            self.network.tasks.start_soon(self._reside, self._resident)
 
     def may_be_killed(self, process: Process) -> bool:
         return process.name.startswith("consumer")
@@ -177,6 +238,9 @@ class ConsumerWorld(World):
         try:
             with process.scope:
                 while not self.is_over:
+                    if self.is_paused:
+                        await anyio.sleep(_PAUSED_S)
+                        continue
                     notes = _Notes(orders, process, chance)
                     said = len(process.lines)
                     try:
@@ -193,31 +257,46 @@ class ConsumerWorld(World):
             process.ended.set()
 
     def _note_whether_left(self, member: str, said: list[str]) -> None:
-        if member in self.broker.share_groups.find(GROUP).members and not any("leav" in one for one in said):
+        groups = self.broker.share_groups
+        is_member = groups.has(GROUP) and member in groups.find(GROUP).members
+        if is_member and not any("leav" in one for one in said):
             self.stayed.append(f"{member} closed at {monotonic():.3f}")
         # Those who stood still take locks for expired that brokers count from a later time.
-        if self.plan.faults <= _SMOOTH and monotonic() > self.stalled_at + 2 * self.plan.lock_s:
+        if self._is_smooth and monotonic() > self.stalled_at + 2 * self.plan.lock_s:
             for leader in self.broker.shares.loaded():
                 if any(run[2].is_held_by(member) for run in leader.shared.window.runs()):
                     where = f"{TOPIC}[{leader.partition.index}]"
                     self.still_locked.append(f"{where}: for {member} at {monotonic():.3f}")
 
+    @property
+    def _is_smooth(self) -> bool:
+        return self.plan.faults <= _SMOOTH and not self.plan.changes
+
     async def _write(self, process: Process) -> None:
         process.enter()
-        chance = Random(f"{self.plan.seed} writer")
-        number = 0
+        numbers, chance = count(), Random(f"{self.plan.seed} writer")
         try:
             with process.scope:
-                async with Producer(self.bootstrap) as producer:
-                    while not self.is_over:
-                        partition = chance.randrange(self.plan.partitions)
-                        for _ in range(chance.choice([1, 5, 20, 60])):
-                            await producer.enqueue(TOPIC, b"%d" % number, partition=partition)
-                            number += 1
-                        await producer.flush()
-                        await anyio.sleep(chance.uniform(0.02, 0.3))
+                while not self.is_over:
+                    try:
+                        async with Producer(self.bootstrap) as producer:
+                            await self._write_with(producer, numbers, chance)
+                    except KshareError as error:
+                        if not self.plan.changes:
+                            raise
+                        self.note(process.name, f"{type(error).__name__}: {error}")
         finally:
             process.ended.set()
+
+    async def _write_with(self, producer: Producer, numbers: Iterator[int], chance: Random) -> None:
+        while not self.is_over:
+            partition = chance.randrange(self.partitions)
+            for _ in range(chance.choice([1, 5, 20, 60])):
+                number = next(numbers)
+                key = b"%d" % (number % _KEYS) if "compaction" in self.plan.changes else None
+                await producer.enqueue(TOPIC, b"%d" % number, key=key, partition=partition)
+            await producer.flush()
+            await anyio.sleep(chance.uniform(0.02, 0.3))
 
     # --- faults
 
@@ -230,23 +309,39 @@ class ConsumerWorld(World):
 
     async def _calm(self) -> set[Place]:
         """Read on until nothing is left, or for `calm_s`. Returns what is left."""
-        process = self.new_process("calm", _Member)
+        process = self._resident or self.new_process("calm", _Member)
         process.enter()
         left: set[Place] = {(-1, -1)}
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._accept_all, process)
+            if self._resident is None:
+                tasks.start_soon(self._accept_all, process)
             with anyio.move_on_after(self.plan.calm_s):
                 while left:
                     await anyio.sleep(0.25)
                     left = await self._left()
             tasks.cancel_scope.cancel()
+        process.scope.cancel()
         return left
 
-    async def _accept_all(self, process: _Member) -> None:
-        async with ShareConsumer(self.bootstrap, group=GROUP, topics=[TOPIC]) as consumer:
+    async def _reside(self, process: _Member) -> None:
+        process.enter()
+        with process.scope:
+            while True:
+                try:
+                    await self._accept_all(process, _RESIDENT_RECORDS)
+                except KshareError as error:
+                    process.log(f"ended by {type(error).__name__}: {error}")
+                    await anyio.sleep(0.1)
+
+    async def _accept_all(self, process: _Member, max_records: int = 20_000) -> None:
+        async with ShareConsumer(
+            self.bootstrap, group=GROUP, topics=[TOPIC], max_records=max_records
+        ) as consumer:
             async for record in consumer:
                 place = (record.partition, record.offset)
                 member = consumer.member_id
+                for index in range(2):
+                    process.values[len(process.entries) + index] = text_of(record.value)
                 process.write(Event.HANDED, member, place, record.delivery_count, text_of(record.value))
                 process.write(Event.ENDED, member, place, record.delivery_count)
 
@@ -254,26 +349,57 @@ class ConsumerWorld(World):
         """The first offset of each partition that the group hasn't finished."""
         async with AdminClient(self.bootstrap) as admin:
             progress = await admin.share_group_progress(GROUP)
-        left = {(one.partition, one.start_offset or 0) for one in progress if one.lag != 0}
+        done = self._read_to_the_end() if "compaction" in self.plan.changes else set()
+        left = {
+            (one.partition, one.start_offset or 0)
+            for one in progress
+            if one.lag != 0 and one.partition not in done
+        }
         return left if progress else {(-1, -1)}
+
+    def _read_to_the_end(self) -> set[int]:
+        """Partitions of which the group has read everything, as their leaders know.
+
+        That released records are skipped because compaction has removed them isn't stored.
+        """
+        return {
+            leader.partition.index
+            for leader in self.broker.shares.loaded()
+            if leader.shared.start_offset >= leader.partition.log.end_offset
+        }
 
     async def judged(self) -> Verdict:
         left = await self._calm()
-        written = {
-            (number, record.offset): bytes(record.value or b"").decode()
-            for number, partition in enumerate(self.broker.cluster.topics[TOPIC].partitions)
-            for record in records_of(partition)
+        ledger, written = self.ledger, self.ledger.written()
+        latest = {(ledger.numbers(index)[-1], offset) for index, offset in left if index >= 0}
+        rest = {
+            place
+            for place in written
+            for at in latest
+            if place[0] == at[0] and place[1] >= at[1] and ledger.gone(place) == inf
         }
-        rest = {place for place in written for at in left if place[0] == at[0] and place[1] >= at[1]}
+        acquired = ledger.acquired(self.book.acquired)
+        acknowledged = ledger.acknowledged(self.book.acknowledged)
         witnesses = [
-            Witness(one.entries, "".join(f"{line}\n" for line in one.lines), one.was_killed)
+            Witness(
+                ledger.entries(one.entries, one.values, written, acknowledged),
+                ledger.log(one.lines),
+                one.was_killed,
+            )
             for one in self.processes
             if isinstance(one, _Member)
         ]
+        limit = min(limit for _, _, limit in self._limits)
 
         def judge() -> Judgement:
             judgement = Judgement(
-                written, witnesses, self.book.acquired, self.book.acknowledged, limit=self.plan.limit
+                written,
+                witnesses,
+                acquired,
+                acknowledged,
+                limit=limit,
+                gone=ledger.gone,
+                is_undone=ledger.is_undone,
             )
             judgement.judge_ends(rest, self._dead())
             return judgement
@@ -283,8 +409,8 @@ class ConsumerWorld(World):
             while judgement.problems["lost"]:
                 await anyio.sleep(0.5)
                 judgement = judge()
-        promises = Promises(witnesses, self.book.acquired, self.book.acknowledged, self.plan.lock_s)
-        broken = promises.broken(is_smooth=self.plan.faults <= _SMOOTH)
+        promises = Promises(witnesses, acquired, acknowledged, self._lock_s)
+        broken = promises.broken(is_smooth=self._is_smooth)
         others = {_STAYED: self.stayed, _STILL_LOCKED: self.still_locked, _EPOCHS: self.book.wrong_epochs}
         return Verdict({**judgement.problems, **others, **broken}, judgement.counts)
 
@@ -292,6 +418,6 @@ class ConsumerWorld(World):
         prefix, dead = "__dlq.errors.", {}
         for record in records_of(self.broker.cluster.topics[GRAVE].partitions[0]):
             headers = {name: bytes(value or b"").decode() for name, value in record.headers}
-            place = int(headers[f"{prefix}partition"]), int(headers[f"{prefix}offset"])
-            dead[place] = headers[f"{prefix}message"]
+            for number in self.ledger.numbers(int(headers[f"{prefix}partition"])):
+                dead[number, int(headers[f"{prefix}offset"])] = headers[f"{prefix}message"]
         return dead

@@ -9,12 +9,18 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.simulation import consumer_defects, producer_defects, spark_defects, worker_defects
+from tests.simulation import (
+    change_defects,
+    consumer_defects,
+    producer_defects,
+    spark_defects,
+    worker_defects,
+)
 from tests.simulation.planting import Defect
 
 REGISTRY: dict[str, Defect] = {
     defect.name: defect
-    for module in (consumer_defects, producer_defects, spark_defects, worker_defects)
+    for module in (consumer_defects, producer_defects, spark_defects, worker_defects, change_defects)
     for defect in module.DEFECTS
 }
 FIRST_SEED, MOST_SEEDS = 1, 100
@@ -46,9 +52,9 @@ HEADER = "| world | defect | the client | found as | after seeds |\n|---|---|---
 
 
 def search(
-    defects: Sequence[Defect], problems_of: Callable[[int, str], Problems], jobs: int, *, is_known: bool
+    defects: Sequence[Defect], problems_of: Callable[[int, Defect], Problems], jobs: int, *, is_known: bool
 ) -> Iterator[Search]:
-    """Plant each in a process of its own, and simulate until it is found. `problems_of` simulates a seed of a world.
+    """Plant each in a process of its own, and simulate until it is found. `problems_of` simulates a seed of its world.
 
     `is_known`: from the defect's own seed on, a few. Otherwise from the first seed on.
     """
@@ -56,12 +62,12 @@ def search(
         yield from pool.imap(partial(_search, problems_of, is_known), defects, chunksize=1)
 
 
-def _search(problems_of: Callable[[int, str], Problems], is_known: bool, defect: Defect) -> Search:
+def _search(problems_of: Callable[[int, Defect], Problems], is_known: bool, defect: Defect) -> Search:
     defect.plant()
     first, most = (defect.seed, KNOWN_SEEDS) if is_known else (FIRST_SEED, MOST_SEEDS)
     found: Problems = {}
     for count in range(most):
-        found = problems_of(first + count, defect.world)
+        found = problems_of(first + count, defect)
         if defect.finding in found or "failed" in found:
             others = tuple(kind for kind in found if kind != defect.finding)
             return Search(defect, count + 1, defect.finding in found, others)

@@ -16,6 +16,8 @@ import trio._core._run as trio_scheduler
 from anyio._backends._asyncio import CancelScope
 from trio.testing import MockClock
 
+from tests.simulation.suspending import SuspendingLoop, TrioSuspension
+
 ResultT = TypeVar("ResultT")
 
 START_S = 1_000.0
@@ -54,7 +56,7 @@ def _cancelling_in_order() -> Iterator[None]:
         CancelScope.__init__ = real  # type: ignore[method-assign]
 
 
-class SimulatedLoop(asyncio.SelectorEventLoop):
+class SimulatedLoop(SuspendingLoop):
     """Only for programs without threads and sockets."""
 
     def __init__(self) -> None:
@@ -102,6 +104,7 @@ class SimulatedTime:
         self._backend = backend
         self._loop = SimulatedLoop() if backend == "asyncio" else None
         self._clock = MockClock(autojump_threshold=0)
+        self.suspension: SuspendingLoop | TrioSuspension = self._loop or TrioSuspension()
 
     def now(self) -> float:
         return self._loop.time() if self._loop is not None else START_S + self._clock.current_time()

@@ -10,6 +10,7 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -44,6 +45,7 @@ class SimulatedNetwork:
         self.random = random
         self.conditions = conditions
         self.tasks = tasks
+        self._context = copy_context()
         self.new_tap = new_tap
         self._listeners: dict[Address, SimulatedListener] = {}
         self.links: list[Link] = []
@@ -74,6 +76,10 @@ class SimulatedNetwork:
         self.links.append(link)
         listener.accept(link)
         return ClientStream(link)
+
+    def carry(self, pipe: Pipe) -> None:
+        """In a task that belongs to no process: what was sent arrives, whatever becomes of its sender."""
+        self._context.copy().run(self.tasks.start_soon, pipe.carry)
 
     def delay(self) -> float:
         return self.random.uniform(*self.conditions.delay_s)
@@ -246,8 +252,8 @@ class Link:
         tap.begin(owner, network.traffic)
         self.up, self.down = Pipe(self), Pipe(self)
         self.is_client_gone = False
-        network.tasks.start_soon(self.up.carry)
-        network.tasks.start_soon(self.down.carry)
+        network.carry(self.up)
+        network.carry(self.down)
 
     @property
     def is_over(self) -> bool:

@@ -18,6 +18,8 @@ class Defect(NamedTuple):
     """What the client does then, in a few words."""
     seed: int
     """One that finds it, or the first of a few."""
+    has_changes: bool = False
+    """Whether the seed is simulated with `--changes`."""
 
     @property
     def name(self) -> str:

@@ -46,7 +46,7 @@ class SimulatedSurroundings(Surroundings):
         return self._chance.randbytes(count)
 
 
-@dataclass
+@dataclass(eq=False)
 class Process:
     """`note` adds a line to the history of the world: who, what, and the member that it is about."""
 
@@ -59,6 +59,8 @@ class Process:
     logged_at: list[float] = field(default_factory=list)
     """When each of these lines was logged."""
     was_killed: bool = False
+    suspended: list[tuple[float, float]] = field(default_factory=list)
+    """From when to when it was suspended."""
     ended: anyio.Event = field(default_factory=anyio.Event)
     _context: Context = field(default_factory=Context)
 

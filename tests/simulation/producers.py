@@ -6,9 +6,10 @@ At the end, what they said of each record and each transaction is compared with 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 from random import Random
 from typing import Any, NamedTuple, Self
 
@@ -19,7 +20,7 @@ from tests.simulation.loop import SimulatedTime
 from tests.simulation.processes import Process
 from tests.simulation.producing import Account, Transactions, Writing
 from tests.simulation.tap import WriteTap
-from tests.simulation.world import Plan, Verdict, World, records_of
+from tests.simulation.world import Plan, Verdict, World
 
 TOPIC = "ledger"
 _REST_S = 180.0
@@ -53,7 +54,9 @@ class _Found(NamedTuple):
 
 
 class ProducerWorld(World):
+    changes = ("suspend", "crash", "partitions", "recreation")
     topic = TOPIC
+    watchers = ("operator",)
     plan: ProducerPlan
 
     @classmethod
@@ -78,6 +81,12 @@ class ProducerWorld(World):
             buffer_bytes=chance.choice([4_096, 1 << 25]),
         )
 
+    @classmethod
+    def changes_with(cls, plan: Plan) -> Sequence[str]:
+        """No crashes if there are transactions: markers that are lost break them, whoever is at fault."""
+        has_transactions = isinstance(plan, ProducerPlan) and plan.transactional
+        return [one for one in cls.changes if one != "crash" or not has_transactions]
+
     def __init__(self, plan: ProducerPlan, time: SimulatedTime) -> None:
         super().__init__(plan, time)
         self.broker.cluster.create_topic(TOPIC, plan.partitions)
@@ -101,7 +110,7 @@ class ProducerWorld(World):
             self._start_one(tasks, "tx-0" if self.plan.shares_id else f"tx-{number}")
 
     def may_be_killed(self, process: Process) -> bool:
-        return not process.ended.is_set()
+        return not process.ended.is_set() and process.name not in self.watchers
 
     def restart(self, tasks: TaskGroup, killed: Process) -> None:
         self._start_one(tasks, killed.name.rpartition(" ")[0])
@@ -117,7 +126,7 @@ class ProducerWorld(World):
             process,
             Random(f"{plan.seed} {process.number}"),
             TOPIC,
-            plan.partitions,
+            lambda: self.partitions,
             {
                 "bootstrap_servers": self.bootstrap,
                 "delivery_timeout": plan.delivery_timeout_s,
@@ -146,13 +155,21 @@ class ProducerWorld(World):
     async def judged(self) -> Verdict:
         await anyio.sleep(_REST_S)
         partitions = self.broker.cluster.topics[TOPIC].partitions
-        everything = {
-            number: [_found(record) for record in records_of(one)] for number, one in enumerate(partitions)
+        everything: dict[int, list[_Found]] = defaultdict(list)
+        for (number, offset), value in self.ledger.written().items():
+            everything[number].append(_Found(offset, value.encode()))
+        lost = {
+            row.value
+            for number, rows in everything.items()
+            for row in rows
+            if self.ledger.gone((number, row.offset)) < inf
         }
         committed = {number: list(_committed(one)) for number, one in enumerate(partitions)}
         verdict = Verdict(defaultdict(list))
         for account in self._accounts:
-            verdict.problems["contradiction"] += account.contradictions(everything)
+            verdict.problems["contradiction"] += account.contradictions(
+                everything, lambda place: self.ledger.gone(place) < inf
+            )
             verdict.problems["broken promise"] += account.broken
             verdict.counts.update(account.counts)
         counted: defaultdict[bytes, int] = defaultdict(int)
@@ -160,7 +177,7 @@ class ProducerWorld(World):
             for row in rows:
                 counted[row.value] += 1
         for transactions in self._transactions:
-            verdict.problems["transaction"] += transactions.contradictions(counted)
+            verdict.problems["transaction"] += transactions.contradictions(counted, lost)
             verdict.problems["broken promise"] += transactions.broken
             verdict.counts.update(transactions.counts)
         verdict.counts["written"] = sum(map(len, everything.values()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -13,7 +13,10 @@ from anyio.abc import TaskGroup
 
 from kshare import BrokerError, CommitUnknown, DeliveryFailed, KshareError, Producer
 from kshare.producer.records import PendingSend
+from kshare.surroundings import monotonic
 from tests.helpers.fates import Fates, Placed
+from tests.integration.consumer_storm.judging import Place
+from tests.simulation.ledger import ERA
 from tests.simulation.processes import Process
 
 _SMALL_BUFFER = 65_536
@@ -48,7 +51,34 @@ class Account:
         found["not enqueued"] = len(self.not_enqueued)
         return found
 
-    def contradictions(self, logs: Mapping[int, Iterable[Placed]]) -> list[str]:
+    def contradictions(
+        self, everything: Mapping[int, Sequence[Placed]], is_lost: Callable[[Place], bool]
+    ) -> list[str]:
+        """`everything`: what has ever been in the logs, by the ledger's numbers. Brokers have lost some of it.
+
+        What was lost may be written again, but not if its producer was told that it had been written.
+        """
+        numbers = {
+            (number % ERA, row.offset, row.value): number
+            for number, rows in everything.items()
+            for row in rows
+        }
+        said: set[tuple[Place, bytes]] = set()
+        for fates in self.fates:
+            for value, one in fates.written.items():
+                number = numbers.get((one.partition, one.offset, value), one.partition)
+                fates.written[value] = one._replace(partition=number)
+            said |= {((one.partition, one.offset), value) for value, one in fates.written.items()}
+            said |= {((-1, -1), value) for value in fates.not_written}
+        logs = {
+            number: [
+                row
+                for row in rows
+                if not is_lost((number, row.offset))
+                or not said.isdisjoint({((number, row.offset), row.value), ((-1, -1), row.value)})
+            ]
+            for number, rows in everything.items()
+        }
         found = [one for fates in self.fates for one in fates.contradictions(logs)]
         places = {row.value: partition for partition, rows in logs.items() for row in rows}
         found += [
@@ -59,7 +89,7 @@ class Account:
         found += [
             f"{value!r} was to be in partition {partition}, and is in {places[value]}"
             for value, partition in self.chosen.items()
-            if places.get(value, partition) != partition
+            if places.get(value, partition) % ERA != partition
         ]
         return found
 
@@ -78,14 +108,15 @@ class Transactions:
     def counts(self) -> Counter[str]:
         return Counter(f"transactions {said}" for said in self.said.values())
 
-    def contradictions(self, visible: Mapping[bytes, int]) -> list[str]:
+    def contradictions(self, visible: Mapping[bytes, int], lost: Set[bytes]) -> list[str]:
+        """`lost`: values that were in a topic that is deleted."""
         found = []
         for name, values in self.values.items():
             said = self.said[name]
-            seen = [visible.get(value, 0) for value in values]
+            seen = [visible.get(value, 0) for value in values if value not in lost]
             if any(count > 1 for count in seen):
                 found.append(f"{name} ({said}): records are visible more than once: {seen}")
-            elif any(seen) and not all(seen):
+            elif any(seen) and not all(seen) and (said == "committed" or lost.isdisjoint(values)):
                 found.append(f"{name} ({said}): {sum(seen)} of {len(seen)} records are visible")
             elif said == "committed" and not all(seen):
                 found.append(f"{name} was committed, and none of its {len(seen)} records is visible")
@@ -104,7 +135,7 @@ class Writing:
         process: Process,
         chance: Random,
         topic: str,
-        partitions: int,
+        partitions: Callable[[], int],
         options: dict[str, Any],
         is_over: Callable[[], bool],
         on_closed: Callable[[], Awaitable[None]],
@@ -194,7 +225,7 @@ class Writing:
         await self._flush(producer, own, sends, fates)
 
     async def _enqueue(self, producer: Producer, value: bytes, fates: Fates) -> PendingSend | None:
-        partition = self._chance.choice([None, self._chance.randrange(self._partitions)])
+        partition = self._chance.choice([None, self._chance.randrange(self._partitions())])
         try:
             send = await producer.enqueue(self._topic, value, partition=partition)
         except KshareError as error:
@@ -220,10 +251,11 @@ class Writing:
             self.account.broken.append(f"{size} bytes are in a buffer of {limit}")
 
     async def _learn(self, fates: Fates, value: bytes, send: PendingSend) -> None:
-        most = float(self._options["delivery_timeout"]) + _LATE_S
+        most, began = float(self._options["delivery_timeout"]) + _LATE_S, monotonic()
         with anyio.move_on_after(most) as scope:
             await fates.learn(value, send)
-        if scope.cancelled_caught and not self._process.was_killed:
+        was_suspended = any(until > began for _, until in self._process.suspended)
+        if scope.cancelled_caught and not self._process.was_killed and not was_suspended:
             self.account.broken.append(f"{value!r} has no outcome after {most} s")
 
     async def _send(self, producer: Producer, fates: Fates) -> None:
@@ -362,7 +394,7 @@ class Writing:
         for _ in range(chance.choice([1, 2, 5])):
             for _ in range(chance.choice([1, 5, 20])):
                 value = self._value()
-                partition = chance.choice([None, chance.randrange(self._partitions)])
+                partition = chance.choice([None, chance.randrange(self._partitions())])
                 values.append(value)
                 if chance.random() < 0.1:
                     await producer.send(self._topic, value, partition=partition)

@@ -61,7 +61,7 @@ class Rules:
 
 @dataclass
 class Runs:
-    """`now` is the loop's time, `stops` counts how often everybody has stood still, `found` takes what is wrong."""
+    """`now` is the loop's time, `stops` counts how often the process has stood still, `found` takes what is wrong."""
 
     rules: Rules
     now: Callable[[], float]

@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation import consumer_defects, producer_defects, spark_defects, worker_defects
+from tests.simulation import (
+    change_defects,
+    consumer_defects,
+    producer_defects,
+    spark_defects,
+    worker_defects,
+)
 from tests.simulation.defects import REGISTRY
 from tests.simulation.found import FOUND
 
@@ -40,6 +46,12 @@ def test_fresh_seeds_break_no_promise(world: str, backend: str) -> None:
     assert f"{FRESH[world]} seeds in " in output
 
 
+@pytest.mark.parametrize(("world", "seeds"), [("consumers", 4), ("producers", 4), ("workers", 1)])
+def test_seeds_with_changes_break_no_promise(world: str, seeds: int) -> None:
+    code, output = simulate("--seeds", str(seeds), "--world", world, "--changes")
+    assert code == 0, output
+
+
 @BOTH
 @WORLDS
 def test_a_seed_is_the_same_each_time(world: str, backend: str) -> None:
@@ -50,6 +62,24 @@ def test_a_seed_is_the_same_each_time(world: str, backend: str) -> None:
     ]
     assert len(histories[0]) == 3
     assert histories[0] == histories[1]
+
+
+@BOTH
+def test_a_seed_with_changes_is_the_same_each_time(backend: str) -> None:
+    arguments = (
+        "--seeds",
+        "2",
+        "--first",
+        "6",
+        "--jobs",
+        "1",
+        "--digests",
+        "--changes",
+        "--backend",
+        backend,
+    )
+    first, second = (simulate(*arguments)[1].split("\n")[1:3] for _ in range(2))
+    assert first == second
 
 
 @BOTH
@@ -74,6 +104,7 @@ def test_forty_defects_are_planted_and_each_has_a_name_of_its_own() -> None:
         *producer_defects.DEFECTS,
         *spark_defects.DEFECTS,
         *worker_defects.DEFECTS,
+        *change_defects.DEFECTS,
     ]
     assert len({one.name for one in defects}) == len(defects) == len(REGISTRY) >= 40
 

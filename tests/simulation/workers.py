@@ -8,7 +8,8 @@ handlers wrote down, what is in the logs of topics, and what passed over connect
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from math import inf
 from random import Random
@@ -17,7 +18,7 @@ from typing import Any, Self
 import anyio
 from anyio.abc import TaskGroup
 
-from kshare import AdminClient, Producer
+from kshare import AdminClient, KshareError, Producer
 from kshare.broker.cluster_server import ClusterServer
 from kshare.broker.settings import Resource
 from kshare.surroundings import wall_time
@@ -61,6 +62,7 @@ _EARLY = "accepted early"
 _UNPUBLISHED = "accepted without its result"
 _LATE, _SLOW = "begun late", "ends too late"
 _RESTARTS = 5
+_PAUSED_S = 0.2
 _LOWEST_LIMIT = 4
 """Below, there is little room for deliveries that end without a result, as the docs say."""
 _LATER_S = 13.0
@@ -100,8 +102,9 @@ class WorkerWorld(World):
         *("kill", "cut", "stall", "refuse", "node", "leader", "responses"),
         *("stop", "stop_twice", "restarts", "limits", "down"),
     )
-    topic = TOPIC
-    watchers = ("judge",)
+    changes = ("suspend", "deletion", "partitions", "reset")
+    topic, group = TOPIC, GROUP
+    watchers = ("judge", "operator")
     longest_end_s = 600.0
     plan: WorkerPlan
 
@@ -140,13 +143,15 @@ class WorkerWorld(World):
         self.book = FaultBook(topic.id, Random(f"{plan.seed} faults"), plan.lock_s)
         self.book.done = self.done
         self.scene = Scene(plan.handlers, plan.lock_s, time.jump)
-        self.scene.keeps_delays = plan.window == _USUAL_WINDOW and plan.faults <= _MILD
+        self.scene.keeps_delays = plan.window == _USUAL_WINDOW and plan.faults <= _MILD and not plan.changes
         self._left: int | None = None
         """How many records the workers have left that stayed, if any did."""
         self._slow: list[str] = []
         """Which workers took too long to end."""
         self._written = 0
         """How many records; the next one has this number."""
+        self._is_paused = False
+        """No worker may start."""
         self._limit = plan.limit
         self._lowered: list[float] = []
 
@@ -174,6 +179,7 @@ class WorkerWorld(World):
     # --- programs
 
     def start(self, tasks: TaskGroup) -> None:
+        self._tasks = tasks
         for _ in range(self.plan.workers):
             self._start_worker(tasks)
         tasks.start_soon(self._write, self.new_process("writer"))
@@ -195,6 +201,8 @@ class WorkerWorld(World):
         try:
             with process.scope:
                 while True:
+                    while self._is_paused and not self.is_over:
+                        await anyio.sleep(_PAUSED_S)
                     worker = build(self.bootstrap, self.scene, process, chance)
                     try:
                         await worker.serve(wall_clock=wall_time)
@@ -216,17 +224,26 @@ class WorkerWorld(World):
         chance = Random(f"{self.plan.seed} writer")
         try:
             with process.scope:
-                async with Producer(self.bootstrap) as producer:
-                    while not self.is_over:
-                        partition = chance.randrange(self.plan.partitions)
-                        for _ in range(chance.choice([1, 5, 20, 60])):
-                            key = b"%d" % chance.randrange(10)
-                            await producer.enqueue(TOPIC, b"%d" % self._written, key=key, partition=partition)
-                            self._written += 1
-                        await producer.flush()
-                        await anyio.sleep(chance.uniform(0.02, 0.3))
+                while not self.is_over:
+                    try:
+                        async with Producer(self.bootstrap) as producer:
+                            await self._write_with(producer, chance)
+                    except KshareError as error:
+                        if not self.plan.changes:
+                            raise
+                        self.note(process.name, f"{type(error).__name__}: {error}")
         finally:
             process.ended.set()
+
+    async def _write_with(self, producer: Producer, chance: Random) -> None:
+        while not self.is_over:
+            partition = chance.randrange(self.partitions)
+            for _ in range(chance.choice([1, 5, 20, 60])):
+                key = b"%d" % chance.randrange(10)
+                await producer.enqueue(TOPIC, b"%d" % self._written, key=key, partition=partition)
+                self._written += 1
+            await producer.flush()
+            await anyio.sleep(chance.uniform(0.02, 0.3))
 
     # --- faults
 
@@ -261,6 +278,19 @@ class WorkerWorld(World):
             self._lowered.append(wall_time())
         self._limit = limit
         self._configure(limit, self.plan.lock_s * self.chance.choice([1.0, 2.0]))
+
+    @asynccontextmanager
+    async def emptied_group(self) -> AsyncIterator[None]:
+        self._is_paused = True
+        for process in self._workers():
+            if process.worker is not None and not process.was_killed:
+                process.stop()
+        try:
+            yield
+        finally:
+            self._is_paused = False
+            for _ in range(0 if self.is_over else self.plan.workers):
+                self._start_worker(self._tasks)
 
     async def _down(self, server: ClusterServer, tasks: TaskGroup) -> None:
         self.scene.is_down = not self.scene.is_down
@@ -358,9 +388,12 @@ class WorkerWorld(World):
 
     async def judged(self) -> Verdict:
         left = await self._calm() if self._left is None else self._left
-        written: dict[Place, int] = {}
+        everything = {(TOPIC, *place): int(value) for place, value in self.ledger.written().items() if value}
+        written: dict[Place, int] = {
+            place: number for place, number in everything.items() if self.ledger.gone(place[1:]) == inf
+        }
         for name in self.broker.cluster.topics:
-            if name == TOPIC or name.startswith(f"{TOPIC}.retry."):
+            if name.startswith(f"{TOPIC}.retry."):
                 for index, partition in enumerate(self.broker.cluster.topics[name].partitions):
                     written |= {(name, index, one.offset): _number(one) for one in _numbered(partition)}
         logs = ["".join(f"{line}\n" for line in one.lines) for one in self._workers()]
@@ -380,7 +413,8 @@ class WorkerWorld(World):
         excused: set[str] = set()
         blocks = BLOCKS in self.plan.handlers.oddities  # everybody stands still, and locks expire
         # Several restarts in a row, during an outage, can use up the deliveries of records that were released untried.
-        if not self.plan.faults <= _MILD - {"restarts"} or self.plan.limit == 3 or blocks:
+        is_mild = self.plan.faults <= _MILD - {"restarts"} and not self.plan.changes
+        if not is_mild or self.plan.limit == 3 or blocks:
             excused = {"archived untried", "archived without a word", "buried untried"}
         elif self._lowered:
             # What was released while there were more deliveries may be in the last safe one now.
@@ -388,7 +422,8 @@ class WorkerWorld(World):
         problems = {kind: found for kind, found in judgement.problems.items() if kind not in excused}
         late = [] if blocks else [*self._begun_late()]
         others = {_LATE: late, _SLOW: self._slow, **self.scene.found}
-        return Verdict(problems | others | self._accepted_wrongly(judgement), judgement.counts)
+        wrongly = self._accepted_wrongly(judgement, everything)
+        return Verdict(problems | others | wrongly, judgement.counts)
 
     def _begun_late(self) -> Iterator[str]:
         """Handlers that were called after the lock of their record had run out at the broker."""
@@ -424,7 +459,9 @@ class WorkerWorld(World):
             place = told[f"{prefix}topic"], int(told[f"{prefix}partition"]), int(told[f"{prefix}offset"])
             yield place, (told[f"{prefix}message"], record.timestamp / 1000)
 
-    def _accepted_wrongly(self, judgement: Judgement) -> dict[str, list[str]]:
+    def _accepted_wrongly(
+        self, judgement: Judgement, everything: Mapping[Place, int]
+    ) -> dict[str, list[str]]:
         """What was accepted before its function had ended, or was accepted without its result."""
         done_at: dict[int, float] = defaultdict(lambda: inf)
         for entry in judgement.entries:
@@ -448,7 +485,7 @@ class WorkerWorld(World):
             for offset in range(asked.first, asked.last + 1):
                 if asked.kind_of(offset) != ACCEPT:
                     continue
-                number = judgement.written[TOPIC, asked.partition, offset]
+                number = everything[TOPIC, asked.partition, offset]
                 text = f"{number} ({TOPIC}[{asked.partition}]@{offset}) at {asked.at:.6f} by {asked.member}"
                 if wall_time_at(asked.at) < done_at[number] - _ROUNDED_S:
                     early.setdefault(number, text)

@@ -135,7 +135,7 @@ class Scene:
         return True
 
 
-@dataclass
+@dataclass(eq=False)
 class WorkerProcess(Process):
     entries: list[Entry] = field(default_factory=list)
     worker: Worker | None = None
@@ -185,7 +185,7 @@ def build(bootstrap: str, scene: Scene, process: WorkerProcess, chance: Random) 
         has_copies=plan.has_retry_topics,
         takes_batches=bool(plan.batch_size),
     )
-    runs = Runs(rules, anyio.current_time, lambda: scene.stops, scene.found)
+    runs = Runs(rules, anyio.current_time, lambda: scene.stops + len(process.suspended), scene.found)
     process.runs.append(runs)
     act = _Acting(worker, scene, process, runs, chance)
     if plan.batch_size:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import gc
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from random import Random
 from time import process_time
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
@@ -25,6 +25,8 @@ from kshare.broker.cluster_server import ClusterServer
 from kshare.installation import warn_if_slow
 from kshare.surroundings import monotonic, surroundings
 from tests.simulation.bounds import noisy
+from tests.simulation.changes import Changes
+from tests.simulation.ledger import Ledger
 from tests.simulation.loop import START_S, SimulatedTime, TaskWatch
 from tests.simulation.network import Conditions, ProcessNetwork, SimulatedNetwork
 from tests.simulation.processes import PROCESS, Process, SimulatedSurroundings, logged
@@ -34,6 +36,10 @@ _HOST = "10.0.0.1"
 _SHORTEST_S = 1.0
 _BUSY, _NOISY, _LEFT_BEHIND = "busy loop", "noisy", "left behind"
 _ENDS_SOON_S = 0.01
+_OFTEN = 0.4
+"""The share of its changes that a world with changes has."""
+
+PlanT = TypeVar("PlanT", bound="Plan")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,11 +55,14 @@ class Plan:
     delay_s: float
     capacity: int
     faults: frozenset[str]
+    changes: frozenset[str] = frozenset()
 
     def smaller(self) -> Iterator[Self]:
         """Each with a little less: of faults, of the cluster, of time."""
         for fault in sorted(self.faults):
             yield replace(self, faults=self.faults - {fault})
+        for change in sorted(self.changes):
+            yield replace(self, changes=self.changes - {change})
         if self.rate:
             yield replace(self, rate=0.0)
         for name in self.numbers():
@@ -95,8 +104,12 @@ class Outcome:
 class World(ABC):
     faults: tuple[str, ...] = ("kill", "cut", "stall", "refuse", "node", "leader", "responses")
     """A seed draws some of them. All but "responses" are methods."""
+    changes: tuple[str, ...] = ()
+    """A seed draws some of them, if changes are wanted. They are methods of `Changes`."""
     topic: str
-    """The topic whose leaders move."""
+    """The topic whose leaders move, and that changes."""
+    group: str = ""
+    """The group that reads it."""
 
     longest_end_s = 120.0
     """How long programs may take to end, once they are told to."""
@@ -117,6 +130,23 @@ class World(ABC):
         self.broker = embedded.Broker(nodes=plan.nodes, settings=settings)
         for node in self.broker.cluster.nodes.values():
             node.host = _HOST
+        self.ledger = Ledger(self.broker, self.topic, self.group if plan.changes else "", time.now)
+        self._suspended: dict[Process, float] = {}
+        """Since when."""
+        self.crashing: set[int] = set()
+        """Nodes that are being stopped."""
+
+    @classmethod
+    def with_changes(cls, plan: PlanT) -> PlanT:
+        """The same, with some of the changes that this world knows."""
+        chance, possible = Random(f"{plan.seed} changes"), cls.changes_with(plan)
+        drawn = {one for one in possible if chance.random() < _OFTEN}
+        return replace(plan, changes=frozenset(drawn or {chance.choice(possible)}))
+
+    @classmethod
+    def changes_with(cls, plan: Plan) -> Sequence[str]:
+        """Those that make sense with what the plan has."""
+        return cls.changes
 
     def note(self, who: str, what: str, member: str = "") -> None:
         self.history.append(f"{monotonic():.6f} {who} {what} {member}".rstrip())
@@ -135,6 +165,8 @@ class World(ABC):
             async with cluster_server.run(self.broker, listen=self.network.listen) as server:
                 async with anyio.create_task_group() as tasks:
                     self.start(tasks)
+                    if plan.changes:
+                        tasks.start_soon(Changes(self, server).run)
                     await self._disturb(server, tasks)
                     self.is_over = True
                     self.note("world", "calm")
@@ -197,6 +229,31 @@ class World(ABC):
         self.processes.append(process)
         return process
 
+    @asynccontextmanager
+    async def emptied_group(self) -> AsyncIterator[None]:
+        """No member of the group goes on within."""
+        yield
+
+    @property
+    def partitions(self) -> int:
+        """How many the topic has."""
+        found = self.broker.cluster.topics.get(self.topic)
+        return self.plan.partitions if found is None else len(found.partitions)
+
+    # --- processes that stand still
+
+    def suspend(self, process: Process) -> None:
+        if process not in self._suspended:
+            self.note(process.name, "suspended")
+            self._suspended[process] = monotonic()
+            self.time.suspension.suspend(process, PROCESS)
+
+    def resume(self, process: Process) -> None:
+        if process in self._suspended:
+            self.note(process.name, "resumed")
+            process.suspended.append((self._suspended.pop(process), monotonic()))
+            self.time.suspension.resume(process)
+
     # --- faults
 
     async def _disturb(self, server: ClusterServer, tasks: TaskGroup) -> None:
@@ -223,6 +280,7 @@ class World(ABC):
         if alive:
             killed = self.chance.choice(alive)
             killed.kill()
+            self.resume(killed)
             self.restart(tasks, killed)
 
     async def _cut(self, server: ClusterServer, tasks: TaskGroup) -> None:
@@ -251,14 +309,17 @@ class World(ABC):
             await server.start_node(down[0])
         elif len(nodes) > 1:
             node = self.chance.choice(nodes)
+            if node.id in self.crashing:
+                return
             self.note(f"node-{node.id}", "stops")
             await server.stop_node(node)
 
     async def _leader(self, server: ClusterServer, tasks: TaskGroup) -> None:
         cluster = self.broker.cluster
         up = [one.id for one in cluster.nodes.values() if one.is_up]
-        partition = self.chance.choice(cluster.topics[self.topic].partitions)
-        cluster.move_leader(partition, self.chance.choice(up))
+        if up and self.topic in cluster.topics:
+            partition = self.chance.choice(cluster.topics[self.topic].partitions)
+            cluster.move_leader(partition, self.chance.choice(up))
 
 
 def records_of(partition: Any) -> Iterator[Any]:

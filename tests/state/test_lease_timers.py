@@ -43,6 +43,17 @@ def test_handed_out_lease_is_renewed_repeatedly() -> None:
         assert lease.deadline == pytest.approx(now + 28.5)
 
 
+def test_a_renewed_lock_has_the_duration_that_the_broker_says_then() -> None:
+    made, lease = lease_timers()
+    made.hand_out(lease, now=0.0)
+    assert made.due(now=20.0).renew == [lease]
+    made.on_renewed(lease, sent_at=20.0, lock_s=10.0)
+    assert lease.deadline == pytest.approx(29.5)
+    assert made.due(now=27.0).renew == [lease]
+    made.on_renewed(lease, sent_at=27.0)  # the broker doesn't say
+    assert lease.deadline == pytest.approx(36.5)
+
+
 def test_unconfirmed_renewal_is_repeated_once() -> None:
     made, lease = lease_timers()
     made.hand_out(lease, now=0.0)

@@ -137,6 +137,25 @@ class ShareCoordinator:
             shard.append(tombstone_batch(key, now), now)
             del shard.snapshots[key]
 
+    def lose_since(self, home: Partition, time: int) -> set[Key]:
+        """Lose the updates since then: the coordinator has stopped before it had flushed them. Snapshots are kept.
+
+        Returns the share-partitions whose state goes back.
+        """
+        shard = self._shard_at(home)
+        flushed = max(shard.snapshots.values(), default=home.log.end_offset) + 1
+        lost = [
+            stored
+            for stored in home.log.batches_from(flushed)
+            if stored.base_offset >= flushed and stored.max_timestamp >= time
+        ]
+        if not lost:
+            return set()
+        home.log.lose_from(lost[0].base_offset)
+        del self._shards[home]
+        keys = (replay({}, record) for stored in lost for record in stored.decode())
+        return {key for key in keys if key is not None}
+
     @property
     def loaded(self) -> int:
         """The number of partitions of the state topic that are loaded."""

@@ -142,10 +142,17 @@ class SharePartition:
         limits: GroupLimits,
         now: int,
     ) -> list[AcquiredRecords]:
-        """Acquire records of what was read at `window.next_available()`; `spans` are the log's batches."""
+        """Acquire records of what was read at `window.next_available()`; `spans` are the log's batches.
+
+        Available records before the first batch were removed by compaction. They are archived, as in real brokers:
+        otherwise, all fetches would begin with them, and get nothing.
+        """
         window = self.window
         if not spans or max_records <= 0:
             return []
+        if window.next_available() < spans[0][0]:
+            self._archive_available(spans[0][0])
+            window.advance()
         lock_until = now + limits.lock_ms
         last = spans[-1][1]
         remaining = min(max_records, limits.in_flight - window.count)
@@ -267,21 +274,21 @@ class SharePartition:
         if log_start >= window.end and not any(run[2].state is RecordState.ACQUIRED for run in window.runs()):
             window.reset(log_start)
             return True
-        for batch in window.between(window.start, log_start - 1):
-            if (
-                batch.records is None
-                and batch.last >= log_start
-                and batch.whole.state is RecordState.AVAILABLE
-            ):
-                batch.split()
-            for first, _, delivery in batch.runs():
-                if first < log_start and delivery.state is RecordState.AVAILABLE:
-                    delivery.settle(RecordState.ARCHIVED)
+        self._archive_available(log_start)
         window.start = log_start
         window.end = max(window.end, log_start)
         if not window.batches or window.batches[0].first >= log_start:
             window.advance()
         return True
+
+    def _archive_available(self, end: int) -> None:
+        """Archive available records before this offset, which the log doesn't have any more."""
+        for batch in self.window.between(self.window.start, end - 1):
+            if batch.records is None and batch.last >= end and batch.whole.state is RecordState.AVAILABLE:
+                batch.split()
+            for first, _, delivery in batch.runs():
+                if first < end and delivery.state is RecordState.AVAILABLE:
+                    delivery.settle(RecordState.ARCHIVED)
 
 
 def _is_over(delivery: Delivery, now: int) -> bool:

@@ -142,9 +142,11 @@ class SharePartitionLeader:
         log, window = self.partition.log, self.shared.window
         begin = window.next_available()
         end = log.readable_end(self.is_committed_only)
-        if begin >= end:
+        first = next(log.batches_from(begin), None) if begin < end else None
+        if first is None:
             return ReadableBatches([], False)
-        bound = min(end, max(begin, window.end) + max_records)
+        # Compaction may have removed more offsets than `max_records`.
+        bound = min(end, max(begin, window.end, first.base_offset) + max_records)
         return ReadableBatches(log.read(begin, max_bytes, bound).batches, bound < end)
 
     def acquire(

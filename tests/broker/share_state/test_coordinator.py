@@ -135,3 +135,22 @@ def test_idle_states_are_snapshotted_periodically() -> None:
     end = log.end_offset
     clock.advance(60 * 60 * 1000)
     assert log.end_offset == end, "nothing is left to prune, so no snapshot was needed"
+
+
+def test_what_was_not_flushed_is_lost_but_for_snapshots() -> None:
+    stage = Stage()
+    stage.states.initialize(stage.key, 0, 0)
+    clock = stage.broker.clock
+    assert isinstance(clock, ManualClock)
+    home = stage.broker.cluster.coordinating_partition(2, "any")
+    stage.states.write(stage.key, StateUpdate(0, 0, 3, 0))
+    clock.advance(100)
+    stage.states.write(stage.key, StateUpdate(0, 0, 5, 0, (StateBatch(7, 8, 2, 1),)))
+    assert stage.states.lose_since(home, clock.now() + 1) == set()
+    assert stage.states.summary(stage.key).start == 5
+    assert stage.states.lose_since(home, clock.now()) == {stage.key}
+    found = stage.states.summary(stage.key)
+    assert (found.start, found.batches) == (3, [])
+    stage.states.read(stage.key, 1)  # stores a snapshot
+    assert stage.states.lose_since(home, 0) == set()
+    assert stage.states.summary(stage.key).start == 3

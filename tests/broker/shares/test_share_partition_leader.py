@@ -75,3 +75,26 @@ def test_next_expiry_is_not_searched_for_each_record(monkeypatch: pytest.MonkeyP
     assert len(looks) <= 1
     stage.clock.advance(LOCK_MS)
     assert not stage.leader.has_available()
+
+
+def test_records_behind_a_long_gap_are_acquired() -> None:
+    stage = Stage()
+    for _ in range(1000):
+        stage.append()
+    log = stage.partition.log
+    log.replace_batches([each for each in log.batches_from(0) if each.base_offset == 999])
+    assert stage.acquire() == [(999, 999, 1)]
+    assert stage.acquire() == []
+
+
+def test_records_that_compaction_has_removed_are_not_waited_for() -> None:
+    stage = Stage()
+    for _ in range(3):
+        stage.append()
+    assert stage.acquire() == [(0, 2, 1)]
+    stage.accept(1)
+    stage.clock.advance(LOCK_MS)
+    log = stage.partition.log
+    log.replace_batches([each for each in log.batches_from(0) if each.base_offset == 2])
+    assert stage.acquire() == [(2, 2, 2)]
+    assert stage.leader.shared.start_offset == 2

@@ -105,6 +105,10 @@ class FaultBook:
         """By how much a late response is late."""
         return self.random.choice([0.1, 0.3, 1.1]) * self.lock_s
 
+    def number(self, topic_id: bytes, index: int) -> int | None:
+        """By which the judge knows this partition. None if it isn't of the storm's topic."""
+        return index if topic_id == self.topic_id else None
+
     def note_acquired(self, request: Any, answer: Any, fault: str | None) -> list[Acquired]:
         if not isinstance(answer, ShareFetchResponse):
             return []
@@ -113,15 +117,15 @@ class FaultBook:
             Acquired(
                 now,
                 request.member_id,
-                row.partition_index,
+                number,
                 one.first_offset,
                 one.last_offset,
                 one.delivery_count,
                 fault,
             )
             for topic in answer.responses
-            if topic.topic_id == self.topic_id
             for row in topic.partitions
+            if (number := self.number(topic.topic_id, row.partition_index)) is not None
             for one in row.acquired_records
         ]
         self.acquired += acquired
@@ -129,29 +133,28 @@ class FaultBook:
 
     def note_acks(self, request: Any, asked_at: float, answer: Any) -> None:
         """`answer` is None if there is none."""
-        errors: dict[int, int] = {}
+        errors: dict[tuple[bytes, int], int] = {}
         if answer is not None:
             for topic in answer.responses:
-                if topic.topic_id == self.topic_id:
-                    for row in topic.partitions:
-                        is_fetch = isinstance(answer, ShareFetchResponse)
-                        errors[row.partition_index] = (
-                            row.acknowledge_error_code if is_fetch else row.error_code
-                        )
+                for row in topic.partitions:
+                    is_fetch = isinstance(answer, ShareFetchResponse)
+                    errors[topic.topic_id, row.partition_index] = (
+                        row.acknowledge_error_code if is_fetch else row.error_code
+                    )
         now = monotonic()
         for topic in request.topics:
-            if topic.topic_id != self.topic_id:
-                continue
             for row in topic.partitions:
+                number = self.number(topic.topic_id, row.partition_index)
+                if number is None:
+                    continue
                 for one in row.acknowledgement_batches:
-                    error = (
-                        None if answer is None else answer.error_code or errors.get(row.partition_index, 0)
-                    )
+                    found = errors.get((topic.topic_id, row.partition_index), 0)
+                    error = None if answer is None else answer.error_code or found
                     self.acknowledged.append(
                         Acknowledged(
                             asked_at,
                             request.member_id,
-                            row.partition_index,
+                            number,
                             one.first_offset,
                             one.last_offset,
                             tuple(one.acknowledge_types),

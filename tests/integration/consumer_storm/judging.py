@@ -21,8 +21,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import NamedTuple
 
 from tests.integration.consumer_storm.diary import Entry, Event
@@ -67,6 +68,10 @@ class Judgement:
     acquired: Sequence[Acquired]
     acknowledged: Sequence[Acknowledged]
     limit: int = 5
+    gone: Callable[[Place], float] = lambda place: inf
+    """From when on a record may be missing: brokers have deleted or lost it, or the group goes on after it."""
+    is_undone: Callable[[Place, float, float], bool] = lambda place, confirmed, again: False
+    """Whether brokers, in between, lost what was confirmed at the first of these times."""
     problems: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     counts: Counter[str] = field(default_factory=Counter)
 
@@ -145,7 +150,7 @@ class Judgement:
         for row in self.acknowledged:
             for offset in range(row.first, row.last + 1):
                 place, kind = (row.partition, offset), row.kind_of(offset)
-                if kind == GAP and place in self.written:
+                if kind == GAP and place in self.written and row.at < self.gone(place):
                     self._problem("lost", f"{place}: acknowledged as a gap by {row.member}")
                 elif kind == ACCEPT:
                     reason = self._why_not_finished(row, place)
@@ -205,10 +210,15 @@ class Judgement:
 
     def _judge_redeliveries(self) -> None:
         for (member, place), times in self._confirmed.items():
-            again = [one for one in self._deliveries[place] if one.at > min(times)]
+            again = [one for one in self._deliveries[place] if self._is_confirmed(place, times, one.at)]
             if again:
                 who = f"accepted by {member}, confirmed, then delivered to {again[0].member}"
                 self._problem("delivered after accept", f"{place}: {who}")
+
+    def _is_confirmed(self, place: Place, times: Sequence[float], now: float) -> bool:
+        """Whether an accept was confirmed at one of these times, and brokers haven't lost that since."""
+        latest = max((at for at in times if at < now), default=None)
+        return latest is not None and not self.is_undone(place, latest, now)
 
     def _judge_repetition(self) -> None:
         for place, deliveries in self._deliveries.items():
@@ -244,7 +254,7 @@ class Judgement:
         """
         for place in sorted(left):
             self._problem("left", f"{place}: not finished at the end")
-        archived = set(self.written) - self._accepted - left
+        archived = {place for place in set(self.written) - self._accepted - left if self.gone(place) == inf}
         if dead is not None:
             for place in sorted(archived - set(dead)):
                 self._problem("lost", f"{place}: accounts differ: no dead letter, and no accept")
