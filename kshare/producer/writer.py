@@ -130,6 +130,8 @@ class RecordWriter:
         transaction = self._require_open()
         topics = self._sender.topics
         found = topics.known(topic) or await topics.find(topic)
+        if type(partition) is int and partition not in found.leaders:
+            found = await topics.refresh(topic)  # it may have been added
         number = self._choose(found, topic, record.key, size, partition)
         if self._backlog.size + size > self._settings.buffer_bytes or self._room.locked():
             await self._wait_for_room(topic, number, size, transaction)
@@ -154,7 +156,10 @@ class RecordWriter:
         if size > self._settings.buffer_bytes:
             raise ConfigError(f"records of {size:,} bytes for {topic} don't fit into the buffer")
         transaction = self._require_open()
-        found = self._sender.topics.known(topic) or await self._sender.topics.find(topic)
+        topics = self._sender.topics
+        found = topics.known(topic) or await topics.find(topic)
+        if type(partition) is int and partition not in found.leaders:
+            found = await topics.refresh(topic)
         if partition is None:
             number = found.partition_without_key(self._random, lambda _: False)
         else:

@@ -116,6 +116,14 @@ async def test_unknown_topic_and_partition(broker: Broker) -> None:
             await opened.send("bad name", b"one")
 
 
+async def test_a_partition_that_was_added_meanwhile(broker: Broker) -> None:
+    async with producer(broker) as opened:
+        await opened.send("orders", b"one", partition=1)
+        cluster = broker.state.cluster
+        broker.call(lambda: cluster.add_partitions(cluster.topics["orders"], 3))
+        assert (await opened.send("orders", b"two", partition=2)).partition == 2
+
+
 @pytest.mark.parametrize(
     ("record", "problem"),
     [
