@@ -134,6 +134,25 @@ class SimulatedListener(Listener[SocketStream]):
         await checkpoint()
 
 
+class Change:
+    """Wakes those who wait for it now. An event is made only if somebody waits."""
+
+    __slots__ = ("_event",)
+
+    def __init__(self) -> None:
+        self._event: anyio.Event | None = None
+
+    def notify(self) -> None:
+        if self._event is not None:
+            self._event.set()
+            self._event = None
+
+    async def wait(self) -> None:
+        if self._event is None:
+            self._event = anyio.Event()
+        await self._event.wait()
+
+
 @dataclass
 class _Sent:
     """Bytes on their way."""
@@ -157,11 +176,7 @@ class Pipe:
     is_broken: bool = False
     stalls_until: float = 0.0
     """Nothing arrives before."""
-    changed: anyio.Event = field(default_factory=anyio.Event)
-
-    def notify(self) -> None:
-        self.changed.set()
-        self.changed = anyio.Event()
+    changed: Change = field(default_factory=Change)
 
     @property
     def room(self) -> int:
@@ -184,7 +199,7 @@ class Pipe:
             at = max(at, self.under_way[-1].arrives_at)
         self.under_way.append(_Sent(at, data, is_end, lost))
         self.size += len(data)
-        self.notify()
+        self.changed.notify()
 
     async def carry(self) -> None:
         """Deliver what is under way, until the end."""
@@ -200,7 +215,7 @@ class Pipe:
                     await self.changed.wait()
                 continue
             self.arrived.append(self.under_way.popleft())
-            self.notify()
+            self.changed.notify()
             if first.is_end:
                 return
 
@@ -215,7 +230,7 @@ class Pipe:
                 self.arrived.popleft()
             if taken:
                 self.size -= len(taken)
-                self.notify()
+                self.changed.notify()
                 return taken
         if self.is_broken:
             raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
@@ -233,7 +248,7 @@ class Pipe:
         for one in lost:
             if one.lost is not None:
                 one.lost()
-        self.notify()
+        self.changed.notify()
 
 
 class Link:
@@ -264,7 +279,7 @@ class Link:
         for pipe, stalls in ((self.up, up), (self.down, down)):
             if stalls:
                 pipe.stalls_until = until
-                pipe.notify()
+                pipe.changed.notify()
 
     def cut(self, *, is_client_gone: bool = False) -> None:
         """Both sides get an error. Some of what is under way to the broker may still arrive."""
