@@ -54,9 +54,13 @@ class Result(NamedTuple):
     """Of the history."""
 
 
-def run(seed: int, world: str, backend: str) -> Result:
+def plan_of(seed: int, world: str, is_slow: bool) -> Plan:
+    return WORLDS[world].slow(seed) if is_slow else WORLDS[world].drawn(seed)
+
+
+def run(seed: int, world: str, backend: str, is_slow: bool = False) -> Result:
     try:
-        outcome = _simulated(WORLDS[world].drawn(seed), world, backend)
+        outcome = _simulated(plan_of(seed, world, is_slow), world, backend)
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
         return Result(seed, {"failed": [text]}, Counter(), Counter(), 0.0, 0.0, "")

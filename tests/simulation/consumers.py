@@ -7,7 +7,7 @@ through as well.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from random import Random
 from typing import Any
@@ -25,20 +25,32 @@ from tests.integration.consumer_storm.fault_book import FaultBook
 from tests.integration.consumer_storm.judging import Judgement, Place, Witness
 from tests.integration.consumer_storm.notes import Notes, Orders, text_of
 from tests.simulation.consumer_promises import Promises
-from tests.simulation.loop import SimulatedTime
+from tests.simulation.loop import START_S, SimulatedTime
+from tests.simulation.pace import Pace, slow_hours
 from tests.simulation.processes import Process
 from tests.simulation.tap import ShareTap
 from tests.simulation.world import Plan, Verdict, World, records_of
 
 TOPIC, GROUP, GRAVE = "orders", "workers", "dlq.orders"
 _LETTERS_S = 20.0
+_SLOW_CALM_S = 3600.0
 _STAYED, _STILL_LOCKED, _EPOCHS = "still a member", "still locked", "wrong epoch"
+_STUCK = "stands still"
 _SMOOTH = frozenset({"kill", "corrupt"})
 """With these alone, nothing happens to requests, responses and connections of those who live."""
 _MOSTLY_SMOOTH = 0.25
 _LONG_LIVED = 0.1
 """The share of consumers that are used for longer than others, by so much:"""
 _LONGER_S = 15.0
+_SLOW_LIVES_S = (60.0, 1800.0, 36_000.0)
+"""For how long consumers are used in slow simulations."""
+_SLOW_BODIES_S = (20.0, 90.0, 280.0, 900.0)
+"""How long slow bodies take there: locks are renewed for 300 seconds."""
+_LONGEST_KEPT_S = 1000.0
+"""After that, nothing that a program still has, or that was begun while everything was disturbed, is in the way."""
+_LAST_S = 100.0
+_FRESH_S = 900.0
+"""How long it may take until a program gets a record, if nothing is disturbed."""
 _SETTINGS = {
     "group.share.assignment.interval.ms": "0",
     "group.share.min.heartbeat.interval.ms": "500",
@@ -72,8 +84,18 @@ class _Orders(Orders):
 class _Notes(Notes):
     def __init__(self, orders: Orders, diary: Any, chance: Random) -> None:
         super().__init__(orders, diary, chance)
+        world = orders.world  # type: ignore[attr-defined]
+        self._is_slow = world.plan.pace.is_slow
+        if self._is_slow:
+            self.slowness = world.plan.pace.slowness
+            self.until = min(self.until + chance.choice(_SLOW_LIVES_S), world.ends_by)
         if chance.random() < _LONG_LIVED:
             self.until += _LONGER_S
+
+    def slow_body_s(self) -> float:
+        if not self._is_slow:
+            return super().slow_body_s()
+        return 0.0 if self.orders.world.is_calm else self.chance.choice(_SLOW_BODIES_S)  # type: ignore[attr-defined]
 
     def block(self, seconds: float) -> None:
         """Everybody stands still: they share a loop."""
@@ -99,7 +121,7 @@ class _Member(Process):
 class ConsumerWorld(World):
     faults = ("kill", "cut", "stall", "refuse", "corrupt", "node", "leader", "responses")
     topic = TOPIC
-    watchers = ("calm",)
+    watchers = ("calm", "judge")
     plan: ConsumerPlan
 
     @classmethod
@@ -121,6 +143,17 @@ class ConsumerWorld(World):
             faults=frozenset(one for one in kinds if chance.random() < 0.6),
         )
 
+    @classmethod
+    def slow(cls, seed: int) -> ConsumerPlan:
+        chance = Random(f"{seed} slow")
+        return replace(
+            cls.drawn(seed),
+            pace=Pace.slow(seed),
+            lasts_s=slow_hours(seed),
+            lock_s=chance.choice([15.0, 30.0, 60.0]),
+            calm_s=_SLOW_CALM_S,
+        )
+
     def __init__(self, plan: ConsumerPlan, time: SimulatedTime) -> None:
         super().__init__(plan, time, _SETTINGS)
         topic = self.broker.cluster.create_topic(TOPIC, plan.partitions)
@@ -131,19 +164,29 @@ class ConsumerWorld(World):
             {
                 "share.auto.offset.reset": "earliest",
                 "share.record.lock.duration.ms": str(round(plan.lock_s * 1000)),
-                "share.session.timeout.ms": "4000",
-                "share.heartbeat.interval.ms": "1000",
+                **plan.pace.session_settings,
                 "errors.deadletterqueue.topic.name": GRAVE,
             },
         )
         self.book = FaultBook(topic.id, Random(f"{plan.seed} faults"), plan.lock_s)
         self.book.done = self.done
+        self.is_calm = False
+        """Nothing is disturbed any more, and bodies aren't slow."""
+        self.stuck: list[str] = []
+        """Records that no program got for long, though nothing was disturbed."""
+        self._written = 0
+        """How many records; the next one has this number."""
         self.stayed: list[str] = []
         """Closed consumers that are still members, and didn't say so."""
         self.still_locked: list[str] = []
         self.stalled_at = -inf
         """Until when everybody last stood still."""
         """What brokers hold for consumers that were closed, though nothing disturbed that."""
+
+    @property
+    def ends_by(self) -> float:
+        """When a slow simulation tells its programs to end, at the latest."""
+        return START_S + self.plan.lasts_s + _LONGEST_KEPT_S + _FRESH_S + _LAST_S
 
     def new_tap(self) -> ShareTap:
         return ShareTap(self.book, lambda what: self.note("broker", what))
@@ -205,17 +248,16 @@ class ConsumerWorld(World):
     async def _write(self, process: Process) -> None:
         process.enter()
         chance = Random(f"{self.plan.seed} writer")
-        number = 0
         try:
             with process.scope:
                 async with Producer(self.bootstrap) as producer:
                     while not self.is_over:
                         partition = chance.randrange(self.plan.partitions)
                         for _ in range(chance.choice([1, 5, 20, 60])):
-                            await producer.enqueue(TOPIC, b"%d" % number, partition=partition)
-                            number += 1
+                            await producer.enqueue(TOPIC, b"%d" % self._written, partition=partition)
+                            self._written += 1
                         await producer.flush()
-                        await anyio.sleep(chance.uniform(0.02, 0.3))
+                        await anyio.sleep(chance.uniform(0.02, 0.3) * self.plan.pace.slowness)
         finally:
             process.ended.set()
 
@@ -223,10 +265,38 @@ class ConsumerWorld(World):
 
     async def _corrupt(self, server: ClusterServer, tasks: TaskGroup) -> None:
         self.book.is_corrupting = True
-        await anyio.sleep(self.chance.uniform(0.0, 0.4))
+        await anyio.sleep(self.chance.uniform(0.0, 0.4) * self.plan.pace.stretch(self.chance))
         self.book.is_corrupting = False
 
     # --- the end
+
+    async def _go_on(self, tasks: TaskGroup) -> None:
+        """Programs that have run for hours get new records, of each partition."""
+        self.is_calm = True
+        await anyio.sleep(_LONGEST_KEPT_S)
+        self._begin_judging()
+        partitions = self.broker.cluster.topics[TOPIC].partitions
+        async with Producer(self.bootstrap) as producer:
+            for partition in partitions:
+                await producer.send(TOPIC, b"%d" % self._written, partition=partition.index)
+                self._written += 1
+        until = {(one.index, one.log.end_offset - 1) for one in partitions}
+        with anyio.move_on_after(_FRESH_S):
+            while until:
+                await anyio.sleep(self.plan.pace.look_every)
+                until -= self._handed_out()
+        self.stuck += [f"{place}: nobody got it by {monotonic():.3f}" for place in sorted(until)]
+
+    def _handed_out(self) -> set[Place]:
+        """Places that programs got, whatever they were."""
+        members = (one for one in self.processes if isinstance(one, _Member))
+        events = (Event.HANDED, Event.UNREADABLE)
+        return {(e.partition, e.offset) for one in members for e in one.entries if e.event in events}
+
+    def _begin_judging(self) -> None:
+        judge = self.new_process("judge")
+        judge.ended.set()
+        judge.enter()
 
     async def _calm(self) -> set[Place]:
         """Read on until nothing is left, or for `calm_s`. Returns what is left."""
@@ -237,7 +307,7 @@ class ConsumerWorld(World):
             tasks.start_soon(self._accept_all, process)
             with anyio.move_on_after(self.plan.calm_s):
                 while left:
-                    await anyio.sleep(0.25)
+                    await anyio.sleep(0.25 * self.plan.pace.look_every)
                     left = await self._left()
             tasks.cancel_scope.cancel()
         return left
@@ -285,7 +355,12 @@ class ConsumerWorld(World):
                 judgement = judge()
         promises = Promises(witnesses, self.book.acquired, self.book.acknowledged, self.plan.lock_s)
         broken = promises.broken(is_smooth=self.plan.faults <= _SMOOTH)
-        others = {_STAYED: self.stayed, _STILL_LOCKED: self.still_locked, _EPOCHS: self.book.wrong_epochs}
+        others = {
+            _STAYED: self.stayed,
+            _STILL_LOCKED: self.still_locked,
+            _EPOCHS: self.book.wrong_epochs,
+            _STUCK: self.stuck,
+        }
         return Verdict({**judgement.problems, **others, **broken}, judgement.counts)
 
     def _dead(self) -> dict[Place, str]:

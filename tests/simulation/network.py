@@ -24,6 +24,8 @@ from tests.simulation.bounds import Traffic
 from tests.simulation.tap import Tap
 
 Address = tuple[str, int]
+_LOOK_S = 1.0
+"""How late brokers may notice that a connection is idle."""
 
 
 @dataclass
@@ -33,6 +35,8 @@ class Conditions:
     delay_s: tuple[float, float] = (0.0, 0.002)
     capacity: int = 1 << 20
     """How many bytes of one direction may be under way or unread."""
+    idle_limit_s: float | None = None
+    """Brokers close connections that have carried nothing for so long."""
 
 
 class SimulatedNetwork:
@@ -51,6 +55,15 @@ class SimulatedNetwork:
         self.refuses_until = 0.0
         """New connections are refused before."""
         self.traffic = Traffic()
+        if conditions.idle_limit_s is not None:
+            tasks.start_soon(self._close_idle, conditions.idle_limit_s)
+
+    async def _close_idle(self, limit_s: float) -> None:
+        while True:
+            oldest = min((one.used_at for one in self.links), default=anyio.current_time())
+            await anyio.sleep(max(_LOOK_S, oldest + limit_s - anyio.current_time()))
+            for link in [one for one in self.links if one.used_at + limit_s <= anyio.current_time()]:
+                link.close_idle()
 
     async def listen(self, host: str, port: int) -> SimulatedListener:
         if port == 0:
@@ -199,6 +212,7 @@ class Pipe:
             at = max(at, self.under_way[-1].arrives_at)
         self.under_way.append(_Sent(at, data, is_end, lost))
         self.size += len(data)
+        self.link.used_at = anyio.current_time()
         self.changed.notify()
 
     async def carry(self) -> None:
@@ -261,6 +275,8 @@ class Link:
         tap.begin(owner, network.traffic)
         self.up, self.down = Pipe(self), Pipe(self)
         self.is_client_gone = False
+        self.used_at = anyio.current_time()
+        """When somebody last sent something."""
         network.tasks.start_soon(self.up.carry)
         network.tasks.start_soon(self.down.carry)
 
@@ -280,6 +296,11 @@ class Link:
             if stalls:
                 pipe.stalls_until = until
                 pipe.changed.notify()
+
+    def close_idle(self) -> None:
+        """The broker closes it: its next read fails, and so it ends the connection in good order."""
+        self.up.break_off(keeps_arrived=False)
+        self.network.links.remove(self)
 
     def cut(self, *, is_client_gone: bool = False) -> None:
         """Both sides get an error. Some of what is under way to the broker may still arrive."""

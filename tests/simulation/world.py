@@ -26,7 +26,8 @@ from kshare.installation import warn_if_slow
 from kshare.surroundings import monotonic, surroundings
 from tests.simulation.bounds import noisy
 from tests.simulation.loop import START_S, SimulatedTime, TaskWatch
-from tests.simulation.network import Conditions, ProcessNetwork, SimulatedNetwork
+from tests.simulation.network import Conditions, Link, ProcessNetwork, SimulatedNetwork
+from tests.simulation.pace import USUAL, Pace
 from tests.simulation.processes import PROCESS, Process, SimulatedSurroundings, logged
 from tests.simulation.tap import Tap
 
@@ -34,6 +35,7 @@ _HOST = "10.0.0.1"
 _SHORTEST_S = 1.0
 _BUSY, _NOISY, _LEFT_BEHIND = "busy loop", "noisy", "left behind"
 _ENDS_SOON_S = 0.01
+_COLLECT_EVERY_S = 120.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +51,7 @@ class Plan:
     delay_s: float
     capacity: int
     faults: frozenset[str]
+    pace: Pace = USUAL
 
     def smaller(self) -> Iterator[Self]:
         """Each with a little less: of faults, of the cluster, of time."""
@@ -128,30 +131,44 @@ class World(ABC):
     async def run(self) -> Verdict:
         plan = self.plan
         async with anyio.create_task_group() as carrying:
-            conditions = Conditions((0.0, plan.delay_s), plan.capacity)
+            conditions = Conditions((0.0, plan.delay_s), plan.capacity, plan.pace.idle_limit_s)
             self.network = SimulatedNetwork(
                 Random(f"{plan.seed} network"), conditions, carrying, self.new_tap
             )
+            if plan.pace.is_slow:
+                carrying.start_soon(_collect_now_and_then)
             async with cluster_server.run(self.broker, listen=self.network.listen) as server:
                 async with anyio.create_task_group() as tasks:
                     self.start(tasks)
                     await self._disturb(server, tasks)
+                    if plan.pace.is_slow:
+                        self._stop_disturbing()
+                        await self._go_on(tasks)
                     self.is_over = True
                     self.note("world", "calm")
-                    self.set_rate(0.0)
-                    self.network.refuses_until = 0.0
+                    self._stop_disturbing()
                     for process in self.processes:
-                        with anyio.fail_after(self.longest_end_s):
+                        with anyio.fail_after(self.longest_end_s * plan.pace.look_every):
                             await process.ended.wait()
                 verdict = await self.judged()
             carrying.cancel_scope.cancel()
         verdict.problems |= self._bounds()
         return verdict
 
+    def _stop_disturbing(self) -> None:
+        self.set_rate(0.0)
+        self.network.refuses_until = 0.0
+
+    async def _go_on(self, tasks: TaskGroup) -> None:
+        """In slow simulations, when nothing is disturbed any more: look whether programs that have run for long go on."""
+
     def _bounds(self) -> dict[str, list[str]]:
         programs = [one for one in self.processes if one.name not in self.watchers]
         names = {one.name for one in programs}
         loops = [text for owner, text in self.network.traffic.busy_loops() if owner in names]
+        if self.plan.pace.is_slow:
+            chatty = self.network.traffic.chatty(len(self.broker.cluster.nodes))
+            loops += [text for owner, text in chatty if owner in names]
         lines = {one.name: [*zip(one.logged_at, one.lines, strict=True)] for one in programs}
         return {_BUSY: loops, _NOISY: [*noisy(lines)], _LEFT_BEHIND: self.left_behind}
 
@@ -207,7 +224,7 @@ class World(ABC):
         deeds = sorted(plan.faults - {"responses"})
         until = anyio.current_time() + plan.lasts_s
         while anyio.current_time() < until:
-            await anyio.sleep(chance.expovariate(2.0))
+            await anyio.sleep(plan.pace.until_fault(chance))
             if deeds:
                 deed = chance.choice(deeds)
                 self.done[deed] += 1
@@ -225,24 +242,30 @@ class World(ABC):
             killed.kill()
             self.restart(tasks, killed)
 
-    async def _cut(self, server: ClusterServer, tasks: TaskGroup) -> None:
+    def _links(self) -> list[Link]:
+        """Those that may be disturbed. In hours, many have been closed."""
         links = self.network.links
+        return [one for one in links if one.is_used] if self.plan.pace.is_slow else links
+
+    async def _cut(self, server: ClusterServer, tasks: TaskGroup) -> None:
+        links = self._links()
         if links:
             link = self.chance.choice(links)
             self.note(link.owner, "a connection is cut")
             link.cut()
 
     async def _stall(self, server: ClusterServer, tasks: TaskGroup) -> None:
-        chance, links = self.chance, self.network.links
+        chance, links = self.chance, self._links()
         if links:
             link = chance.choice(links)
             up, down = chance.choice([(True, True), (True, False), (False, True)])
-            seconds = chance.choice([0.2, 1.0, 4.0, 30.0])
+            seconds = chance.choice([0.2, 1.0, 4.0, 30.0]) * self.plan.pace.stretch(chance)
             self.note(link.owner, f"a connection stalls for {seconds} s")
             link.stall(seconds, up=up, down=down)
 
     async def _refuse(self, server: ClusterServer, tasks: TaskGroup) -> None:
-        self.network.refuses_until = anyio.current_time() + self.chance.uniform(0.1, 2.0)
+        seconds = self.chance.uniform(0.1, 2.0) * self.plan.pace.stretch(self.chance)
+        self.network.refuses_until = anyio.current_time() + seconds
 
     async def _node(self, server: ClusterServer, tasks: TaskGroup) -> None:
         nodes = [*self.broker.cluster.nodes.values()]
@@ -259,6 +282,13 @@ class World(ABC):
         up = [one.id for one in cluster.nodes.values() if one.is_up]
         partition = self.chance.choice(cluster.topics[self.topic].partitions)
         cluster.move_leader(partition, self.chance.choice(up))
+
+
+async def _collect_now_and_then() -> None:
+    """In hours, much is left in cycles."""
+    while True:
+        await anyio.sleep(_COLLECT_EVERY_S)
+        gc.collect(1)
 
 
 def records_of(partition: Any) -> Iterator[Any]:
