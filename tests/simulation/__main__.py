@@ -3,6 +3,8 @@
 tools/simulate --seeds 1000     reports the seeds that break a promise
 tools/simulate --seed 17        does one again, and shows what happened when
 tools/simulate --seed 17 --shrink   looks for a smaller simulation that fails in the same way
+tools/simulate --slow --seeds 20    little happens, for hours of simulated time
+tools/simulate --world all --minutes 480    a night
 tools/simulate --found          does all again that once broke a promise
 tools/simulate --defects        plants each known kind of mistake, and looks whether it is found
 """
@@ -15,11 +17,11 @@ import multiprocessing
 import os
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
 from functools import partial
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from random import SystemRandom
 from typing import NamedTuple
@@ -30,6 +32,7 @@ from tests.simulation.found import FOUND
 from tests.simulation.producers import ProducerWorld
 from tests.simulation.shrinking import shrink
 from tests.simulation.spark import SparkWorld
+from tests.simulation.totals import Totals
 from tests.simulation.workers import WorkerWorld
 from tests.simulation.world import Outcome, Plan, simulate
 
@@ -46,51 +49,46 @@ WORLDS: dict[str, type[ConsumerWorld | ProducerWorld | SparkWorld | WorkerWorld]
 class Result(NamedTuple):
     seed: int
     problems: dict[str, list[str]]
-    counts: Counter[str]
-    faults: Counter[str]
-    simulated_s: float
-    cpu_s: float
+    outcome: Outcome | None
+    """Without its history. None if the simulation itself failed."""
     digest: str
     """Of the history."""
 
 
-def plan_of(seed: int, world: str, is_slow: bool) -> Plan:
-    return WORLDS[world].slow(seed) if is_slow else WORLDS[world].drawn(seed)
+class Choice(NamedTuple):
+    """Which simulations to run."""
+
+    world: str
+    backend: str
+    is_slow: bool
+
+    def plan(self, seed: int) -> Plan:
+        kind = WORLDS[self.world]
+        return kind.slow(seed) if self.is_slow else kind.drawn(seed)
+
+    def simulate(self, plan: Plan) -> Outcome:
+        return simulate(WORLDS[self.world], plan, self.backend)
 
 
-def run(seed: int, world: str, backend: str, is_slow: bool = False) -> Result:
+def run(seed: int, choice: Choice) -> Result:
     try:
-        outcome = _simulated(plan_of(seed, world, is_slow), world, backend)
+        outcome = choice.simulate(choice.plan(seed))
     except Exception as error:
-        text = f"{type(error).__name__}: {error}"
-        return Result(seed, {"failed": [text]}, Counter(), Counter(), 0.0, 0.0, "")
+        return Result(seed, {"failed": [f"{type(error).__name__}: {error}"]}, None, "")
     digest = hashlib.sha256("\n".join(outcome.history).encode()).hexdigest()
-    return Result(
-        seed,
-        outcome.problems,
-        outcome.verdict.counts,
-        outcome.done,
-        outcome.simulated_s,
-        outcome.cpu_s,
-        digest,
-    )
+    return Result(seed, outcome.problems, replace(outcome, history=[]), digest)
 
 
-def _simulated(plan: Plan, world: str, backend: str) -> Outcome:
-    return simulate(WORLDS[world], plan, backend)
-
-
-def results(seeds: range, jobs: int, world: str, backend: str) -> Iterator[Result]:
+def results(seeds: Iterator[int], jobs: int, choice: Choice) -> Iterator[Result]:
     if jobs == 1:
-        yield from (run(seed, world, backend) for seed in seeds)
+        yield from (run(seed, choice) for seed in seeds)
         return
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("fork")) as pool:
-        following = iter(seeds)
-        pending = {pool.submit(run, seed, world, backend) for seed in islice(following, 2 * jobs)}
+        pending = {pool.submit(run, seed, choice) for seed in islice(seeds, 2 * jobs)}
         while pending:
             done = next(as_completed(pending))
             pending.remove(done)
-            pending |= {pool.submit(run, seed, world, backend) for seed in islice(following, 1)}
+            pending |= {pool.submit(run, seed, choice) for seed in islice(seeds, 1)}
             yield done.result()
 
 
@@ -98,48 +96,63 @@ def main() -> int:
     options = _options()
     if options.defects:
         return _look_for_defects(options)
-    options.world = options.world or "consumers"
     if options.defect:
         REGISTRY[options.defect].plant()
-    if options.seed is not None:
-        plan = WORLDS[options.world].drawn(options.seed)
-        return (_shrink if options.shrink else _replay)(plan, options.world, options.backend)
     if options.found:
         return _found_again(options.backend)
+    worlds = sorted(WORLDS) if options.world == "all" else [options.world or "consumers"]
+    if options.seed is not None:
+        choice = Choice(worlds[0], options.backend, options.slow)
+        return (_shrink if options.shrink else _replay)(options.seed, choice)
+    is_good = True
+    for world in worlds:
+        choice = Choice(world, options.backend, options.slow)
+        is_good &= _run_many(options, choice, options.minutes / len(worlds) if options.minutes else None)
+    return 0 if is_good else 1
+
+
+def _run_many(options: argparse.Namespace, choice: Choice, minutes: float | None) -> bool:
+    """Returns whether no seed broke a promise. `minutes`: for so long, whatever the number of seeds is."""
     first = SystemRandom().randrange(_HIGHEST) if options.first is None else options.first
-    print(f"first seed: {first}", flush=True)
-    began, bad, count = time.monotonic(), 0, 0
-    faults: Counter[str] = Counter()
-    records, simulated_s, cpu_s = 0, 0.0, 0.0
-    for result in results(range(first, first + options.seeds), options.jobs, options.world, options.backend):
-        count += 1
-        faults += result.faults
-        records += result.counts["written"]
-        simulated_s += result.simulated_s
-        cpu_s += result.cpu_s
+    pace = "slow, " if choice.is_slow else ""
+    print(f"first seed: {first} ({choice.world}, {pace}{choice.backend})", flush=True)
+    began, totals = time.monotonic(), Totals()
+
+    def seeds() -> Iterator[int]:
+        for seed in count(first):
+            is_last = (
+                seed - first >= options.seeds if minutes is None else time.monotonic() - began >= 60 * minutes
+            )
+            if is_last:
+                return
+            yield seed
+
+    for result in results(seeds(), options.jobs, choice):
         if options.digests:
             print(f"{result.seed} {result.digest}", flush=True)
-        if result.problems:
-            bad += 1
-            for kind, found in result.problems.items():
-                more = f" and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
-                print(f"seed {result.seed}: {kind}: {'; '.join(found[:_MOST_SHOWN])}{more}", flush=True)
-            if options.stop:
-                break
-    happened = ", ".join(f"{number} {kind}" for kind, number in sorted(faults.items()))
-    print(
-        f"{count} seeds in {time.monotonic() - began:.0f} s: {simulated_s / 60:.0f} simulated minutes, {records:,} "
-        f"records, {1000 * cpu_s / max(1.0, simulated_s):.0f} ms of processor time for each simulated second"
-    )
-    print(f"faults: {happened}")
-    print(f"seeds that broke a promise: {bad}" + (" (repeat one with --seed)" if bad else ""))
-    return 1 if bad else 0
+        outcome = result.outcome
+        totals.add(
+            result.seed,
+            is_bad=bool(result.problems),
+            simulated_s=outcome.simulated_s if outcome else 0.0,
+            cpu_s=outcome.cpu_s if outcome else 0.0,
+            counts=outcome.verdict.counts if outcome else {},
+            requests=outcome.requests if outcome else {},
+            faults=outcome.done if outcome else {},
+        )
+        for kind, found in result.problems.items():
+            more = f" and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
+            print(f"seed {result.seed}: {kind}: {'; '.join(found[:_MOST_SHOWN])}{more}", flush=True)
+        if result.problems and options.stop:
+            break
+    print("\n".join(totals.lines(time.monotonic() - began)), flush=True)
+    return not totals.bad
 
 
 def _found_again(backend: str) -> int:
     bad = 0
     for what, (world, plan) in FOUND.items():
-        problems = _simulated(plan, world, backend).problems
+        problems = Choice(world, backend, False).simulate(plan).problems
         bad += bool(problems)
         print(f"{what}: {'broken again: ' + ', '.join(problems) if problems else 'holds'}", flush=True)
     return 1 if bad else 0
@@ -147,7 +160,7 @@ def _found_again(backend: str) -> int:
 
 def _look_for_defects(options: argparse.Namespace) -> int:
     """Print a table of what finds each defect, after how many seeds."""
-    chosen = [one for one in REGISTRY.values() if options.world in (None, one.world)]
+    chosen = [one for one in REGISTRY.values() if options.world in (None, "all", one.world)]
     print(HEADER, flush=True)
     searches = []
     for one in search(
@@ -163,19 +176,20 @@ def _look_for_defects(options: argparse.Namespace) -> int:
 
 
 def _problems(backend: str, seed: int, world: str) -> dict[str, list[str]]:
-    return run(seed, world, backend).problems
+    return run(seed, Choice(world, backend, False)).problems
 
 
-def _shrink(plan: Plan, world: str, backend: str) -> int:
+def _shrink(seed: int, choice: Choice) -> int:
     """Print each smaller plan that fails in one of the ways in which this one does."""
-    kinds = set(_simulated(plan, world, backend).problems)
+    plan = choice.plan(seed)
+    kinds = set(choice.simulate(plan).problems)
     if not kinds:
         print(f"seed {plan.seed} breaks no promise")
         return 0
 
     def fails(smaller: Plan) -> bool:
         print(".", end="", flush=True)
-        return not kinds.isdisjoint(_simulated(smaller, world, backend).problems)
+        return not kinds.isdisjoint(choice.simulate(smaller).problems)
 
     print(f"{plan}\nbroken: {', '.join(sorted(kinds))}", flush=True)
     shrink(plan, fails, lambda smaller: print(f"\n{smaller}", flush=True))
@@ -183,8 +197,8 @@ def _shrink(plan: Plan, world: str, backend: str) -> int:
     return 1
 
 
-def _replay(plan: Plan, world: str, backend: str) -> int:
-    outcome = _simulated(plan, world, backend)
+def _replay(seed: int, choice: Choice) -> int:
+    outcome = choice.simulate(choice.plan(seed))
     width = max((len(line.split(" ", 2)[1]) for line in outcome.history), default=0)
     for line in outcome.history:
         at, who, what = line.split(" ", 2)
@@ -200,6 +214,10 @@ def _replay(plan: Plan, world: str, backend: str) -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tools/simulate", description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=100, help="how many seeds to simulate (default: 100)")
+    parser.add_argument(
+        "--minutes", type=float, help="simulate one seed after another for so long, instead of --seeds"
+    )
+    parser.add_argument("--slow", action="store_true", help="little happens, for hours of simulated time")
     parser.add_argument("--first", type=int, help="the first of them (default: a random number)")
     parser.add_argument("--seed", type=int, help="simulate this one, and show its history")
     parser.add_argument("--shrink", action="store_true", help="with --seed: make what fails smaller")
@@ -209,7 +227,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one for each processor)"
     )
-    parser.add_argument("--world", choices=sorted(WORLDS), help="default: consumers; with --defects: all")
+    parser.add_argument(
+        "--world", choices=(*sorted(WORLDS), "all"), help="default: consumers; with --defects: all"
+    )
     parser.add_argument(
         "--defects",
         choices=("all", "known"),

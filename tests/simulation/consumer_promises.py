@@ -106,7 +106,9 @@ class Promises:
 
     def _has_stalled(self, first: float, last: float) -> bool:
         """Whether everybody has stood still in between, or until then: it takes a little longer than a lock lasts."""
-        return bisect_left(self._stalls, first - _STALL_LOCKS * self._lock_s) < bisect_right(self._stalls, last)
+        return bisect_left(self._stalls, first - _STALL_LOCKS * self._lock_s) < bisect_right(
+            self._stalls, last
+        )
 
     def _untold(self) -> Iterator[str]:
         told: set[tuple[str, Place]] = set()

@@ -1,7 +1,8 @@
 """How quickly things happen in a simulation: something all the time, or hardly anything for hours.
 
-In a slow one, records come every few seconds or minutes, and faults every few minutes, but some last long. So connections
-get idle, locks are renewed over and over, metadata and limits are looked up again, and what waits, waits for long.
+In a slow one, records come every few seconds or minutes, and faults every few minutes, but some last long. So
+connections get idle, locks are renewed over and over, metadata and limits are looked up again, and what waits, waits
+for long.
 """
 
 from __future__ import annotations

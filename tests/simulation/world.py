@@ -36,6 +36,7 @@ _SHORTEST_S = 1.0
 _BUSY, _NOISY, _LEFT_BEHIND = "busy loop", "noisy", "left behind"
 _ENDS_SOON_S = 0.01
 _COLLECT_EVERY_S = 120.0
+_GOES_ON_S = 300.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +90,8 @@ class Outcome:
     simulated_s: float
     cpu_s: float
     done: Counter[str]
+    requests: Counter[str]
+    """What brokers were asked, by API."""
 
     @property
     def problems(self) -> dict[str, list[str]]:
@@ -160,7 +163,8 @@ class World(ABC):
         self.network.refuses_until = 0.0
 
     async def _go_on(self, tasks: TaskGroup) -> None:
-        """In slow simulations, when nothing is disturbed any more: look whether programs that have run for long go on."""
+        """In slow simulations, programs that have run for hours go on for a while, and nothing disturbs them."""
+        await anyio.sleep(_GOES_ON_S)
 
     def _bounds(self) -> dict[str, list[str]]:
         programs = [one for one in self.processes if one.name not in self.watchers]
@@ -318,7 +322,11 @@ def simulate(kind: Callable[[Any, SimulatedTime], World], plan: Plan, backend: s
     world = kept[0]
     if world.broker.crashes:
         raise ExceptionGroup("the embedded broker failed", world.broker.crashes)
-    return Outcome(plan, verdict, world.history, time.now() - START_S, process_time() - began, world.done)
+    requests: Counter[str] = Counter()
+    for (api, _), count in world.broker.counters.requests.items():
+        requests[api] += count
+    cpu_s = process_time() - began
+    return Outcome(plan, verdict, world.history, time.now() - START_S, cpu_s, world.done, requests)
 
 
 @contextmanager
