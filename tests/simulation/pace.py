@@ -7,8 +7,16 @@ for long.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
+from unittest import mock
+
+from kshare.broker import log_cleaner
+from kshare.broker.log_cleaner import EVERY_MS
+from kshare.state import request_planner
+from kshare.state.request_planner import IDLE_WAIT_MS
 
 _HOUR_S = 3600.0
 _AGAIN_SOON = 0.3
@@ -25,6 +33,10 @@ class Pace:
     """How many times longer than usual a fault may last."""
     idle_limit_s: float | None = None
     """For how long a connection may carry nothing before its broker closes it (connections.max.idle.ms)."""
+    fetch_wait_ms: int = IDLE_WAIT_MS
+    """How long fetches may wait at the broker."""
+    clean_every_ms: int = EVERY_MS
+    """How often the brokers look for records that are too old."""
     look_every: float = 1.0
     """How many times longer than usual the judge waits until it looks again."""
 
@@ -36,6 +48,8 @@ class Pace:
             fault_every_s=chance.choice([300.0, 900.0, 1800.0]),
             stretches=(1.0, 1.0, 10.0, 100.0),
             idle_limit_s=chance.choice([None, 20.0, 60.0, 540.0]),
+            fetch_wait_ms=chance.choice([IDLE_WAIT_MS, 2 * IDLE_WAIT_MS, 2 * IDLE_WAIT_MS]),
+            clean_every_ms=60_000,
             look_every=20.0,
         )
 
@@ -51,6 +65,15 @@ class Pace:
             "share.session.timeout.ms": f"{seconds[0]}000",
             "share.heartbeat.interval.ms": f"{seconds[1]}000",
         }
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Clients and brokers wait as long as this says."""
+        with (
+            mock.patch.object(request_planner, "IDLE_WAIT_MS", self.fetch_wait_ms),
+            mock.patch.object(log_cleaner, "EVERY_MS", self.clean_every_ms),
+        ):
+            yield
 
     def until_fault(self, chance: Random) -> float:
         """How long nothing is disturbed."""

@@ -316,7 +316,7 @@ def simulate(kind: Callable[[Any, SimulatedTime], World], plan: Plan, backend: s
         kept.append(world)
         return await world.run()
 
-    with logged(), _coarse_clock(time), _collecting_by_hand():
+    with logged(), _coarse_clock(time), plan.pace.kept(), _collecting_by_hand():
         warn_if_slow()  # now, or the first of several seeds would have this line more than the others
         verdict = time.run(main, tasks)
     world = kept[0]
