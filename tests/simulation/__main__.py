@@ -127,26 +127,34 @@ def _run_many(options: argparse.Namespace, choice: Choice, minutes: float | None
                 return
             yield seed
 
-    for result in results(seeds(), options.jobs, choice):
-        if options.digests:
-            print(f"{result.seed} {result.digest}", flush=True)
-        outcome = result.outcome
-        totals.add(
-            result.seed,
-            is_bad=bool(result.problems),
-            simulated_s=outcome.simulated_s if outcome else 0.0,
-            cpu_s=outcome.cpu_s if outcome else 0.0,
-            counts=outcome.verdict.counts if outcome else {},
-            requests=outcome.requests if outcome else {},
-            faults=outcome.done if outcome else {},
-        )
-        for kind, found in result.problems.items():
-            more = f" and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
-            print(f"seed {result.seed}: {kind}: {'; '.join(found[:_MOST_SHOWN])}{more}", flush=True)
-        if result.problems and options.stop:
-            break
+    try:
+        for result in results(seeds(), options.jobs, choice):
+            _add(totals, result, options)
+            if result.problems and options.stop:
+                break
+    except KeyboardInterrupt:
+        print("interrupted: the totals are those until now")
     print("\n".join(totals.lines(time.monotonic() - began)), flush=True)
     return not totals.bad
+
+
+def _add(totals: Totals, result: Result, options: argparse.Namespace) -> None:
+    """Tell what was found, and count it."""
+    if options.digests:
+        print(f"{result.seed} {result.digest}", flush=True)
+    outcome = result.outcome
+    totals.add(
+        result.seed,
+        is_bad=bool(result.problems),
+        simulated_s=outcome.simulated_s if outcome else 0.0,
+        cpu_s=outcome.cpu_s if outcome else 0.0,
+        counts=outcome.verdict.counts if outcome else {},
+        requests=outcome.requests if outcome else {},
+        faults=outcome.done if outcome else {},
+    )
+    for kind, found in result.problems.items():
+        more = f" and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
+        print(f"seed {result.seed}: {kind}: {'; '.join(found[:_MOST_SHOWN])}{more}", flush=True)
 
 
 def _found_again(backend: str) -> int:
