@@ -1,3 +1,5 @@
+"""Totals of many simulations: sums, and how they are told."""
+
 from __future__ import annotations
 
 from tests.simulation.totals import Totals
