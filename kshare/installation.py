@@ -13,6 +13,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.machinery import PathFinder
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.metadata import version as version_of
@@ -39,7 +40,9 @@ _SOURCES = Path(__file__).resolve().parents[1]
 _has_warned = False
 
 
+@cache
 def version() -> str:
+    """Read once: to look it up takes milliseconds, and each new connection tells it to the broker."""
     try:
         return version_of("kshare")
     except PackageNotFoundError:  # sources on the path, and nothing installed

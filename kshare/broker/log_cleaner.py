@@ -39,18 +39,16 @@ class LogCleaner:
             if topic.is_internal:
                 continue
             policy = self._configs.topic(topic.name, "cleanup.policy")
+            longest = self._configs.topic_number(topic.name, "retention.ms")
+            largest = self._configs.topic_number(topic.name, "retention.bytes")
             for partition in topic.partitions:
                 if "delete" in policy:
-                    self._retain(partition, now)
+                    self._retain(partition.log, now, longest, largest)
                 if "compact" in policy:
                     self._compact(partition, now)
 
-    def _retain(self, partition: Partition, now: int) -> None:
-        log, name = partition.log, partition.topic.name
-        start = log.start_offset
-        longest = self._configs.topic_number(name, "retention.ms")
-        largest = self._configs.topic_number(name, "retention.bytes")
-        remaining = log.size
+    def _retain(self, log: PartitionLog, now: int, longest: int, largest: int) -> None:
+        start, remaining = log.start_offset, log.size
         for batch in log.batches_from(start):
             is_old = 0 <= longest < now - batch.max_timestamp
             is_too_much = 0 <= largest <= remaining - batch.size

@@ -4,6 +4,8 @@ tools/simulate --seeds 1000     reports the seeds that break a promise
 tools/simulate --seeds 1000 --changes   lets topics, groups and stored data change, too
 tools/simulate --seed 17        does one again, and shows what happened when
 tools/simulate --seed 17 --shrink   looks for a smaller simulation that fails in the same way
+tools/simulate --slow --seeds 20    little happens, for hours of simulated time
+tools/simulate --world all --minutes 480    a night
 tools/simulate --found          does all again that once broke a promise
 tools/simulate --defects        plants each known kind of mistake, and looks whether it is found
 """
@@ -16,11 +18,11 @@ import multiprocessing
 import os
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
 from functools import partial
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from random import SystemRandom
 from typing import NamedTuple
@@ -32,6 +34,7 @@ from tests.simulation.planting import Defect
 from tests.simulation.producers import ProducerWorld
 from tests.simulation.shrinking import shrink
 from tests.simulation.spark import SparkWorld
+from tests.simulation.totals import Totals
 from tests.simulation.workers import WorkerWorld
 from tests.simulation.world import Outcome, Plan, simulate
 
@@ -48,55 +51,48 @@ WORLDS: dict[str, type[ConsumerWorld | ProducerWorld | SparkWorld | WorkerWorld]
 class Result(NamedTuple):
     seed: int
     problems: dict[str, list[str]]
-    counts: Counter[str]
-    faults: Counter[str]
-    simulated_s: float
-    cpu_s: float
+    outcome: Outcome | None
+    """Without its history. None if the simulation itself failed."""
     digest: str
     """Of the history."""
 
 
-def run(seed: int, world: str, backend: str, *, has_changes: bool = False) -> Result:
+class Choice(NamedTuple):
+    """Which simulations to run."""
+
+    world: str
+    backend: str
+    is_slow: bool = False
+    has_changes: bool = False
+
+    def plan(self, seed: int) -> Plan:
+        kind = WORLDS[self.world]
+        plan = kind.slow(seed) if self.is_slow else kind.drawn(seed)
+        return kind.with_changes(plan) if self.has_changes else plan
+
+    def simulate(self, plan: Plan) -> Outcome:
+        return simulate(WORLDS[self.world], plan, self.backend)
+
+
+def run(seed: int, choice: Choice) -> Result:
     try:
-        outcome = _simulated(_plan(seed, world, has_changes=has_changes), world, backend)
+        outcome = choice.simulate(choice.plan(seed))
     except Exception as error:
-        text = f"{type(error).__name__}: {error}"
-        return Result(seed, {"failed": [text]}, Counter(), Counter(), 0.0, 0.0, "")
+        return Result(seed, {"failed": [f"{type(error).__name__}: {error}"]}, None, "")
     digest = hashlib.sha256("\n".join(outcome.history).encode()).hexdigest()
-    return Result(
-        seed,
-        outcome.problems,
-        outcome.verdict.counts,
-        outcome.done,
-        outcome.simulated_s,
-        outcome.cpu_s,
-        digest,
-    )
+    return Result(seed, outcome.problems, replace(outcome, history=[]), digest)
 
 
-def _plan(seed: int, world: str, *, has_changes: bool) -> Plan:
-    plan = WORLDS[world].drawn(seed)
-    return WORLDS[world].with_changes(plan) if has_changes else plan
-
-
-def _simulated(plan: Plan, world: str, backend: str) -> Outcome:
-    return simulate(WORLDS[world], plan, backend)
-
-
-def results(
-    seeds: range, jobs: int, world: str, backend: str, *, has_changes: bool = False
-) -> Iterator[Result]:
-    one = partial(run, world=world, backend=backend, has_changes=has_changes)
+def results(seeds: Iterator[int], jobs: int, choice: Choice) -> Iterator[Result]:
     if jobs == 1:
-        yield from map(one, seeds)
+        yield from (run(seed, choice) for seed in seeds)
         return
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("fork")) as pool:
-        following = iter(seeds)
-        pending = {pool.submit(one, seed) for seed in islice(following, 2 * jobs)}
+        pending = {pool.submit(run, seed, choice) for seed in islice(seeds, 2 * jobs)}
         while pending:
             done = next(as_completed(pending))
             pending.remove(done)
-            pending |= {pool.submit(one, seed) for seed in islice(following, 1)}
+            pending |= {pool.submit(run, seed, choice) for seed in islice(seeds, 1)}
             yield done.result()
 
 
@@ -104,49 +100,71 @@ def main() -> int:
     options = _options()
     if options.defects:
         return _look_for_defects(options)
-    options.world = options.world or "consumers"
     if options.defect:
         REGISTRY[options.defect].plant()
-    if options.seed is not None:
-        plan = _plan(options.seed, options.world, has_changes=options.changes)
-        return (_shrink if options.shrink else _replay)(plan, options.world, options.backend)
     if options.found:
         return _found_again(options.backend)
+    worlds = _worlds(options)
+    if options.seed is not None:
+        choice = Choice(worlds[0], options.backend, options.slow, options.changes)
+        return (_shrink if options.shrink else _replay)(options.seed, choice)
+    is_good = True
+    for world in worlds:
+        choice = Choice(world, options.backend, options.slow, options.changes)
+        is_good &= _run_many(options, choice, options.minutes / len(worlds) if options.minutes else None)
+    return 0 if is_good else 1
+
+
+def _run_many(options: argparse.Namespace, choice: Choice, minutes: float | None) -> bool:
+    """Returns whether no seed broke a promise. `minutes`: for so long, whatever the number of seeds is."""
     first = SystemRandom().randrange(_HIGHEST) if options.first is None else options.first
-    print(f"first seed: {first}", flush=True)
-    began, bad, count = time.monotonic(), 0, 0
-    faults: Counter[str] = Counter()
-    records, simulated_s, cpu_s = 0, 0.0, 0.0
-    seeds = range(first, first + options.seeds)
-    for result in results(seeds, options.jobs, options.world, options.backend, has_changes=options.changes):
-        count += 1
-        faults += result.faults
-        records += result.counts["written"]
-        simulated_s += result.simulated_s
-        cpu_s += result.cpu_s
-        if options.digests:
-            print(f"{result.seed} {result.digest}", flush=True)
-        if result.problems:
-            bad += 1
-            for kind, found in result.problems.items():
-                more = f" and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
-                print(f"seed {result.seed}: {kind}: {'; '.join(found[:_MOST_SHOWN])}{more}", flush=True)
-            if options.stop:
+    pace = "slow, " if choice.is_slow else ""
+    print(f"first seed: {first} ({choice.world}, {pace}{choice.backend})", flush=True)
+    began, totals = time.monotonic(), Totals()
+
+    def seeds() -> Iterator[int]:
+        for seed in count(first):
+            is_last = (
+                seed - first >= options.seeds if minutes is None else time.monotonic() - began >= 60 * minutes
+            )
+            if is_last:
+                return
+            yield seed
+
+    try:
+        for result in results(seeds(), options.jobs, choice):
+            _add(totals, result, options)
+            if result.problems and options.stop:
                 break
-    happened = ", ".join(f"{number} {kind}" for kind, number in sorted(faults.items()))
-    print(
-        f"{count} seeds in {time.monotonic() - began:.0f} s: {simulated_s / 60:.0f} simulated minutes, {records:,} "
-        f"records, {1000 * cpu_s / max(1.0, simulated_s):.0f} ms of processor time for each simulated second"
+    except KeyboardInterrupt:
+        print("interrupted: the totals are those until now")
+    print("\n".join(totals.lines(time.monotonic() - began)), flush=True)
+    return not totals.bad
+
+
+def _add(totals: Totals, result: Result, options: argparse.Namespace) -> None:
+    """Tell what was found, and count it."""
+    if options.digests:
+        print(f"{result.seed} {result.digest}", flush=True)
+    outcome = result.outcome
+    totals.add(
+        result.seed,
+        is_bad=bool(result.problems),
+        simulated_s=outcome.simulated_s if outcome else 0.0,
+        cpu_s=outcome.cpu_s if outcome else 0.0,
+        counts=outcome.verdict.counts if outcome else {},
+        requests=outcome.requests if outcome else {},
+        faults=outcome.done if outcome else {},
     )
-    print(f"faults: {happened}")
-    print(f"seeds that broke a promise: {bad}" + (" (repeat one with --seed)" if bad else ""))
-    return 1 if bad else 0
+    for kind, found in result.problems.items():
+        more = f" and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
+        print(f"seed {result.seed}: {kind}: {'; '.join(found[:_MOST_SHOWN])}{more}", flush=True)
 
 
 def _found_again(backend: str) -> int:
     bad = 0
     for what, (world, plan) in FOUND.items():
-        problems = _simulated(plan, world, backend).problems
+        problems = Choice(world, backend).simulate(plan).problems
         bad += bool(problems)
         print(f"{what}: {'broken again: ' + ', '.join(problems) if problems else 'holds'}", flush=True)
     return 1 if bad else 0
@@ -154,7 +172,7 @@ def _found_again(backend: str) -> int:
 
 def _look_for_defects(options: argparse.Namespace) -> int:
     """Print a table of what finds each defect, after how many seeds."""
-    chosen = [one for one in REGISTRY.values() if options.world in (None, one.world)]
+    chosen = [one for one in REGISTRY.values() if options.world in (None, "all", one.world)]
     print(HEADER, flush=True)
     searches = []
     for one in search(
@@ -170,19 +188,20 @@ def _look_for_defects(options: argparse.Namespace) -> int:
 
 
 def _problems(backend: str, seed: int, defect: Defect) -> dict[str, list[str]]:
-    return run(seed, defect.world, backend, has_changes=defect.has_changes).problems
+    return run(seed, Choice(defect.world, backend, has_changes=defect.has_changes)).problems
 
 
-def _shrink(plan: Plan, world: str, backend: str) -> int:
+def _shrink(seed: int, choice: Choice) -> int:
     """Print each smaller plan that fails in one of the ways in which this one does."""
-    kinds = set(_simulated(plan, world, backend).problems)
+    plan = choice.plan(seed)
+    kinds = set(choice.simulate(plan).problems)
     if not kinds:
         print(f"seed {plan.seed} breaks no promise")
         return 0
 
     def fails(smaller: Plan) -> bool:
         print(".", end="", flush=True)
-        return not kinds.isdisjoint(_simulated(smaller, world, backend).problems)
+        return not kinds.isdisjoint(choice.simulate(smaller).problems)
 
     print(f"{plan}\nbroken: {', '.join(sorted(kinds))}", flush=True)
     shrink(plan, fails, lambda smaller: print(f"\n{smaller}", flush=True))
@@ -190,8 +209,8 @@ def _shrink(plan: Plan, world: str, backend: str) -> int:
     return 1
 
 
-def _replay(plan: Plan, world: str, backend: str) -> int:
-    outcome = _simulated(plan, world, backend)
+def _replay(seed: int, choice: Choice) -> int:
+    outcome = choice.simulate(choice.plan(seed))
     width = max((len(line.split(" ", 2)[1]) for line in outcome.history), default=0)
     for line in outcome.history:
         at, who, what = line.split(" ", 2)
@@ -207,6 +226,10 @@ def _replay(plan: Plan, world: str, backend: str) -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tools/simulate", description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=100, help="how many seeds to simulate (default: 100)")
+    parser.add_argument(
+        "--minutes", type=float, help="simulate one seed after another for so long, instead of --seeds"
+    )
+    parser.add_argument("--slow", action="store_true", help="little happens, for hours of simulated time")
     parser.add_argument("--first", type=int, help="the first of them (default: a random number)")
     parser.add_argument("--seed", type=int, help="simulate this one, and show its history")
     parser.add_argument("--shrink", action="store_true", help="with --seed: make what fails smaller")
@@ -216,7 +239,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one for each processor)"
     )
-    parser.add_argument("--world", choices=sorted(WORLDS), help="default: consumers; with --defects: all")
+    parser.add_argument(
+        "--world", choices=(*sorted(WORLDS), "all"), help="default: consumers; with --defects: all"
+    )
     parser.add_argument(
         "--defects",
         choices=("all", "known"),
@@ -238,9 +263,13 @@ def _options() -> argparse.Namespace:
         help="plant a defect, to see whether it is found",
     )
     options = parser.parse_args()
-    if options.changes and not WORLDS[options.world or "consumers"].changes:
-        parser.error(f"the world of {options.world} knows no changes")
+    if options.changes and not all(WORLDS[world].changes for world in _worlds(options)):
+        parser.error(f"--changes: not with --world {options.world}")
     return options
+
+
+def _worlds(options: argparse.Namespace) -> list[str]:
+    return sorted(WORLDS) if options.world == "all" else [options.world or "consumers"]
 
 
 if __name__ == "__main__":

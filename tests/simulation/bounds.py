@@ -8,6 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 MOST_REQUESTS = 200
 """How many requests a process may send in a second that bring nothing: no records, no decisions, nothing new to write.
 Attempts to connect count, too."""
+MOST_IN_A_MINUTE = 600
+"""The same for a minute in a slow simulation, for each node of the cluster: fetches wait for half a second, and after a
+fault, each client connects again and again for a while."""
 MOST_LINES = 40
 """How many lines a process may log in ten seconds."""
 _LINES_S = 10.0
@@ -24,12 +27,19 @@ class Traffic:
 
     def busy_loops(self) -> Iterable[tuple[str, str]]:
         """The processes with busy loops, and what to say of each."""
+        return self._more_than(MOST_REQUESTS, 1.0, "a second")
+
+    def chatty(self, nodes: int) -> Iterable[tuple[str, str]]:
+        """The same for those who ask too much for a minute."""
+        return self._more_than(MOST_IN_A_MINUTE * nodes, 60.0, "a minute")
+
+    def _more_than(self, most: int, seconds: float, time: str) -> Iterable[tuple[str, str]]:
         for owner, requests in self._idle.items():
-            count, end = most_within(sorted(at for at, _ in requests), 1.0)
-            if count > MOST_REQUESTS:
-                kinds = Counter(what for at, what in requests if end - 1.0 <= at <= end)
+            count, end = most_within(sorted(at for at, _ in requests), seconds)
+            if count > most:
+                kinds = Counter(what for at, what in requests if end - seconds <= at <= end)
                 said = ", ".join(f"{number} {what}" for what, number in kinds.most_common(3))
-                yield owner, f"{owner}: {count} requests within a second, until {end:.3f}: {said}"
+                yield owner, f"{owner}: {count} requests within {time}, until {end:.3f}: {said}"
 
 
 def noisy(logged: Mapping[str, Sequence[tuple[float, str]]]) -> Iterable[str]:

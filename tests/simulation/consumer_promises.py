@@ -23,6 +23,7 @@ from tests.integration.consumer_storm.judging import ACCEPT, RENEW, Place, Witne
 _GOES_ON_S = 1.0
 """When another loop has got a record, what the last one was left with has been given back soon afterwards."""
 _CLOSING_S = 3.0
+_STALL_LOCKS = 1.25
 STALLED = "stalled body"
 """What a program notes before it lets everybody stand still."""
 
@@ -108,8 +109,9 @@ class Promises:
                 yield f"{place}: left at {entry.at:.3f}, renewed at {renewals[-1].at:.3f}, by {entry.member}"
 
     def _has_stalled(self, first: float, last: float) -> bool:
-        """Whether everybody has stood still in between."""
-        return bisect_left(self._stalls, first) < bisect_right(self._stalls, last)
+        """Whether everybody has stood still in between, or until then: it takes a little longer than a lock lasts."""
+        since = first - _STALL_LOCKS * self._lock_s(first)
+        return bisect_left(self._stalls, since) < bisect_right(self._stalls, last)
 
     def _untold(self) -> Iterator[str]:
         told: set[tuple[str, Place]] = set()

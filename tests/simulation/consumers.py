@@ -6,10 +6,9 @@ through as well.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from itertools import count
+from dataclasses import dataclass, field, replace
 from math import inf
 from random import Random
 from typing import Any
@@ -29,14 +28,17 @@ from tests.integration.consumer_storm.judging import Judgement, Place, Witness
 from tests.integration.consumer_storm.notes import Notes, Orders, text_of
 from tests.simulation.consumer_promises import Promises
 from tests.simulation.ledger import Ledger
-from tests.simulation.loop import SimulatedTime
+from tests.simulation.loop import START_S, SimulatedTime
+from tests.simulation.pace import Pace, slow_hours
 from tests.simulation.processes import Process
 from tests.simulation.tap import ShareTap
 from tests.simulation.world import Plan, Verdict, World, records_of
 
 TOPIC, GROUP, GRAVE = "orders", "workers", "dlq.orders"
 _LETTERS_S = 20.0
+_SLOW_CALM_S = 3600.0
 _STAYED, _STILL_LOCKED, _EPOCHS = "still a member", "still locked", "wrong epoch"
+_STUCK = "stands still"
 _SMOOTH = frozenset({"kill", "corrupt"})
 """With these alone, nothing happens to requests, responses and connections of those who live."""
 _MOSTLY_SMOOTH = 0.25
@@ -47,6 +49,15 @@ _PAUSED_S = 0.2
 _RESIDENT_RECORDS = 20
 """So that others get some."""
 _KEYS = 30
+_SLOW_LIVES_S = (60.0, 1800.0, 36_000.0)
+"""For how long consumers are used in slow simulations."""
+_SLOW_BODIES_S = (20.0, 90.0, 280.0, 900.0)
+"""How long slow bodies take there: locks are renewed for 300 seconds."""
+_LONGEST_KEPT_S = 1000.0
+"""After that, nothing that a program still has, or that was begun while everything was disturbed, is in the way."""
+_LAST_S = 100.0
+_FRESH_S = 900.0
+"""How long it may take until a program gets a record, if nothing is disturbed."""
 _SETTINGS = {
     "group.share.assignment.interval.ms": "0",
     "group.share.min.heartbeat.interval.ms": "500",
@@ -92,12 +103,22 @@ class _Notes(Notes):
     def __init__(self, orders: Orders, diary: _Member, chance: Random) -> None:
         super().__init__(orders, diary, chance)  # type: ignore[arg-type]
         self._program = diary
+        world = orders.world  # type: ignore[attr-defined]
+        self._is_slow = world.plan.pace.is_slow
+        if self._is_slow:
+            self.slowness = world.plan.pace.slowness
+            self.until = min(self.until + chance.choice(_SLOW_LIVES_S), world.ends_by)
         if chance.random() < _LONG_LIVED:
             self.until += _LONGER_S
 
     def of(self, event: Event, record: ShareRecord, text: str = "") -> None:
         self._program.values[len(self._program.entries)] = text_of(record.value)
         super().of(event, record, text)
+
+    def slow_body_s(self) -> float:
+        if not self._is_slow:
+            return super().slow_body_s()
+        return 0.0 if self.orders.world.is_calm else self.chance.choice(_SLOW_BODIES_S)  # type: ignore[attr-defined]
 
     def block(self, seconds: float) -> None:
         """Everybody stands still: they share a loop."""
@@ -129,7 +150,7 @@ class ConsumerWorld(World):
         *("recreation", "partitions", "settings", "reset"),
     )
     topic, group = TOPIC, GROUP
-    watchers = ("calm", "operator")
+    watchers = ("calm", "judge", "operator")
     plan: ConsumerPlan
 
     @classmethod
@@ -151,6 +172,17 @@ class ConsumerWorld(World):
             faults=frozenset(one for one in kinds if chance.random() < 0.6),
         )
 
+    @classmethod
+    def slow(cls, seed: int) -> ConsumerPlan:
+        chance = Random(f"{seed} slow")
+        return replace(
+            cls.drawn(seed),
+            pace=Pace.slow(seed),
+            lasts_s=slow_hours(seed),
+            lock_s=chance.choice([15.0, 30.0, 60.0]),
+            calm_s=_SLOW_CALM_S,
+        )
+
     def __init__(self, plan: ConsumerPlan, time: SimulatedTime) -> None:
         super().__init__(plan, time, _SETTINGS)
         self.broker.cluster.create_topic(TOPIC, plan.partitions)
@@ -161,13 +193,18 @@ class ConsumerWorld(World):
             {
                 "share.auto.offset.reset": "earliest",
                 "share.record.lock.duration.ms": str(round(plan.lock_s * 1000)),
-                "share.session.timeout.ms": "4000",
-                "share.heartbeat.interval.ms": "1000",
+                **plan.pace.session_settings,
                 "errors.deadletterqueue.topic.name": GRAVE,
             },
         )
         self.book = _Book(self.ledger, Random(f"{plan.seed} faults"), plan.lock_s)
         self.book.done = self.done
+        self.is_calm = False
+        """Nothing is disturbed any more, and bodies aren't slow."""
+        self.stuck: list[str] = []
+        """Records that no program got for long, though nothing was disturbed."""
+        self._written = 0
+        """How many records; the next one has this number."""
         self.stayed: list[str] = []
         """Closed consumers that are still members, and didn't say so."""
         self.still_locked: list[str] = []
@@ -200,6 +237,11 @@ class ConsumerWorld(World):
             yield
         finally:
             self.is_paused = False
+
+    @property
+    def ends_by(self) -> float:
+        """When a slow simulation tells its programs to end, at the latest."""
+        return START_S + self.plan.lasts_s + _LONGEST_KEPT_S + _FRESH_S + _LAST_S
 
     def new_tap(self) -> ShareTap:
         return ShareTap(self.book, lambda what: self.note("broker", what))
@@ -274,13 +316,13 @@ class ConsumerWorld(World):
 
     async def _write(self, process: Process) -> None:
         process.enter()
-        numbers, chance = count(), Random(f"{self.plan.seed} writer")
+        chance = Random(f"{self.plan.seed} writer")
         try:
             with process.scope:
                 while not self.is_over:
                     try:
                         async with Producer(self.bootstrap) as producer:
-                            await self._write_with(producer, numbers, chance)
+                            await self._write_with(producer, chance)
                     except KshareError as error:
                         if not self.plan.changes:
                             raise
@@ -288,24 +330,52 @@ class ConsumerWorld(World):
         finally:
             process.ended.set()
 
-    async def _write_with(self, producer: Producer, numbers: Iterator[int], chance: Random) -> None:
+    async def _write_with(self, producer: Producer, chance: Random) -> None:
         while not self.is_over:
             partition = chance.randrange(self.partitions)
             for _ in range(chance.choice([1, 5, 20, 60])):
-                number = next(numbers)
-                key = b"%d" % (number % _KEYS) if "compaction" in self.plan.changes else None
-                await producer.enqueue(TOPIC, b"%d" % number, key=key, partition=partition)
+                key = b"%d" % (self._written % _KEYS) if "compaction" in self.plan.changes else None
+                await producer.enqueue(TOPIC, b"%d" % self._written, key=key, partition=partition)
+                self._written += 1
             await producer.flush()
-            await anyio.sleep(chance.uniform(0.02, 0.3))
+            await anyio.sleep(chance.uniform(0.02, 0.3) * self.plan.pace.slowness)
 
     # --- faults
 
     async def _corrupt(self, server: ClusterServer, tasks: TaskGroup) -> None:
         self.book.is_corrupting = True
-        await anyio.sleep(self.chance.uniform(0.0, 0.4))
+        await anyio.sleep(self.chance.uniform(0.0, 0.4) * self.plan.pace.stretch(self.chance))
         self.book.is_corrupting = False
 
     # --- the end
+
+    async def _go_on(self, tasks: TaskGroup) -> None:
+        """Programs that have run for hours get new records, of each partition."""
+        self.is_calm = True
+        await anyio.sleep(_LONGEST_KEPT_S)
+        self._begin_judging()
+        partitions = self.broker.cluster.topics[TOPIC].partitions
+        async with Producer(self.bootstrap) as producer:
+            for partition in partitions:
+                await producer.send(TOPIC, b"%d" % self._written, partition=partition.index)
+                self._written += 1
+        until = {(one.index, one.log.end_offset - 1) for one in partitions}
+        with anyio.move_on_after(_FRESH_S):
+            while until:
+                await anyio.sleep(self.plan.pace.look_every)
+                until -= self._handed_out()
+        self.stuck += [f"{place}: nobody got it by {monotonic():.3f}" for place in sorted(until)]
+
+    def _handed_out(self) -> set[Place]:
+        """Places that programs got, whatever they were."""
+        members = (one for one in self.processes if isinstance(one, _Member))
+        events = (Event.HANDED, Event.UNREADABLE)
+        return {(e.partition, e.offset) for one in members for e in one.entries if e.event in events}
+
+    def _begin_judging(self) -> None:
+        judge = self.new_process("judge")
+        judge.ended.set()
+        judge.enter()
 
     async def _calm(self) -> set[Place]:
         """Read on until nothing is left, or for `calm_s`. Returns what is left."""
@@ -317,7 +387,7 @@ class ConsumerWorld(World):
                 tasks.start_soon(self._accept_all, process)
             with anyio.move_on_after(self.plan.calm_s):
                 while left:
-                    await anyio.sleep(0.25)
+                    await anyio.sleep(0.25 * self.plan.pace.look_every)
                     left = await self._left()
             tasks.cancel_scope.cancel()
         process.scope.cancel()
@@ -411,7 +481,12 @@ class ConsumerWorld(World):
                 judgement = judge()
         promises = Promises(witnesses, acquired, acknowledged, self._lock_s)
         broken = promises.broken(is_smooth=self._is_smooth)
-        others = {_STAYED: self.stayed, _STILL_LOCKED: self.still_locked, _EPOCHS: self.book.wrong_epochs}
+        others = {
+            _STAYED: self.stayed,
+            _STILL_LOCKED: self.still_locked,
+            _EPOCHS: self.book.wrong_epochs,
+            _STUCK: self.stuck,
+        }
         return Verdict({**judgement.problems, **others, **broken}, judgement.counts)
 
     def _dead(self) -> dict[Place, str]:

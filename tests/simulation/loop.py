@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import anyio
+import sniffio
 import trio
 import trio._core._run as trio_scheduler
 from anyio._backends._asyncio import CancelScope
@@ -123,7 +124,7 @@ class SimulatedTime:
             if tasks is not None:
                 loop.set_task_factory(tasks.new_task)
             with _cancelling_in_order():
-                return anyio.run(main, backend_options={"loop_factory": lambda: loop})
+                return anyio.run(_on_asyncio, main, backend_options={"loop_factory": lambda: loop})
         options = {"clock": self._clock, "instruments": [] if tasks is None else [tasks]}
         with _scheduling_in_order(self._seed):
             return anyio.run(main, backend="trio", backend_options=options)
@@ -153,6 +154,15 @@ class TaskWatch(trio.abc.Instrument):
         """Of the tasks that were started for this, and haven't ended."""
         found = [task for task, its_reason in self._reasons.items() if its_reason is reason]
         return sorted(task.get_name() if isinstance(task, asyncio.Task) else task.name for task in found)
+
+
+async def _on_asyncio(main: Callable[[], Awaitable[ResultT]]) -> ResultT:
+    """Otherwise anyio finds out at each of its calls which library runs."""
+    before, sniffio.thread_local.name = sniffio.thread_local.name, "asyncio"
+    try:
+        return await main()
+    finally:
+        sniffio.thread_local.name = before
 
 
 @contextmanager

@@ -25,6 +25,8 @@ from tests.simulation.bounds import Traffic
 from tests.simulation.tap import Tap
 
 Address = tuple[str, int]
+_LOOK_S = 1.0
+"""How late brokers may notice that a connection is idle."""
 
 
 @dataclass
@@ -34,6 +36,8 @@ class Conditions:
     delay_s: tuple[float, float] = (0.0, 0.002)
     capacity: int = 1 << 20
     """How many bytes of one direction may be under way or unread."""
+    idle_limit_s: float | None = None
+    """Brokers close connections that have carried nothing for so long."""
 
 
 class SimulatedNetwork:
@@ -53,6 +57,15 @@ class SimulatedNetwork:
         self.refuses_until = 0.0
         """New connections are refused before."""
         self.traffic = Traffic()
+        if conditions.idle_limit_s is not None:
+            tasks.start_soon(self._close_idle, conditions.idle_limit_s)
+
+    async def _close_idle(self, limit_s: float) -> None:
+        while True:
+            oldest = min((one.used_at for one in self.links), default=anyio.current_time())
+            await anyio.sleep(max(_LOOK_S, oldest + limit_s - anyio.current_time()))
+            for link in [one for one in self.links if one.used_at + limit_s <= anyio.current_time()]:
+                link.close_idle()
 
     async def listen(self, host: str, port: int) -> SimulatedListener:
         if port == 0:
@@ -140,6 +153,25 @@ class SimulatedListener(Listener[SocketStream]):
         await checkpoint()
 
 
+class Change:
+    """Wakes those who wait for it now. An event is made only if somebody waits."""
+
+    __slots__ = ("_event",)
+
+    def __init__(self) -> None:
+        self._event: anyio.Event | None = None
+
+    def notify(self) -> None:
+        if self._event is not None:
+            self._event.set()
+            self._event = None
+
+    async def wait(self) -> None:
+        if self._event is None:
+            self._event = anyio.Event()
+        await self._event.wait()
+
+
 @dataclass
 class _Sent:
     """Bytes on their way."""
@@ -163,11 +195,7 @@ class Pipe:
     is_broken: bool = False
     stalls_until: float = 0.0
     """Nothing arrives before."""
-    changed: anyio.Event = field(default_factory=anyio.Event)
-
-    def notify(self) -> None:
-        self.changed.set()
-        self.changed = anyio.Event()
+    changed: Change = field(default_factory=Change)
 
     @property
     def room(self) -> int:
@@ -190,7 +218,8 @@ class Pipe:
             at = max(at, self.under_way[-1].arrives_at)
         self.under_way.append(_Sent(at, data, is_end, lost))
         self.size += len(data)
-        self.notify()
+        self.link.used_at = anyio.current_time()
+        self.changed.notify()
 
     async def carry(self) -> None:
         """Deliver what is under way, until the end."""
@@ -206,7 +235,7 @@ class Pipe:
                     await self.changed.wait()
                 continue
             self.arrived.append(self.under_way.popleft())
-            self.notify()
+            self.changed.notify()
             if first.is_end:
                 return
 
@@ -221,7 +250,7 @@ class Pipe:
                 self.arrived.popleft()
             if taken:
                 self.size -= len(taken)
-                self.notify()
+                self.changed.notify()
                 return taken
         if self.is_broken:
             raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
@@ -239,7 +268,7 @@ class Pipe:
         for one in lost:
             if one.lost is not None:
                 one.lost()
-        self.notify()
+        self.changed.notify()
 
 
 class Link:
@@ -252,6 +281,8 @@ class Link:
         tap.begin(owner, network.traffic)
         self.up, self.down = Pipe(self), Pipe(self)
         self.is_client_gone = False
+        self.used_at = anyio.current_time()
+        """When somebody last sent something."""
         network.carry(self.up)
         network.carry(self.down)
 
@@ -270,7 +301,12 @@ class Link:
         for pipe, stalls in ((self.up, up), (self.down, down)):
             if stalls:
                 pipe.stalls_until = until
-                pipe.notify()
+                pipe.changed.notify()
+
+    def close_idle(self) -> None:
+        """The broker closes it: its next read fails, and so it ends the connection in good order."""
+        self.up.break_off(keeps_arrived=False)
+        self.network.links.remove(self)
 
     def cut(self, *, is_client_gone: bool = False) -> None:
         """Both sides get an error. Some of what is under way to the broker may still arrive."""

@@ -17,12 +17,14 @@ import anyio
 from anyio.abc import TaskGroup
 
 from tests.simulation.loop import SimulatedTime
+from tests.simulation.pace import Pace, slow_hours
 from tests.simulation.processes import Process
 from tests.simulation.producing import Account, Transactions, Writing
 from tests.simulation.tap import WriteTap
 from tests.simulation.world import Plan, Verdict, World
 
 TOPIC = "ledger"
+_LONGEST_TRANSACTION_S = 600.0
 _REST_S = 180.0
 """Until transactions of killed producers are over, and requests that were delayed have arrived."""
 
@@ -87,6 +89,17 @@ class ProducerWorld(World):
         has_transactions = isinstance(plan, ProducerPlan) and plan.transactional
         return [one for one in cls.changes if one != "crash" or not has_transactions]
 
+    @classmethod
+    def slow(cls, seed: int) -> ProducerPlan:
+        chance = Random(f"{seed} slow")
+        return replace(
+            cls.drawn(seed),
+            pace=Pace.slow(seed),
+            lasts_s=slow_hours(seed),
+            delivery_timeout_s=chance.choice([3.0, 30.0, 300.0]),
+            transaction_timeout_s=chance.choice([15.0, 60.0, _LONGEST_TRANSACTION_S]),
+        )
+
     def __init__(self, plan: ProducerPlan, time: SimulatedTime) -> None:
         super().__init__(plan, time)
         self.broker.cluster.create_topic(TOPIC, plan.partitions)
@@ -137,6 +150,7 @@ class ProducerWorld(World):
             },
             lambda: self.is_over,
             partial(self.note_left_behind, process),
+            plan.pace.slowness,
         )
         try:
             with process.scope:
@@ -153,7 +167,7 @@ class ProducerWorld(World):
     # --- the end
 
     async def judged(self) -> Verdict:
-        await anyio.sleep(_REST_S)
+        await anyio.sleep(_REST_S + (_LONGEST_TRANSACTION_S if self.plan.pace.is_slow else 0.0))
         partitions = self.broker.cluster.topics[TOPIC].partitions
         everything: dict[int, list[_Found]] = defaultdict(list)
         for (number, offset), value in self.ledger.written().items():

@@ -139,8 +139,9 @@ class Writing:
         options: dict[str, Any],
         is_over: Callable[[], bool],
         on_closed: Callable[[], Awaitable[None]],
+        slowness: float,
     ) -> None:
-        """`on_closed` is called when a producer of the process was closed, and has no other."""
+        """`on_closed` is called when a producer of the process was closed, and has no other. `slowness`: see `Pace`."""
         self.account = Account()
         self._process = process
         self._chance = chance
@@ -149,6 +150,7 @@ class Writing:
         self._options = options
         self._is_over = is_over
         self._on_closed = on_closed
+        self._slowness = slowness
         self._next = 0
         self._buffered: list[tuple[int, PendingSend]] = []
         """The sizes of values that may not be written yet."""
@@ -221,7 +223,7 @@ class Writing:
                         await self._flush(producer, own, sends, fates)
                 if chance.random() < 0.02:
                     learning.start_soon(self._close, producer, sends)
-            await anyio.sleep(chance.choice([0.0, 0.01, 0.2]))
+            await anyio.sleep(chance.choice([0.0, 0.01, 0.2]) * self._slowness)
         await self._flush(producer, own, sends, fates)
 
     async def _enqueue(self, producer: Producer, value: bytes, fates: Fates) -> PendingSend | None:
@@ -329,7 +331,7 @@ class Writing:
                         if self._is_over():
                             break
                         await self._transaction(producer, transactions)
-                        await anyio.sleep(self._chance.choice([0.0, 0.01, 0.2]))
+                        await anyio.sleep(self._chance.choice([0.0, 0.01, 0.2]) * self._slowness)
             except KshareError as error:
                 self._note(f"producer: {type(error).__name__}: {error}")
                 await anyio.sleep(self._chance.choice([0.1, 1.0]))

@@ -26,6 +26,7 @@ from kshare.broker.settings import Resource
 from kshare.surroundings import monotonic
 from tests.integration.consumer_storm.fault_book import FaultBook
 from tests.simulation.loop import SimulatedTime
+from tests.simulation.pace import Pace, slow_hours
 from tests.simulation.portals import portal_tasks
 from tests.simulation.processes import Process
 from tests.simulation.spark_driving import STEPS, Driving
@@ -39,6 +40,7 @@ from tests.simulation.world import Plan, Verdict, World, records_of
 
 TOPIC, GROUP, GRAVE, JOURNAL = "orders", "shipping", "dlq.orders", "orders-journal"
 _LETTERS_S = 20.0
+_SLOW_CALM_S = 3600.0
 _CALM_RECORDS = 2_000
 _SOON_S, _LATER_S = 30.0, 10.0
 _LEFT_OPEN = "left open"
@@ -77,6 +79,8 @@ class SparkPlan(Plan):
     max_wait_ms: int
     pauses: tuple[float, ...]
     """How long the steps between the calls of Spark take."""
+    idle_s: float = 0.1
+    """How long Spark waits until it asks again whether there is anything new."""
     calm_s: float = 120.0
     """How long it may take until nothing is left, once nothing is disturbed any more."""
 
@@ -163,6 +167,19 @@ class SparkWorld(World):
             faults=frozenset(one for one in cls.faults if chance.random() < 0.6),
         )
 
+    @classmethod
+    def slow(cls, seed: int) -> SparkPlan:
+        chance = Random(f"{seed} slow")
+        return replace(
+            cls.drawn(seed),
+            pace=Pace.slow(seed),
+            lasts_s=slow_hours(seed),
+            lock_s=chance.choice([15.0, 30.0]),
+            idle_s=chance.choice([10.0, 60.0]),
+            pauses=chance.choice([(0.0,), (0.0, 0.1, 5.0), (0.0, 0.0, 1.0, 60.0)]),
+            calm_s=_SLOW_CALM_S,
+        )
+
     def __init__(self, plan: SparkPlan, time: SimulatedTime) -> None:
         super().__init__(plan, time, _SETTINGS)
         topic = self.broker.cluster.create_topic(TOPIC, plan.partitions)
@@ -175,8 +192,7 @@ class SparkWorld(World):
                 "share.delivery.count.limit": str(plan.limit),
                 "share.partition.max.record.locks": str(plan.locks),
                 "share.record.lock.duration.ms": str(round(plan.lock_s * 1000)),
-                "share.session.timeout.ms": "4000",
-                "share.heartbeat.interval.ms": "1000",
+                **plan.pace.session_settings,
                 "errors.deadletterqueue.topic.name": GRAVE,
             },
         )
@@ -287,7 +303,7 @@ class SparkWorld(World):
                             process.note(process.name, f"ended by {type(error).__name__}: {error}")
                         else:
                             self._note_what_is_left(process)
-                        await anyio.sleep(chance.choice([0.0, 0.1, 1.0]))
+                        await anyio.sleep(chance.choice([0.0, 0.1, 1.0]) * self.plan.pace.look_every)
                     tasks.cancel_scope.cancel()
         finally:
             process.ended.set()
@@ -318,6 +334,7 @@ class SparkWorld(World):
             (0.0,) if self._is_calm else plan.pauses,
             is_older=plan.is_older,
             drains=plan.drains,
+            idle_s=plan.idle_s,
         )
 
     def _note_what_is_left(self, process: Driver) -> None:
@@ -334,13 +351,13 @@ class SparkWorld(World):
 
     async def _take_part(self, process: _Other) -> None:
         process.enter()
-        chance = Random(f"{self.plan.seed} {process.number}")
+        chance, slowness = Random(f"{self.plan.seed} {process.number}"), self.plan.pace.look_every
         try:
             with process.scope:
                 while not self.is_over:
-                    with suppress(KshareError), anyio.move_on_after(chance.uniform(0.5, 5.0)):
+                    with suppress(KshareError), anyio.move_on_after(chance.uniform(0.5, 5.0) * slowness):
                         await self._consume(process, chance)
-                    await anyio.sleep(chance.uniform(0.0, 1.0))
+                    await anyio.sleep(chance.uniform(0.0, 1.0) * slowness)
         finally:
             process.ended.set()
 
@@ -365,7 +382,7 @@ class SparkWorld(World):
                             await producer.enqueue(TOPIC, b"%d" % number, partition=partition)
                             number += 1
                         await producer.flush()
-                        await anyio.sleep(chance.uniform(0.05, 0.5))
+                        await anyio.sleep(chance.uniform(0.05, 0.5) * self.plan.pace.slowness)
         finally:
             process.ended.set()
 

@@ -37,7 +37,6 @@ STEPS = (
 """Between the calls of Spark. "committed before": the source was told of the batch before."""
 _TRIES = 4
 """How often Spark tries a task."""
-_IDLE_S = 0.1
 
 
 class AnotherDriver(Exception):
@@ -83,6 +82,8 @@ class Driving:
     """As in PySpark 4.0 and 4.1: `latestOffset` has no arguments, and a restart begins with `partitions(x, x)`."""
     drains: bool = False
     """With the trigger AvailableNow."""
+    idle_s: float = 0.1
+    """How long Spark waits until it asks again whether there is anything new."""
     _tokens: list[str] = field(default_factory=list)
     """The offset log, as this driver knows it: it reads it once."""
 
@@ -117,7 +118,7 @@ class Driving:
             if not await self._trigger(reader):
                 if self.drains:
                     return
-                await anyio.sleep(_IDLE_S)
+                await anyio.sleep(self.idle_s)
             await run_blocking(reader.reportLatestOffset)
 
     async def _trigger(self, reader: ShareStreamReader) -> bool:

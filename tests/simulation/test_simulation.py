@@ -52,6 +52,19 @@ def test_seeds_with_changes_break_no_promise(world: str, seeds: int) -> None:
     assert code == 0, output
 
 
+@WORLDS
+def test_slow_seeds_break_no_promise(world: str) -> None:
+    """One of 15 simulated minutes, and of what has to be done until nothing is left."""
+    code, output = simulate("--slow", "--seeds", "1", "--first", "1", "--jobs", "1", "--world", world)
+    assert code == 0, output
+
+
+def test_seeds_are_simulated_for_so_long() -> None:
+    code, output = simulate("--minutes", "0.05", "--first", "1", "--jobs", "1", "--world", "all")
+    assert code == 0, output
+    assert output.count("ms for each simulated second") == 4
+
+
 @BOTH
 @WORLDS
 def test_a_seed_is_the_same_each_time(world: str, backend: str) -> None:

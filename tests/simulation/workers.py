@@ -27,6 +27,7 @@ from tests.integration.consumer_storm.judging import ACCEPT, RENEW
 from tests.integration.restless_workers.judging import Judgement, Place
 from tests.integration.worker_storm.diary import Event
 from tests.simulation.loop import SimulatedTime
+from tests.simulation.pace import Pace, slow_hours
 from tests.simulation.processes import Process, wall_time_at
 from tests.simulation.tap import ShareTap
 from tests.simulation.working import (
@@ -69,6 +70,7 @@ _LATER_S = 13.0
 """By then, workers know all limits of their group: they look every ten seconds."""
 _LAST_S = 25.0
 """How long a worker may take to end, beyond its `drain_timeout`: copies are written for ten seconds at most."""
+_SLOW_CALM_S = 14_400.0
 _SMALLEST_WINDOW, _USUAL_WINDOW = 100, 2000
 
 
@@ -134,6 +136,19 @@ class WorkerWorld(World):
             ),
         )
 
+    @classmethod
+    def slow(cls, seed: int) -> WorkerPlan:
+        chance = Random(f"{seed} slow")
+        usual = cls.drawn(seed)
+        return replace(
+            usual,
+            pace=Pace.slow(seed),
+            lasts_s=slow_hours(seed),
+            lock_s=chance.choice([15.0, 30.0]),
+            handlers=replace(HandlerPlan.slow(seed), oddities=usual.handlers.oddities),
+            calm_s=_SLOW_CALM_S,
+        )
+
     def __init__(self, plan: WorkerPlan, time: SimulatedTime) -> None:
         super().__init__(plan, time, _SETTINGS)
         topic = self.broker.cluster.create_topic(TOPIC, plan.partitions)
@@ -161,8 +176,7 @@ class WorkerWorld(World):
             "share.delivery.count.limit": str(limit),
             "share.record.lock.duration.ms": str(round(lock_s * 1000)),
             "share.partition.max.record.locks": str(self.plan.window),
-            "share.session.timeout.ms": "4000",
-            "share.heartbeat.interval.ms": "1000",
+            **self.plan.pace.session_settings,
             "errors.deadletterqueue.topic.name": GRAVE,
         }
         self.broker.configs.replace(Resource.GROUP, GROUP, settings)
@@ -243,7 +257,7 @@ class WorkerWorld(World):
                 await producer.enqueue(TOPIC, b"%d" % self._written, key=key, partition=partition)
                 self._written += 1
             await producer.flush()
-            await anyio.sleep(chance.uniform(0.02, 0.3))
+            await anyio.sleep(chance.uniform(0.02, 0.3) * self.plan.pace.slowness)
 
     # --- faults
 
@@ -267,7 +281,7 @@ class WorkerWorld(World):
         self.scene.is_down = True
         for _ in range(_RESTARTS):
             await self._stop(server, tasks)
-            await anyio.sleep(self.chance.uniform(0.3, 1.5))
+            await anyio.sleep(self.chance.uniform(0.3, 1.5) * self.plan.pace.stretch(self.chance))
         self.scene.is_down = self.chance.random() < 0.5
 
     async def _limits(self, server: ClusterServer, tasks: TaskGroup) -> None:
@@ -303,7 +317,7 @@ class WorkerWorld(World):
 
     async def _end_when_over(self) -> None:
         while not self.is_over:
-            await anyio.sleep(0.1)
+            await anyio.sleep(0.1 * self.plan.pace.look_every)
         if self.plan.stays and any(one.worker is not None and not one.was_killed for one in self._workers()):
             self._begin_judging()
             self.scene.is_calm = True
@@ -348,9 +362,9 @@ class WorkerWorld(World):
         left = -1
         with anyio.move_on_after(self.plan.calm_s):
             while left:
-                with anyio.move_on_after(_NEXT_RECORDS_S):
+                with anyio.move_on_after(_NEXT_RECORDS_S * self.plan.pace.look_every):
                     while left:
-                        await anyio.sleep(0.5)
+                        await anyio.sleep(0.5 * self.plan.pace.look_every)
                         left = await self._count_left()
                 if left:
                     await self._write_good_ones()

@@ -34,7 +34,8 @@ ALWAYS_FAILS, FAILS_TWICE, HELD, PAUSES, ALWAYS_HANGS, HANGS, SWALLOWS, BLOCKS, 
 )
 """Of each hundred records, the ones that are not like others."""
 DELAYS_S = (0.1, 0.5)
-"""Before further attempts."""
+_CALM_WORK_S = 0.05
+_SLOW_WORK_S = (*(0.0,) * 30, *(0.05,) * 8, 10.0, 150.0)
 
 
 class IsDown(Exception):
@@ -63,6 +64,14 @@ class HandlerPlan:
     time_limit_s: float
     drain_s: float
     oddities: frozenset[int]
+    delays_s: tuple[float, ...] = DELAYS_S
+    """Before further attempts."""
+    tiers_s: tuple[float, ...] = (0.5, 2.0)
+    """Those of the retry topics."""
+    probe_after_s: float = 0.3
+    """How long a breaker stays open until a record is tried."""
+    work_s: tuple[float, ...] = (0.0, 0.0, 0.01, 0.05)
+    """How long handlers take."""
 
     @classmethod
     def drawn(cls, seed: int) -> HandlerPlan:
@@ -91,6 +100,20 @@ class HandlerPlan:
                 )
                 if chance.random() < 0.5
             ),
+        )
+
+    @classmethod
+    def slow(cls, seed: int) -> HandlerPlan:
+        """Handlers may take minutes, and what failed is tried again after minutes."""
+        chance = Random(f"{seed} slow handlers")
+        return replace(
+            cls.drawn(seed),
+            delays_s=chance.choice([(5.0, 60.0), (60.0, 600.0)]),
+            tiers_s=chance.choice([(30.0, 300.0), (5.0, 900.0)]),
+            probe_after_s=chance.choice([5.0, 60.0]),
+            time_limit_s=chance.choice([60.0, 600.0]),
+            drain_s=chance.choice([2.0, 30.0]),
+            work_s=_SLOW_WORK_S,
         )
 
     def smaller(self) -> Iterator[HandlerPlan]:
@@ -164,10 +187,12 @@ def build(bootstrap: str, scene: Scene, process: WorkerProcess, chance: Random) 
         bootstrap,
         group=GROUP,
         concurrency=plan.concurrency,
-        retry=Retry(attempts=plan.attempts, delay=DELAYS_S),
-        retry_topics=RetryTopics(tiers=(0.5, 2.0)) if plan.has_retry_topics else False,
+        retry=Retry(attempts=plan.attempts, delay=plan.delays_s),
+        retry_topics=RetryTopics(tiers=plan.tiers_s) if plan.has_retry_topics else False,
         move_runs=plan.moves_runs,
-        breaker=Breaker(min_failures=5, probe_after=0.3, window=2.0) if plan.has_breaker else None,
+        breaker=Breaker(min_failures=5, probe_after=plan.probe_after_s, window=max(2.0, plan.probe_after_s))
+        if plan.has_breaker
+        else None,
         time_limit=plan.time_limit_s,
         drain_timeout=plan.drain_s,
         dead_letters=_letter_function(scene, process) if plan.keeps_letters else DEAD,
@@ -176,7 +201,7 @@ def build(bootstrap: str, scene: Scene, process: WorkerProcess, chance: Random) 
         topic=TOPIC,
         concurrency=plan.concurrency,
         attempts=plan.attempts,
-        delays=DELAYS_S,
+        delays=plan.delays_s,
         time_limit_s=plan.time_limit_s,
         is_ordered=plan.is_ordered,
         keeps_delays=lambda: (
@@ -258,7 +283,8 @@ class _Acting:
                 raise IsBad
             if scene.is_first_time(f"{kind} {number}"):
                 return await self._oddly(delivery, kind)
-        await anyio.sleep(chance.choice([0.0, 0.0, 0.01, 0.05]))
+        work_s = chance.choice(scene.plan.work_s)
+        await anyio.sleep(min(work_s, _CALM_WORK_S) if scene.is_calm else work_s)
         return True
 
     async def _oddly(self, delivery: Delivery, kind: int) -> bool:

@@ -28,7 +28,8 @@ from tests.simulation.bounds import noisy
 from tests.simulation.changes import Changes
 from tests.simulation.ledger import Ledger
 from tests.simulation.loop import START_S, SimulatedTime, TaskWatch
-from tests.simulation.network import Conditions, ProcessNetwork, SimulatedNetwork
+from tests.simulation.network import Conditions, Link, ProcessNetwork, SimulatedNetwork
+from tests.simulation.pace import USUAL, Pace
 from tests.simulation.processes import PROCESS, Process, SimulatedSurroundings, logged
 from tests.simulation.tap import Tap
 
@@ -36,6 +37,8 @@ _HOST = "10.0.0.1"
 _SHORTEST_S = 1.0
 _BUSY, _NOISY, _LEFT_BEHIND = "busy loop", "noisy", "left behind"
 _ENDS_SOON_S = 0.01
+_COLLECT_EVERY_S = 120.0
+_GOES_ON_S = 300.0
 _OFTEN = 0.4
 """The share of its changes that a world with changes has."""
 
@@ -56,6 +59,7 @@ class Plan:
     capacity: int
     faults: frozenset[str]
     changes: frozenset[str] = frozenset()
+    pace: Pace = USUAL
 
     def smaller(self) -> Iterator[Self]:
         """Each with a little less: of faults, of the cluster, of time."""
@@ -95,6 +99,8 @@ class Outcome:
     simulated_s: float
     cpu_s: float
     done: Counter[str]
+    requests: Counter[str]
+    """What brokers were asked, by API."""
 
     @property
     def problems(self) -> dict[str, list[str]]:
@@ -158,32 +164,47 @@ class World(ABC):
     async def run(self) -> Verdict:
         plan = self.plan
         async with anyio.create_task_group() as carrying:
-            conditions = Conditions((0.0, plan.delay_s), plan.capacity)
+            conditions = Conditions((0.0, plan.delay_s), plan.capacity, plan.pace.idle_limit_s)
             self.network = SimulatedNetwork(
                 Random(f"{plan.seed} network"), conditions, carrying, self.new_tap
             )
+            if plan.pace.is_slow:
+                carrying.start_soon(_collect_now_and_then)
             async with cluster_server.run(self.broker, listen=self.network.listen) as server:
                 async with anyio.create_task_group() as tasks:
                     self.start(tasks)
                     if plan.changes:
                         tasks.start_soon(Changes(self, server).run)
                     await self._disturb(server, tasks)
+                    if plan.pace.is_slow:
+                        self._stop_disturbing()
+                        await self._go_on(tasks)
                     self.is_over = True
                     self.note("world", "calm")
-                    self.set_rate(0.0)
-                    self.network.refuses_until = 0.0
+                    self._stop_disturbing()
                     for process in self.processes:
-                        with anyio.fail_after(self.longest_end_s):
+                        with anyio.fail_after(self.longest_end_s * plan.pace.look_every):
                             await process.ended.wait()
                 verdict = await self.judged()
             carrying.cancel_scope.cancel()
         verdict.problems |= self._bounds()
         return verdict
 
+    def _stop_disturbing(self) -> None:
+        self.set_rate(0.0)
+        self.network.refuses_until = 0.0
+
+    async def _go_on(self, tasks: TaskGroup) -> None:
+        """In slow simulations, programs that have run for hours go on for a while, and nothing disturbs them."""
+        await anyio.sleep(_GOES_ON_S)
+
     def _bounds(self) -> dict[str, list[str]]:
         programs = [one for one in self.processes if one.name not in self.watchers]
         names = {one.name for one in programs}
         loops = [text for owner, text in self.network.traffic.busy_loops() if owner in names]
+        if self.plan.pace.is_slow:
+            chatty = self.network.traffic.chatty(len(self.broker.cluster.nodes))
+            loops += [text for owner, text in chatty if owner in names]
         lines = {one.name: [*zip(one.logged_at, one.lines, strict=True)] for one in programs}
         return {_BUSY: loops, _NOISY: [*noisy(lines)], _LEFT_BEHIND: self.left_behind}
 
@@ -264,7 +285,7 @@ class World(ABC):
         deeds = sorted(plan.faults - {"responses"})
         until = anyio.current_time() + plan.lasts_s
         while anyio.current_time() < until:
-            await anyio.sleep(chance.expovariate(2.0))
+            await anyio.sleep(plan.pace.until_fault(chance))
             if deeds:
                 deed = chance.choice(deeds)
                 self.done[deed] += 1
@@ -283,24 +304,30 @@ class World(ABC):
             self.resume(killed)
             self.restart(tasks, killed)
 
-    async def _cut(self, server: ClusterServer, tasks: TaskGroup) -> None:
+    def _links(self) -> list[Link]:
+        """Those that may be disturbed. In hours, many have been closed."""
         links = self.network.links
+        return [one for one in links if one.is_used] if self.plan.pace.is_slow else links
+
+    async def _cut(self, server: ClusterServer, tasks: TaskGroup) -> None:
+        links = self._links()
         if links:
             link = self.chance.choice(links)
             self.note(link.owner, "a connection is cut")
             link.cut()
 
     async def _stall(self, server: ClusterServer, tasks: TaskGroup) -> None:
-        chance, links = self.chance, self.network.links
+        chance, links = self.chance, self._links()
         if links:
             link = chance.choice(links)
             up, down = chance.choice([(True, True), (True, False), (False, True)])
-            seconds = chance.choice([0.2, 1.0, 4.0, 30.0])
+            seconds = chance.choice([0.2, 1.0, 4.0, 30.0]) * self.plan.pace.stretch(chance)
             self.note(link.owner, f"a connection stalls for {seconds} s")
             link.stall(seconds, up=up, down=down)
 
     async def _refuse(self, server: ClusterServer, tasks: TaskGroup) -> None:
-        self.network.refuses_until = anyio.current_time() + self.chance.uniform(0.1, 2.0)
+        seconds = self.chance.uniform(0.1, 2.0) * self.plan.pace.stretch(self.chance)
+        self.network.refuses_until = anyio.current_time() + seconds
 
     async def _node(self, server: ClusterServer, tasks: TaskGroup) -> None:
         nodes = [*self.broker.cluster.nodes.values()]
@@ -320,6 +347,13 @@ class World(ABC):
         if up and self.topic in cluster.topics:
             partition = self.chance.choice(cluster.topics[self.topic].partitions)
             cluster.move_leader(partition, self.chance.choice(up))
+
+
+async def _collect_now_and_then() -> None:
+    """In hours, much is left in cycles."""
+    while True:
+        await anyio.sleep(_COLLECT_EVERY_S)
+        gc.collect(1)
 
 
 def records_of(partition: Any) -> Iterator[Any]:
@@ -343,13 +377,17 @@ def simulate(kind: Callable[[Any, SimulatedTime], World], plan: Plan, backend: s
         kept.append(world)
         return await world.run()
 
-    with logged(), _coarse_clock(time), _collecting_by_hand():
+    with logged(), _coarse_clock(time), plan.pace.kept(), _collecting_by_hand():
         warn_if_slow()  # now, or the first of several seeds would have this line more than the others
         verdict = time.run(main, tasks)
     world = kept[0]
     if world.broker.crashes:
         raise ExceptionGroup("the embedded broker failed", world.broker.crashes)
-    return Outcome(plan, verdict, world.history, time.now() - START_S, process_time() - began, world.done)
+    requests: Counter[str] = Counter()
+    for (api, _), count in world.broker.counters.requests.items():
+        requests[api] += count
+    cpu_s = process_time() - began
+    return Outcome(plan, verdict, world.history, time.now() - START_S, cpu_s, world.done, requests)
 
 
 @contextmanager

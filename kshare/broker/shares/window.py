@@ -102,10 +102,15 @@ class Window:
 
     def next_available(self) -> int:
         """The start of the next fetch: the first available offset, in the window or after it."""
+        start, available = self.start, RecordState.AVAILABLE
         for batch in self.batches:
-            for first, last, delivery in batch.runs():
-                if delivery.state is RecordState.AVAILABLE and last >= self.start:
-                    return max(first, self.start)
+            if batch.records is None:
+                if batch.whole.state is available and batch.last >= start:
+                    return max(batch.first, start)
+                continue
+            for offset, delivery in enumerate(batch.records, start=batch.first):
+                if delivery.state is available and offset >= start:
+                    return offset
         return self.end
 
     def settled_count(self) -> int:

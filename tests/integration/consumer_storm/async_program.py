@@ -56,7 +56,7 @@ class _User:
             await checkpoint()
 
     async def close_early(self) -> None:
-        await anyio.sleep(self._chance.uniform(0.1, 2.0))
+        await anyio.sleep(self._chance.uniform(0.1, 2.0) * self._notes.slowness)
         self._notes.did("closed by another task")
         await self._consumer.close()
 
@@ -64,20 +64,20 @@ class _User:
         """Pause, resubscribe, and so on, while loops run."""
         notes, consumer = self._notes, self._consumer
         while not notes.is_over:
-            await anyio.sleep(self._chance.uniform(0.05, 0.6))
+            await anyio.sleep(self._chance.uniform(0.05, 0.6) * notes.slowness)
             deed = self._chance.choice(
                 ["pause", "maximum", "subscribe", "stop", "commit", "commit", "commit", "commit"]
             )
             try:
                 if deed == "pause":
                     consumer.pause()
-                    await anyio.sleep(self._chance.uniform(0, 0.3))
+                    await anyio.sleep(self._chance.uniform(0, 0.3) * notes.slowness)
                     consumer.resume()
                 elif deed == "maximum":
                     consumer.set_max_records(self._chance.choice([1, 5, 20, 1000]))
                 elif deed == "subscribe":
                     consumer.subscribe([f"{notes.orders.topic}-none"])
-                    await anyio.sleep(self._chance.uniform(0, 0.3))
+                    await anyio.sleep(self._chance.uniform(0, 0.3) * notes.slowness)
                     consumer.subscribe([notes.orders.topic])
                 elif deed == "stop" and self._chance.random() < 0.3:
                     consumer.stop_acquiring()
@@ -158,7 +158,7 @@ class _User:
             await anyio.sleep(chance.uniform(0, 0.02))
         elif deed == "slow":
             notes.did("slow body")
-            await anyio.sleep(1.2 * notes.orders.lock_s)
+            await anyio.sleep(notes.slow_body_s())
         elif deed == "stall":
             notes.did("stalled body")
             notes.block(1.2 * notes.orders.lock_s)

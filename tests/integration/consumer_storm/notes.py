@@ -55,6 +55,9 @@ class Boom(Exception):
 class Notes:
     """Of one opened consumer."""
 
+    slowness = 1.0
+    """How many times longer than usual its user pauses."""
+
     def __init__(self, orders: Orders, diary: Diary, chance: random.Random) -> None:
         self.orders, self.chance = orders, chance
         self.member = ""
@@ -89,6 +92,10 @@ class Notes:
     @property
     def is_over(self) -> bool:
         return monotonic() >= self.until or self.orders.is_over
+
+    def slow_body_s(self) -> float:
+        """How long a slow body takes."""
+        return 1.2 * self.orders.lock_s
 
     def block(self, seconds: float) -> None:
         """The program blocks its event loop."""
