@@ -30,15 +30,17 @@ from tests.simulation.found import FOUND
 from tests.simulation.producers import ProducerWorld
 from tests.simulation.shrinking import shrink
 from tests.simulation.spark import SparkWorld
+from tests.simulation.sync import SyncWorld
 from tests.simulation.workers import WorkerWorld
 from tests.simulation.world import Outcome, Plan, simulate
 
 _MOST_SHOWN = 3
 _HIGHEST = 10**9
-WORLDS: dict[str, type[ConsumerWorld | ProducerWorld | SparkWorld | WorkerWorld]] = {
+WORLDS: dict[str, type[ConsumerWorld | ProducerWorld | SparkWorld | SyncWorld | WorkerWorld]] = {
     "consumers": ConsumerWorld,
     "producers": ProducerWorld,
     "spark": SparkWorld,
+    "sync": SyncWorld,
     "workers": WorkerWorld,
 }
 

@@ -25,6 +25,8 @@ _GOES_ON_S = 1.0
 _CLOSING_S = 3.0
 STALLED = "stalled body"
 """What a program notes before it lets everybody stand still."""
+DESCHEDULED = "descheduled"
+"""What is noted after the system has let one of its threads stand still."""
 
 
 class Promises:
@@ -50,7 +52,9 @@ class Promises:
         for times in (*self._acquired.values(), *self._deliveries.values()):
             times.sort()
         entries = (entry for one in witnesses for entry in one.entries)
-        self._stalls = sorted(one.at for one in entries if one.event is Event.DID and one.text == STALLED)
+        did = sorted((one.at, one.text) for one in entries if one.event is Event.DID)
+        self._stalls = [at for at, text in did if text == STALLED]
+        self._pauses = [at for at, text in did if text == DESCHEDULED]
 
     def broken(self, *, is_smooth: bool) -> dict[str, list[str]]:
         """`is_smooth`: nothing happens to requests, responses and connections, and leaders stay."""
@@ -79,7 +83,7 @@ class Promises:
         for entry in self._entries(Event.HANDED):
             place = entry.partition, entry.offset
             until = self._locked_until(entry.member, place, entry.at)
-            if until is not None and entry.at > until:
+            if until is not None and entry.at > until and not _is_any(self._pauses, until, entry.at):
                 late = f"{entry.at - until:.3f} s after its lock had run out"
                 yield f"{place}: {late}, at {entry.at:.3f}, to {entry.member}"
 
@@ -105,7 +109,7 @@ class Promises:
 
     def _has_stalled(self, first: float, last: float) -> bool:
         """Whether everybody has stood still in between."""
-        return bisect_left(self._stalls, first) < bisect_right(self._stalls, last)
+        return _is_any(self._stalls, first, last)
 
     def _untold(self) -> Iterator[str]:
         told: set[tuple[str, Place]] = set()
@@ -122,3 +126,8 @@ class Promises:
                     if not self._has_stalled(row.at - _CLOSING_S, row.answered_at):
                         yield f"{place}: confirmed at {row.answered_at:.3f} to {member}"
                     break
+
+
+def _is_any(times: Sequence[float], first: float, last: float) -> bool:
+    """Whether any of these ascending times is in between."""
+    return bisect_left(times, first) < bisect_right(times, last)

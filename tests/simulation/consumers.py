@@ -33,8 +33,6 @@ from tests.simulation.world import Plan, Verdict, World, records_of
 TOPIC, GROUP, GRAVE = "orders", "workers", "dlq.orders"
 _LETTERS_S = 20.0
 _STAYED, _STILL_LOCKED, _EPOCHS = "still a member", "still locked", "wrong epoch"
-_SMOOTH = frozenset({"kill", "corrupt"})
-"""With these alone, nothing happens to requests, responses and connections of those who live."""
 _MOSTLY_SMOOTH = 0.25
 _LONG_LIVED = 0.1
 """The share of consumers that are used for longer than others, by so much:"""
@@ -61,7 +59,7 @@ class ConsumerPlan(Plan):
 
 
 @dataclass(frozen=True)
-class _Orders(Orders):
+class SimulatedOrders(Orders):
     world: Any = None
 
     @property
@@ -69,7 +67,7 @@ class _Orders(Orders):
         return bool(self.world.is_over)
 
 
-class _Notes(Notes):
+class SimulatedNotes(Notes):
     def __init__(self, orders: Orders, diary: Any, chance: Random) -> None:
         super().__init__(orders, diary, chance)
         if chance.random() < _LONG_LIVED:
@@ -83,7 +81,7 @@ class _Notes(Notes):
 
 
 @dataclass
-class _Member(Process):
+class Member(Process):
     """A program with consumers. It implements `Diary`."""
 
     entries: list[Entry] = field(default_factory=list)
@@ -100,6 +98,8 @@ class ConsumerWorld(World):
     faults = ("kill", "cut", "stall", "refuse", "corrupt", "node", "leader", "responses")
     topic = TOPIC
     watchers = ("calm",)
+    smooth: frozenset[str] = frozenset({"kill", "corrupt"})
+    """With these alone, nothing happens to requests, responses and connections of those who live."""
     plan: ConsumerPlan
 
     @classmethod
@@ -107,7 +107,7 @@ class ConsumerWorld(World):
         chance = Random(seed)
         kinds = [*cls.faults]
         if chance.random() < _MOSTLY_SMOOTH:
-            kinds = [one for one in kinds if one in _SMOOTH]
+            kinds = [one for one in kinds if one in cls.smooth]
         return ConsumerPlan(
             seed=seed,
             nodes=chance.choice([1, 1, 2, 3]),
@@ -157,27 +157,30 @@ class ConsumerWorld(World):
 
     def start(self, tasks: TaskGroup) -> None:
         for _ in range(self.plan.consumers):
-            self._start_consumer(tasks)
+            self.start_consumer(tasks)
         tasks.start_soon(self._write, self.new_process("writer"))
 
     def may_be_killed(self, process: Process) -> bool:
         return process.name.startswith("consumer")
 
     def restart(self, tasks: TaskGroup, killed: Process) -> None:
-        self._start_consumer(tasks)
+        self.start_consumer(tasks)
 
-    def _start_consumer(self, tasks: TaskGroup) -> None:
-        tasks.start_soon(self._live, self.new_process(f"consumer-{len(self.processes)}", _Member))
+    def start_consumer(self, tasks: TaskGroup) -> None:
+        tasks.start_soon(self._live, self.new_process(f"consumer-{len(self.processes)}", Member))
 
-    async def _live(self, process: _Member) -> None:
-        plan = self.plan
+    def orders(self) -> SimulatedOrders:
+        lock_s = self.plan.lock_s
+        return SimulatedOrders(self.bootstrap, GROUP, TOPIC, "", lock_s, True, 0, "asyncio", None, self)
+
+    async def _live(self, process: Member) -> None:
         process.enter()
-        chance = Random(f"{plan.seed} {process.number}")
-        orders = _Orders(self.bootstrap, GROUP, TOPIC, "", plan.lock_s, True, 0, "asyncio", None, self)
+        chance = Random(f"{self.plan.seed} {process.number}")
+        orders = self.orders()
         try:
             with process.scope:
                 while not self.is_over:
-                    notes = _Notes(orders, process, chance)
+                    notes = SimulatedNotes(orders, process, chance)
                     said = len(process.lines)
                     try:
                         await async_program.live(notes)
@@ -187,16 +190,16 @@ class ConsumerWorld(World):
                         await anyio.sleep(0.1)
                     else:
                         if not process.was_killed:
-                            self._note_whether_left(notes.member, process.lines[said:])
+                            self.note_whether_left(notes.member, process.lines[said:])
                     await self.note_left_behind(process)
         finally:
             process.ended.set()
 
-    def _note_whether_left(self, member: str, said: list[str]) -> None:
+    def note_whether_left(self, member: str, said: list[str]) -> None:
         if member in self.broker.share_groups.find(GROUP).members and not any("leav" in one for one in said):
             self.stayed.append(f"{member} closed at {monotonic():.3f}")
         # Those who stood still take locks for expired that brokers count from a later time.
-        if self.plan.faults <= _SMOOTH and monotonic() > self.stalled_at + 2 * self.plan.lock_s:
+        if self.plan.faults <= self.smooth and monotonic() > self.stalled_at + 2 * self.plan.lock_s:
             for leader in self.broker.shares.loaded():
                 if any(run[2].is_held_by(member) for run in leader.shared.window.runs()):
                     where = f"{TOPIC}[{leader.partition.index}]"
@@ -230,7 +233,7 @@ class ConsumerWorld(World):
 
     async def _calm(self) -> set[Place]:
         """Read on until nothing is left, or for `calm_s`. Returns what is left."""
-        process = self.new_process("calm", _Member)
+        process = self.new_process("calm", Member)
         process.enter()
         left: set[Place] = {(-1, -1)}
         async with anyio.create_task_group() as tasks:
@@ -242,7 +245,7 @@ class ConsumerWorld(World):
             tasks.cancel_scope.cancel()
         return left
 
-    async def _accept_all(self, process: _Member) -> None:
+    async def _accept_all(self, process: Member) -> None:
         async with ShareConsumer(self.bootstrap, group=GROUP, topics=[TOPIC]) as consumer:
             async for record in consumer:
                 place = (record.partition, record.offset)
@@ -268,7 +271,7 @@ class ConsumerWorld(World):
         witnesses = [
             Witness(one.entries, "".join(f"{line}\n" for line in one.lines), one.was_killed)
             for one in self.processes
-            if isinstance(one, _Member)
+            if isinstance(one, Member)
         ]
 
         def judge() -> Judgement:
@@ -284,7 +287,7 @@ class ConsumerWorld(World):
                 await anyio.sleep(0.5)
                 judgement = judge()
         promises = Promises(witnesses, self.book.acquired, self.book.acknowledged, self.plan.lock_s)
-        broken = promises.broken(is_smooth=self.plan.faults <= _SMOOTH)
+        broken = promises.broken(is_smooth=self.plan.faults <= self.smooth)
         others = {_STAYED: self.stayed, _STILL_LOCKED: self.still_locked, _EPOCHS: self.book.wrong_epochs}
         return Verdict({**judgement.problems, **others, **broken}, judgement.counts)
 

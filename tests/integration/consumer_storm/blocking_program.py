@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kshare import ConsumerClosed, DeserializationFailed, KshareError, sync
+from kshare.surroundings import monotonic
 from tests.integration.consumer_storm.diary import Event
 from tests.integration.consumer_storm.notes import Boom, Notes
 
@@ -19,7 +20,8 @@ def live(notes: Notes) -> None:
     """Open a consumer, use it for a while, and close it. A timer closes it if nothing comes any more."""
     with sync.ShareConsumer(notes.orders.bootstrap, **notes.options()) as consumer:
         notes.begin(consumer.member_id)
-        timer = threading.Timer(max(0.0, notes.until - time.monotonic()) + 0.2, consumer.close)
+        notes.may_be_told_to_close(consumer.close)
+        timer = threading.Timer(max(0.0, notes.until - monotonic()) + 0.2, consumer.close)
         timer.start()
         try:
             _User(notes, consumer).loop_on()
@@ -49,6 +51,8 @@ class _User:
                 self._notes.did("raised in a body")
             except DeserializationFailed as failure:
                 self._notes.unreadable(failure)
+            except KeyboardInterrupt:
+                self._notes.did("interrupted")
             except ConsumerClosed:
                 return
 
@@ -74,7 +78,7 @@ class _User:
             elif deed == "stop" and self._chance.random() < 0.3:
                 consumer.stop_acquiring()
                 consumer.set_max_records(500)
-                notes.until = min(notes.until, time.monotonic() + 0.5)
+                notes.until = min(notes.until, monotonic() + 0.5)
             else:
                 self._commit()
         except ConsumerClosed:
@@ -95,25 +99,37 @@ class _User:
         loop: Iterator[Any] = iter(self._consumer)
         held: list[Any] = []
         current: Any = None
-        for _ in range(most):
-            if notes.is_over:
-                break
-            if current is not None:
-                notes.of(Event.ENDED, current)
-            record = next(loop)
-            current = record
-            notes.handed(record)
-            is_settled = self._body(record, depth)
-            if not notes.is_implicit:
-                current = None
-                if not is_settled:
-                    held.append(record)
-                self._settle_some(held)
-            elif is_settled:
-                current = None
-            if self._chance.random() < 0.003:
-                notes.did("left a loop")
-                break
+        try:
+            for _ in range(most):
+                if notes.is_over:
+                    break
+                ended, current = current, None
+                current = self._next(loop, [] if ended is None else [ended])
+                notes.handed(current)
+                is_settled = self._body(current, depth)
+                if not notes.is_implicit:
+                    if not is_settled:
+                        held.append(current)
+                    self._settle_some(held)
+                if is_settled or not notes.is_implicit:
+                    current = None
+                if self._chance.random() < 0.003:
+                    notes.did("left a loop")
+                    break
+        finally:
+            if current is not None and notes.is_implicit:
+                notes.of(Event.ABANDONED, current)
+
+    def _next(self, loop: Iterator[Any], ended: list[Any]) -> Any:
+        """What follows in a loop that has ended these."""
+        for record in ended:
+            self._notes.of(Event.ENDED, record)
+        try:
+            return next(loop)
+        except KeyboardInterrupt:  # they may be accepted or not
+            for record in ended:
+                self._notes.of(Event.TOO_LATE, record)
+            raise
 
     def _settle_some(self, held: list[Any]) -> None:
         """In any order, and in any thread."""
@@ -162,9 +178,7 @@ class _User:
         for _ in range(self._chance.randrange(1, 10)):
             if self._notes.is_over:
                 return
-            for record in ended:
-                self._notes.of(Event.ENDED, record)
-            ended = self._with_batch(next(loop))
+            ended = self._with_batch(self._next(loop, ended))
 
     def _single_batch(self) -> None:
         batch = self._consumer.next_batch(timeout=_WAIT_S)

@@ -1,0 +1,165 @@
+"""Processes with threads, signals, and event loops that their threads run."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from contextvars import Context, copy_context
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from kshare.net.network import network
+from tests.integration.consumer_storm.diary import Event
+from tests.simulation.consumer_promises import DESCHEDULED
+from tests.simulation.consumers import Member
+from tests.simulation.fuses import is_lit, light
+from tests.simulation.loop import TaskWatch
+from tests.simulation.nested_loop import NestedLoop, NestedNetwork
+from tests.simulation.processes import PROCESS
+from tests.simulation.threads import Thread, current, sleep
+
+_RESTLESS = 0.1
+"""How often a thread that has waited is descheduled soon afterwards, if its process is restless."""
+_SOON = 60
+"""Lines of `kshare.sync`."""
+_AWAY_S = (0.0, 0.0, 0.0, 0.02, 0.08)
+"""`SharedLoop` has its background thread run the loop after 0.05 s."""
+
+
+@dataclass
+class ThreadedProcess(Member):
+    """`clock` is that of the world."""
+
+    clock: Callable[[], float] = lambda: 0.0
+    watch: TaskWatch = field(default_factory=lambda: TaskWatch(PROCESS))
+    chance: Random = field(default_factory=Random)
+    is_restless: bool = False
+    """The system deschedules its threads, between any two lines of `kshare.sync`."""
+    handlers: dict[int, Any] = field(default_factory=dict)
+    """Of signals."""
+    threads: list[Thread] = field(default_factory=list)
+    loops: list[NestedLoop] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    """What has ended threads."""
+    _pending: list[int] = field(default_factory=list)
+    """Signals."""
+    _signal_after: tuple[int, int] | None = None
+    """A signal, and after how many lines it arrives."""
+
+    def enter(self) -> None:
+        super().enter()
+        network.set(NestedNetwork(self.network, self))
+        self._context = copy_context()
+
+    async def live(self, program: Callable[[], None], tasks: TaskGroup) -> None:
+        """Run a program, which blocks, in a thread of its own."""
+        self.world_loop = asyncio.get_running_loop()
+        self.tasks = tasks
+        ended = anyio.Event()
+
+        def run() -> None:
+            try:
+                program()
+            finally:
+                ended.set()
+
+        self.main = Thread(run, "main", host=self)
+        self.main.start()
+        await ended.wait()
+
+    def end(self) -> None:
+        """Let tasks end that were left when it was killed."""
+        for loop in self.loops:
+            if not loop.is_closed():
+                thread = threading.Thread(target=self.new_context().run, args=(loop.end,))
+                thread.start()
+                thread.join()
+
+    def left_open(self) -> list[str]:
+        """Threads and loops of clients."""
+        threads = [one.name for one in self.threads if one.name.startswith("kshare")]
+        return [*threads, *("a loop" for one in self.loops if not one.is_closed())]
+
+    # --- what its threads need
+
+    def now(self) -> float:
+        return self.clock()
+
+    def new_context(self) -> Context:
+        return self._context.copy()
+
+    def spawn(self, function: Callable[[], Awaitable[Any]]) -> None:
+        self.world_loop.call_soon(self.tasks.start_soon, function, context=self.new_context())
+
+    def on_new_thread(self, thread: Thread) -> None:
+        self.threads.append(thread)
+
+    def on_ended(self, thread: Thread, error: BaseException | None) -> None:
+        self.threads.remove(thread)
+        if error is not None and not self.was_killed:
+            self.errors.append(f"{self.name}: thread {thread.name!r}: {type(error).__name__}: {error}")
+
+    def on_resumed(self, thread: Thread) -> None:
+        if thread is self.main and self._pending:
+            self._call_handlers()
+        if is_lit():
+            return
+        if thread is self.main and self._signal_after is not None:
+            number, lines = self._signal_after
+            self._signal_after = None
+            light(lines, lambda: self._handle(number), lambda: True)
+        elif self.is_restless and self.chance.random() < _RESTLESS:
+            light(self.chance.randrange(_SOON), self._be_away, lambda: not thread.locks)
+
+    def _be_away(self) -> None:
+        """Other threads go on meanwhile."""
+        seconds = self.chance.choice(_AWAY_S)
+        sleep(seconds)
+        if seconds:
+            self.write(Event.DID, "", text=DESCHEDULED)
+
+    # --- signals
+
+    def signal(self, number: int, *, after_lines: int) -> None:
+        """It arrives at the main thread while that waits, or after so many lines of `kshare.sync`."""
+        self.note(self.name, f"signal {number} after {after_lines} lines")
+        if after_lines:
+            self._signal_after = number, after_lines
+        else:
+            self._pending.append(number)
+            self.main.unpark()
+
+    def _call_handlers(self) -> None:
+        while self._pending:
+            self._handle(self._pending.pop(0))
+
+    def _handle(self, number: int) -> None:
+        handler = self.handlers.get(number)
+        if callable(handler):
+            handler(number, None)
+
+
+def handler_of(number: int) -> Any:
+    """In place of `signal.getsignal`."""
+    return _host().handlers.get(number)
+
+
+def set_handler(number: int, handler: Any) -> None:
+    """In place of `signal.signal`."""
+    _host().handlers[number] = handler
+
+
+def main_thread() -> threading.Thread | None:
+    """In place of `threading.main_thread`."""
+    return _host().main.real
+
+
+def _host() -> ThreadedProcess:
+    host = current().host
+    assert isinstance(host, ThreadedProcess)
+    return host
