@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -16,6 +17,7 @@ from unittest import mock
 
 from kshare.sync import consumer, loops, producer, shared_loop, signals
 from tests.integration.consumer_storm import blocking_program
+from tests.simulation.blocking import Killed
 from tests.simulation.nested_loop import NestedLoop
 from tests.simulation.threaded_processes import handler_of, main_thread, set_handler
 from tests.simulation.threads import Condition, RLock, Thread, Timer, sleep
@@ -61,9 +63,16 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
 )
 
 
+def _on_unraisable(problem: Any) -> None:
+    """Python only prints what a signal handler raises in a `__del__`. Nobody reads it."""
+    if not isinstance(problem.exc_value, (KeyboardInterrupt, Killed)):
+        sys.__unraisablehook__(problem)
+
+
 @contextmanager
 def sync_seams() -> Iterator[None]:
     with ExitStack() as stack:
         for owner, name, replacement in _REPLACED:
             stack.enter_context(mock.patch.object(owner, name, replacement))
+        stack.enter_context(mock.patch.object(sys, "unraisablehook", _on_unraisable))
         yield

@@ -17,6 +17,8 @@ import anyio
 
 from tests.simulation.blocking import BlockingCode, Killed, wait_for
 
+_PATIENCE = 10
+"""How often a thread that was killed may try to wait. `SharedLoop` would run its loop again and again."""
 _AT_ONCE_S = 1e-6
 """Times are compared with this tolerance: they are sums."""
 
@@ -69,6 +71,8 @@ class Thread:
         self._joining: list[Thread] = []
         self._bell: anyio.Event | None = None
         self._is_called = False
+        self._refused = 0
+        """How often it has tried to wait since it was killed."""
 
     @property
     def ident(self) -> int | None:
@@ -113,6 +117,7 @@ class Thread:
 
     def park(self, until: float | None) -> None:
         """Called in it: wait until another thread unparks it, or until that time. May return earlier."""
+        self._die_if_killed()
         if not self._is_called:
             wait_for(partial(self._listen, until))
         self._is_called = False
@@ -126,9 +131,18 @@ class Thread:
 
     def poll(self) -> None:
         """Called in it, where it could wait and doesn't have to."""
-        if self.is_killed:
-            raise Killed
+        self._die_if_killed()
         self.host.on_resumed(self)
+
+    def on_lock(self) -> None:
+        """Called in it, when it takes a lock."""
+        if self._refused > _PATIENCE:
+            raise Killed
+
+    def _die_if_killed(self) -> None:
+        if self.is_killed:
+            self._refused += 1
+            raise Killed
 
 
 class Timer(Thread):
@@ -196,6 +210,8 @@ class RLock:
 
     def acquire(self) -> None:
         me, thread = threading.get_ident(), current_or_none()
+        if thread is not None:
+            thread.on_lock()
         if self._owner not in (0, me):
             wait_until(lambda: self._owner == 0, self._waiting, None)
         self._owner = me
