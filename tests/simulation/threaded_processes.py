@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from random import Random
@@ -50,6 +52,10 @@ class ThreadedProcess(Member):
     """Signals."""
     _signal_after: tuple[int, int] | None = None
     """A signal, and after how many lines it arrives."""
+
+    @property
+    def is_alive(self) -> bool:
+        return not self.was_killed and not self.ended.is_set()
 
     def enter(self) -> None:
         super().enter()
@@ -133,6 +139,18 @@ class ThreadedProcess(Member):
         else:
             self._pending.append(number)
             self.main.unpark()
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """In here, SIGINT raises KeyboardInterrupt in the main thread. Elsewhere, signals are ignored."""
+        if current() is not self.main:
+            yield
+            return
+        try:
+            self.handlers[signal.SIGINT] = signal.default_int_handler
+            yield
+        finally:
+            self.handlers.clear()
 
     def _call_handlers(self) -> None:
         while self._pending:

@@ -94,7 +94,9 @@ class Outcome:
 
 class World(ABC):
     faults: tuple[str, ...] = ("kill", "cut", "stall", "refuse", "node", "leader", "responses")
-    """A seed draws some of them. All but "responses" are methods."""
+    """A seed draws some of them. All but the moods are methods."""
+    moods: frozenset[str] = frozenset({"responses"})
+    """Those that last."""
     topic: str
     """The topic whose leaders move."""
 
@@ -204,7 +206,7 @@ class World(ABC):
         await anyio.sleep(0.5)
         if "responses" in plan.faults:
             self.set_rate(plan.rate)
-        deeds = sorted(plan.faults - {"responses"})
+        deeds = sorted(plan.faults - self.moods)
         until = anyio.current_time() + plan.lasts_s
         while anyio.current_time() < until:
             await anyio.sleep(chance.expovariate(2.0))
