@@ -229,4 +229,3 @@ class BlockingWriting:
                 write = producer.send if self._chance.random() < 0.1 else producer.enqueue
                 write(self._topic, values[-1])
             sleep(self._chance.choice([0.0, 0.01, 0.1]))
-

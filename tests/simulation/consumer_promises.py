@@ -1,6 +1,6 @@
 """What consumers promise besides what the storm's judge looks at: about time, and about what mustn't be forgotten.
 
-- handed late: a program got a record whose lock had run out at the broker by then
+- handed late: a program got a record whose lock had run out at the broker by then, or was given up by its own client
 - kept: a loop was left in the middle of a record, another loop went on, and the record's lock was renewed, twice
 
 If nothing disturbs requests and responses, also:
@@ -79,6 +79,11 @@ class Promises:
         ]
         return max(times[index - 1], *renewed, 0.0) + self._lock_s
 
+    def _acquired_before(self, member: str, place: Place, now: float) -> float:
+        times = self._acquired.get((member, place), [])
+        index = bisect_right(times, now)
+        return times[index - 1] if index else now
+
     def _handed_late(self) -> Iterator[str]:
         for entry in self._entries(Event.HANDED):
             place = entry.partition, entry.offset
@@ -86,6 +91,12 @@ class Promises:
             if until is not None and entry.at > until and not _is_any(self._pauses, until, entry.at):
                 late = f"{entry.at - until:.3f} s after its lock had run out"
                 yield f"{place}: {late}, at {entry.at:.3f}, to {entry.member}"
+            since = self._acquired_before(entry.member, place, entry.at)
+            if any(
+                kind != RENEW and row.error == 0 and since < row.answered_at < entry.at
+                for kind, row in self._sent.get((entry.member, place), ())
+            ):
+                yield f"{place}: settled before, at {entry.at:.3f}, to {entry.member}"
 
     def _kept(self) -> Iterator[str]:
         handed: dict[str, list[float]] = defaultdict(list)

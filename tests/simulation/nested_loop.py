@@ -29,6 +29,10 @@ _ROUNDS = 10
 class LoopHost(ThreadHost, Protocol):
     """The process, as its loops see it."""
 
+    def on_unhandled(self, what: str) -> None:
+        """What asyncio logs: an error of a task or a callback that nobody has handled."""
+        ...
+
     was_killed: bool
     watch: TaskWatch
     loops: list[NestedLoop]
@@ -65,6 +69,9 @@ class NestedLoop(asyncio.SelectorEventLoop):
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
         return task
+
+    def default_exception_handler(self, context: dict[str, Any]) -> None:
+        self.host.on_unhandled(f"{context['message']}: {context.get('exception')!r}")
 
     def in_order(self, tasks: set[asyncio.Task[Any]]) -> list[asyncio.Task[Any]]:
         """As they were created."""

@@ -35,7 +35,7 @@ from tests.simulation.world import Verdict, records_of
 
 LEDGER = "ledger"
 """What is written in transactions."""
-_FAILED = "thread failed"
+_UNHANDLED = "unhandled error"
 _SECOND_THREAD = 0.3
 """The share of processes in which two threads have consumers."""
 _AT_ANY_LINE = 0.7
@@ -231,6 +231,6 @@ class SyncWorld(ConsumerWorld):
             verdict.counts.update(writing.transactions.counts)
         for process in self.processes:
             if isinstance(process, ThreadedProcess):
-                problems[_FAILED] += process.errors
+                problems[_UNHANDLED] += process.errors
         verdict.problems |= problems
         return verdict

@@ -47,7 +47,7 @@ class ThreadedProcess(Member):
     threads: list[Thread] = field(default_factory=list)
     loops: list[NestedLoop] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
-    """What has ended threads."""
+    """What nobody has handled, in threads and loops."""
     _pending: list[int] = field(default_factory=list)
     """Signals."""
     _signal_after: tuple[int, int] | None = None
@@ -107,8 +107,12 @@ class ThreadedProcess(Member):
 
     def on_ended(self, thread: Thread, error: BaseException | None) -> None:
         self.threads.remove(thread)
-        if error is not None and not self.was_killed:
-            self.errors.append(f"{self.name}: thread {thread.name!r}: {type(error).__name__}: {error}")
+        if error is not None:
+            self.on_unhandled(f"thread {thread.name!r}: {error!r}")
+
+    def on_unhandled(self, what: str) -> None:
+        if not self.was_killed:
+            self.errors.append(f"{self.name} at {self.now():.3f}: {what}")
 
     def on_resumed(self, thread: Thread) -> None:
         if thread is self.main and self._pending:

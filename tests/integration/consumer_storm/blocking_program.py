@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kshare import ConsumerClosed, DeserializationFailed, KshareError, sync
+from kshare.client.record import ShareBatch
 from kshare.surroundings import monotonic
 from tests.integration.consumer_storm.diary import Event
 from tests.integration.consumer_storm.notes import Boom, Notes
@@ -124,12 +125,34 @@ class _User:
         """What follows in a loop that has ended these."""
         for record in ended:
             self._notes.of(Event.ENDED, record)
+        other: threading.Thread | None = None
+        if self._chance.random() < 0.01:
+            other = threading.Thread(target=self._ask_too, args=(loop,))
+            other.start()
         try:
             return next(loop)
-        except KeyboardInterrupt:  # they may be accepted or not
+        except DeserializationFailed:
+            raise
+        except (KshareError, KeyboardInterrupt):  # they may be accepted or not
             for record in ended:
                 self._notes.of(Event.TOO_LATE, record)
             raise
+        finally:
+            if other is not None:
+                other.join()
+
+    def _ask_too(self, loop: Iterator[Any]) -> None:
+        """In another thread, which is refused, unless nobody is processing anything."""
+        try:
+            found = next(loop)
+        except (KshareError, StopIteration):
+            self._notes.did("another thread was refused")
+            return
+        if isinstance(found, ShareBatch):
+            self._notes.accept_all(found, self._notes.handed_batch(found))
+        else:
+            self._notes.handed(found)
+            self._notes.settle(found, "accept")
 
     def _settle_some(self, held: list[Any]) -> None:
         """In any order, and in any thread."""
