@@ -107,7 +107,7 @@ class ThreadedProcess(Member):
 
     def on_ended(self, thread: Thread, error: BaseException | None) -> None:
         self.threads.remove(thread)
-        if error is not None:
+        if error is not None and not thread.is_killed:
             self.on_unhandled(f"thread {thread.name!r}: {error!r}")
 
     def on_unhandled(self, what: str) -> None:
