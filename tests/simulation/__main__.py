@@ -97,6 +97,8 @@ def main() -> int:
     if options.defects:
         return _look_for_defects(options)
     options.world = options.world or "consumers"
+    if options.world == "sync" and options.backend != "asyncio":
+        raise SystemExit("kshare.sync runs asyncio, whatever its user runs: the world of sync does, too")
     if options.defect:
         REGISTRY[options.defect].plant()
     if options.seed is not None:

@@ -41,6 +41,8 @@ _SECOND_THREAD = 0.3
 _AT_ANY_LINE = 0.7
 """The share of signals that don't wait until their process does."""
 _LINES = 300
+_SHARE_OF_TIME = 0.5
+"""More happens in a second than in the world of consumers, and it takes longer to simulate."""
 _REST_S = 60.0
 """Until transactions of killed producers are over, and requests of connections that stall have arrived."""
 
@@ -95,7 +97,9 @@ class SyncWorld(ConsumerWorld):
     def drawn(cls, seed: int) -> SyncPlan:
         chance = Random(f"{seed} writers")
         writers, is_transactional = chance.choice([1, 1, 2]), chance.random() < 0.5
-        return SyncPlan(**vars(super().drawn(seed)), writers=writers, transactional=is_transactional)
+        drawn = vars(super().drawn(seed))
+        drawn["lasts_s"] *= _SHARE_OF_TIME
+        return SyncPlan(**drawn, writers=writers, transactional=is_transactional)
 
     def __init__(self, plan: SyncPlan, time: SimulatedTime) -> None:
         super().__init__(plan, time)
