@@ -21,7 +21,7 @@ class _Deliberate(Exception):
 
 
 class BlockingWriting:
-    """`name`: the transactional id, if it writes in transactions. `on_closed` is called when its producer was closed."""
+    """`name`: the transactional id, if there are transactions. `on_closed` is called when its producer was closed."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
 """A world of blocking code: consumers and producers of `kshare.sync`, in threads that take turns.
 
-It is that of consumers. A process has a main thread, which gets signals, and maybe another one. Each opens clients, uses
-them in random ways and closes them. `kshare.sync` starts threads of its own. Its event loops belong to asyncio, so the
-world's does, too.
+It is that of consumers. A process has a main thread, which gets signals, and maybe another one. Each opens clients,
+uses them in random ways and closes them. `kshare.sync` starts threads of its own. Its event loops belong to asyncio, so
+the world's does, too.
 """
 
 from __future__ import annotations

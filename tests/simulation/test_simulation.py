@@ -20,7 +20,12 @@ WORLDS = pytest.mark.parametrize("world", [*FRESH])
 BOTH = pytest.mark.parametrize("backend", ["asyncio", "trio"])
 EACH = pytest.mark.parametrize(
     ("world", "backend"),
-    [(world, backend) for world in FRESH for backend in ("asyncio", "trio") if (world, backend) != ("sync", "trio")],
+    [
+        (world, backend)
+        for world in FRESH
+        for backend in ("asyncio", "trio")
+        if (world, backend) != ("sync", "trio")
+    ],
 )
 """`kshare.sync` runs asyncio, whatever its user runs."""
 
