@@ -54,14 +54,14 @@ class BlockingWriting:
         while not self._is_over():
             sends: list[sync.PendingSend] = []
             try:
-                with (
-                    self._process.interruptible(),
-                    sync.Producer(**self._options) as producer,
-                ):
-                    if "transactional_id" in self._options:
-                        self._write_transactions(producer)
-                    else:
-                        self._write_plainly(producer, sends)
+                with self._process.interruptible():
+                    self._process.interrupt_soon()
+                    with sync.Producer(**self._options) as producer:
+                        if "transactional_id" in self._options:
+                            self._write_transactions(producer)
+                        else:
+                            self._write_plainly(producer, sends)
+                        self._process.interrupt_soon()
             except (KshareError, KeyboardInterrupt) as error:
                 self._note(f"producer: {type(error).__name__}: {error}")
                 sleep(0.1)

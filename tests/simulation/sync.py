@@ -62,6 +62,16 @@ class _Notes(SimulatedNotes):
     def __init__(self, orders: Any, process: ThreadedProcess, chance: Random) -> None:
         super().__init__(orders, process, chance)
         self._process = process
+        self._is_closing = False
+
+    @property
+    def is_over(self) -> bool:
+        if not super().is_over:
+            return False
+        if not self._is_closing:
+            self._is_closing = True
+            self._process.interrupt_soon()
+        return True
 
     def may_be_told_to_close(self, close: Callable[[], None]) -> None:
         def on_signal(*_: object) -> None:
@@ -154,6 +164,7 @@ class SyncWorld(ConsumerWorld):
         process.clock, process.watch = self.time.now, self.tasks
         process.chance = Random(f"{self.plan.seed} {process.number} threads")
         process.is_restless = "threads" in self.plan.faults
+        process.is_interrupted = "interrupt" in self.plan.faults
         return process
 
     async def _run_program(self, process: ThreadedProcess, program: Callable[[], None]) -> None:
@@ -187,6 +198,7 @@ class SyncWorld(ConsumerWorld):
             said = len(process.lines)
             try:
                 with process.interruptible():
+                    process.interrupt_soon()
                     blocking_program.live(notes)
             except (KshareError, KeyboardInterrupt) as error:
                 notes.did(f"ended by {type(error).__name__}")

@@ -27,6 +27,7 @@ from tests.simulation.threads import Thread, current, sleep
 
 _RESTLESS = 0.1
 """How often a thread that has waited is descheduled soon afterwards, if its process is restless."""
+_MOST_DANGEROUS = 0.3
 _SOON = 60
 """Lines of `kshare.sync`."""
 _AWAY_S = (0.0, 0.0, 0.0, 0.02, 0.08)
@@ -42,6 +43,8 @@ class ThreadedProcess(Member):
     chance: Random = field(default_factory=Random)
     is_restless: bool = False
     """The system deschedules its threads, between any two lines of `kshare.sync`."""
+    is_interrupted: bool = False
+    """Its user presses Ctrl-C."""
     handlers: dict[int, Any] = field(default_factory=dict)
     """Of signals."""
     threads: list[Thread] = field(default_factory=list)
@@ -155,6 +158,12 @@ class ThreadedProcess(Member):
             yield
         finally:
             self.handlers.clear()
+
+    def interrupt_soon(self) -> None:
+        """Called in a thread that is about to open or to close a client: Ctrl-C is most dangerous there."""
+        is_main = current() is self.main
+        if is_main and self.is_interrupted and not is_lit() and self.chance.random() < _MOST_DANGEROUS:
+            light(self.chance.randrange(1, _SOON), lambda: self._handle(signal.SIGINT), lambda: True)
 
     def _call_handlers(self) -> None:
         while self._pending:

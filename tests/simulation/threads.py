@@ -62,7 +62,7 @@ class Thread:
         """`host`: for the first thread of a process. Others belong to that of their creator."""
         self.name = name
         self.daemon = daemon
-        self.host = host or current().host
+        self.host: ThreadHost = host or current().host
         self.locks = 0
         """How many it holds."""
         self.is_over = False

@@ -15,6 +15,7 @@ from tests.integration.consumer_storm.notes import Boom, Notes
 
 _DEEPEST = 2
 _WAIT_S = 0.3
+_LONGER_S = 0.05
 
 
 def live(notes: Notes) -> None:
@@ -35,6 +36,8 @@ def live(notes: Notes) -> None:
 class _User:
     def __init__(self, notes: Notes, consumer: Any) -> None:
         self._notes, self._consumer, self._chance = notes, consumer, notes.chance
+        self._other: threading.Thread | None = None
+        """Asks for records, too."""
 
     def loop_on(self) -> None:
         while not self._notes.is_over:
@@ -107,6 +110,7 @@ class _User:
                 ended, current = current, None
                 current = self._next(loop, [] if ended is None else [ended])
                 notes.handed(current)
+                self._wait_for_other()
                 is_settled = self._body(current, depth)
                 if not notes.is_implicit:
                     if not is_settled:
@@ -125,10 +129,9 @@ class _User:
         """What follows in a loop that has ended these."""
         for record in ended:
             self._notes.of(Event.ENDED, record)
-        other: threading.Thread | None = None
-        if self._chance.random() < 0.01:
-            other = threading.Thread(target=self._ask_too, args=(loop,))
-            other.start()
+        if self._chance.random() < 0.02:
+            self._other = threading.Thread(target=self._ask_too, args=(loop,))
+            self._other.start()
         try:
             return next(loop)
         except DeserializationFailed:
@@ -137,9 +140,13 @@ class _User:
             for record in ended:
                 self._notes.of(Event.TOO_LATE, record)
             raise
-        finally:
-            if other is not None:
-                other.join()
+
+    def _wait_for_other(self) -> None:
+        """Process what was handed out until the other thread has got its answer, and for a while."""
+        if self._other is not None:
+            self._other.join()
+            self._other = None
+            time.sleep(_LONGER_S)
 
     def _ask_too(self, loop: Iterator[Any]) -> None:
         """In another thread, which is refused, unless nobody is processing anything."""
@@ -212,6 +219,7 @@ class _User:
         """Returns the records that aren't settled. `is_left`: the caller accepts the batch."""
         records = self._notes.handed_batch(batch)
         self._notes.did("batch")
+        self._wait_for_other()
         rest = [
             record
             for record in records
