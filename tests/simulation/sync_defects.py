@@ -75,18 +75,15 @@ def iterators_serve_two_threads() -> None:
     RecordLoop.__next__ = serve  # type: ignore[method-assign]
 
 
-def interrupted_transactions_stay_open() -> None:
+def interrupted_transactions_are_committed() -> None:
     @contextmanager
     def transaction(self: Any) -> Iterator[None]:
         block = producer._Block(self._producer.transaction())
         self._run(block.begin)
         try:
             yield
-        except Exception as error:
-            problem = error
-            self._run(lambda: block.end(problem))
-            raise
-        self._run(lambda: block.end(None))
+        finally:
+            self._run(lambda: block.end(None))
 
     replace(Producer, "transaction", transaction)
 
@@ -100,15 +97,6 @@ def closing_twice_does_not_wait() -> None:
             close(self)
 
     replace(Producer, "close", close_once)
-
-
-def loops_go_on_after_closing() -> None:
-    def opened(self: Any) -> Any:
-        return self._loops.decisions
-
-    replace(OpenedBatch, "leave_walk", nothing)
-    replace(BlockingConsumer, "_opened", opened)
-    replace(BlockingConsumer, "_take_turn", nothing)
 
 
 def threads_are_not_told_apart() -> None:
@@ -131,12 +119,11 @@ _OWN: Iterable[tuple[Callable[[], None], str, str, int]] = (
     (what_ended_loops_had_in_hand_is_kept, "kept", "doesn't give back what ended loops had in hand", 1),
     (loops_that_are_left_accept, "accepted unseen", "accepts the record at which a loop was left", 1),
     (commits_overtake_decisions, "confirmed falsely", "commits without what is queued for the event loop", 1),
-    (interrupted_closing_is_not_finished, "left behind", "doesn't close what a signal interrupts", 1),
+    (interrupted_closing_is_not_finished, "left behind", "doesn't close what a signal interrupts", 2),
     (batches_of_interrupted_calls_are_lost, "kept", "forgets a batch whose caller was interrupted", 1),
-    (iterators_serve_two_threads, "accepted unseen", "lets two threads take turns with an iterator", 1),
-    (interrupted_transactions_stay_open, "transaction", "doesn't end transactions that are interrupted", 1),
-    (closing_twice_does_not_wait, "left behind", "lets only the first caller of `close` wait for its end", 1),
-    (loops_go_on_after_closing, "handed late", "hands out records after it was closed", 1),
+    (iterators_serve_two_threads, "accepted unseen", "lets two threads take turns with an iterator", 8),
+    (interrupted_transactions_are_committed, "transaction", "commits transactions that are interrupted", 3),
+    (closing_twice_does_not_wait, "left behind", "lets only the first caller of `close` wait for its end", 2),
     (threads_are_not_told_apart, "broken promise", "tells one thread in `flush` of the records of all", 1),
     (
         the_loop_stands_still_while_its_user_is_away,
