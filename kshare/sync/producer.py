@@ -60,10 +60,12 @@ class PendingSend:
 class Producer:
     """Writes records: use it with `with`. Options are those of `kshare.Producer`."""
 
+    _loop: SharedLoop | None = None
+    """In the class, because `__init__` may be interrupted before it has begun."""
+
     def __init__(
         self, bootstrap_servers: str | Iterable[str] | None = None, **options: Unpack[ProducerOptions]
     ) -> None:
-        self._loop: SharedLoop | None = None
         self._closing = RLock()
         """Held by the thread that closes; others wait for it."""
         self._has_warned = False

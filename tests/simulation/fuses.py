@@ -44,7 +44,7 @@ def is_lit() -> bool:
 
 
 def _is_atomic(frame: FrameType) -> bool:
-    """Whether no Python code could help: where `with` has opened a client and doesn't know it, or is about to close it."""
+    """Whether no Python code could help: where `with` has just opened a client, or is about to close it."""
     if frame.f_code.co_qualname in ("BlockingConsumer.__exit__", "Producer.__exit__", "finish"):
         return True
     return linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip() == "return self"

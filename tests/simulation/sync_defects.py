@@ -11,15 +11,11 @@ from kshare.state.lease import ACCEPT
 from kshare.sync import consumer, producer
 from kshare.sync.consumer import BlockingConsumer
 from kshare.sync.decision_queue import DecisionQueue
-from kshare.sync.loops import BlockingLoop, OpenedBatch, RecordLoop
+from kshare.sync.loops import BlockingLoop, RecordLoop
 from kshare.sync.producer import Producer
-from kshare.sync.shared_loop import LoopClosed, SharedLoop
+from kshare.sync.shared_loop import LoopClosed
 from tests.integration.consumer_storm import defects as storm
 from tests.simulation.planting import Defect, nothing, replace
-
-
-def what_ended_loops_had_in_hand_is_kept() -> None:
-    replace(OpenedBatch, "give_back", nothing)
 
 
 def loops_that_are_left_accept() -> None:
@@ -54,14 +50,6 @@ def interrupted_closing_is_not_finished() -> None:
 
     replace(consumer, "finish", once)
     replace(producer, "finish", once)
-
-
-def batches_of_interrupted_calls_are_lost() -> None:
-    def make(self: Any, call: Any, function: Callable[[], Any]) -> None:
-        self._loops.require_turn()
-        self._run(function)
-
-    replace(BlockingConsumer, "_make", make)
 
 
 def iterators_serve_two_threads() -> None:
@@ -99,38 +87,13 @@ def closing_twice_does_not_wait() -> None:
     replace(Producer, "close", close_once)
 
 
-def threads_are_not_told_apart() -> None:
-    def called_by(thread: object, function: Callable[[], Any]) -> Callable[[], Any]:
-        return function
-
-    replace(producer, "_called_by", called_by)
-
-
-def the_loop_stands_still_while_its_user_is_away() -> None:
-    def never(loop: Any) -> None:
-        with loop._mutex:
-            while not loop._is_over:
-                loop._changed.wait()
-
-    replace(SharedLoop, "_run_meanwhile", never)
-
-
 _OWN: Iterable[tuple[Callable[[], None], str, str, int]] = (
-    (what_ended_loops_had_in_hand_is_kept, "kept", "doesn't give back what ended loops had in hand", 1),
     (loops_that_are_left_accept, "accepted unseen", "accepts the record at which a loop was left", 1),
     (commits_overtake_decisions, "confirmed falsely", "commits without what is queued for the event loop", 1),
     (interrupted_closing_is_not_finished, "left behind", "doesn't close what a signal interrupts", 2),
-    (batches_of_interrupted_calls_are_lost, "kept", "forgets a batch whose caller was interrupted", 1),
     (iterators_serve_two_threads, "accepted unseen", "lets two threads take turns with an iterator", 8),
     (interrupted_transactions_are_committed, "transaction", "commits transactions that are interrupted", 3),
     (closing_twice_does_not_wait, "left behind", "lets only the first caller of `close` wait for its end", 2),
-    (threads_are_not_told_apart, "broken promise", "tells one thread in `flush` of the records of all", 1),
-    (
-        the_loop_stands_still_while_its_user_is_away,
-        "left behind",
-        "does nothing while its user's code runs",
-        1,
-    ),
 )
 DEFECTS = [
     Defect(

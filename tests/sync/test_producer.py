@@ -152,6 +152,10 @@ def test_each_thread_is_told_of_its_records_by_flush(broker: Broker) -> None:
         assert sorted(told) == [0, 1]
 
 
+def test_a_producer_that_was_interrupted_while_it_was_created_is_deleted_in_silence() -> None:
+    kshare.sync.Producer.__new__(kshare.sync.Producer).__del__()
+
+
 class Interrupted(BaseException):
     """Raised by a signal handler."""
 
