@@ -95,7 +95,7 @@ class Member(Process):
 
 
 class ConsumerWorld(World):
-    faults = ("kill", "cut", "stall", "refuse", "corrupt", "node", "leader", "responses")
+    faults: tuple[str, ...] = ("kill", "cut", "stall", "refuse", "corrupt", "node", "leader", "responses")
     topic = TOPIC
     watchers = ("calm",)
     smooth: frozenset[str] = frozenset({"kill", "corrupt"})

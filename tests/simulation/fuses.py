@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import linecache
 import sys
 from collections.abc import Callable
@@ -30,7 +31,7 @@ def light(lines: int, fire: Callable[[], None], may_fire: Callable[[], bool]) ->
                 return None
         return trace
 
-    frame: FrameType | None = sys._getframe(1)
+    frame = inspect.currentframe()
     while frame is not None:
         if frame.f_code.co_filename.startswith(_FOLDER):
             frame.f_trace = trace

@@ -6,7 +6,7 @@ The world has a loop of its own, which stands still while a thread runs. What a 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -43,17 +43,13 @@ class NestedLoop(asyncio.SelectorEventLoop):
     """In place of `asyncio.SelectorEventLoop`. Any thread of its process may run it."""
 
     def __init__(self) -> None:
-        self._host: Any = current().host
+        host: Any = current().host
+        self.host: LoopHost = host
         self._selector_of_thread = _Selector()
         super().__init__(self._selector_of_thread)
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self.set_task_factory(self._new_task)
-        self._host.loops.append(self)
-
-    @property
-    def host(self) -> LoopHost:
-        host: LoopHost = self._host
-        return host
+        self.host.loops.append(self)
 
     def time(self) -> float:
         return self.host.now() + self._selector_of_thread.ahead_s
@@ -62,9 +58,7 @@ class NestedLoop(asyncio.SelectorEventLoop):
         """Called by threads to wake the one that runs the loop."""
         self._selector_of_thread.wake()
 
-    def _new_task(
-        self, loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, Any], **options: Any
-    ) -> asyncio.Task[Any]:
+    def _new_task(self, loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> asyncio.Task[Any]:
         task = self.host.watch.new_task(loop, coro, **options)
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._tasks.pop(done, None))

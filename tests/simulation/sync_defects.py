@@ -60,7 +60,7 @@ def iterators_serve_two_threads() -> None:
         return following(loop)
 
     replace(BlockingLoop, "_hand_over", nothing)
-    RecordLoop.__next__ = serve  # type: ignore[method-assign]
+    replace(RecordLoop, "__next__", serve)
 
 
 def interrupted_transactions_are_committed() -> None:

@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
+from kshare.installation import version
 from kshare.net import handshake
 from kshare.sync import consumer, loops, producer, shared_loop, signals
 from tests.integration.consumer_storm import blocking_program
@@ -60,7 +61,7 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (signals, "threading", _THREADING),
     (signals, "_signal", SimpleNamespace(getsignal=handler_of, signal=set_handler)),
     (signals, "_NUMBERS", [int(signal.SIGINT), int(signal.SIGTERM)]),
-    (handshake, "version", cache(handshake.version)),  # processes connect often, and it reads files each time
+    (handshake, "version", cache(version)),  # processes connect often, and it reads files each time
     (blocking_program, "threading", _THREADING),
     (blocking_program, "time", SimpleNamespace(sleep=sleep)),
 )

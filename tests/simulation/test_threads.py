@@ -22,7 +22,7 @@ from tests.simulation.threads import Condition, RLock, Thread, Timer, sleep
 
 
 def run(
-    program: Callable[[ThreadedProcess], object], meanwhile: Callable[[ThreadedProcess], Any] | None = None
+    program: Callable[[ThreadedProcess], None], meanwhile: Callable[[ThreadedProcess], Any] | None = None
 ) -> float:
     """In a process, of which nothing is left afterwards. Returns for how long it has run."""
     time = SimulatedTime("asyncio", 7)

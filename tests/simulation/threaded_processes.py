@@ -103,7 +103,8 @@ class ThreadedProcess(Member):
         return self._context.copy()
 
     def spawn(self, function: Callable[[], Awaitable[Any]]) -> None:
-        self.world_loop.call_soon(self.tasks.start_soon, function, context=self.new_context())
+        start: Callable[..., object] = self.tasks.start_soon
+        self.world_loop.call_soon(start, function, context=self.new_context())
 
     def on_new_thread(self, thread: Thread) -> None:
         self.threads.append(thread)
