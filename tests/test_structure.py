@@ -68,6 +68,7 @@ PRIVATE = {
     "simulation/consumer_defects.py": 4,
     "simulation/producer_defects.py": 14,
     "simulation/spark_defects.py": 14,
+    "simulation/sync_defects.py": 6,
     "simulation/worker_defects.py": 7,
     "spark/real_storm/driver.py": 1,
     "spark/real_storm/places.py": 1,

@@ -34,7 +34,7 @@ from kshare.errors import ConfigError, ConsumerClosed, KshareError
 from kshare.sync.decision_queue import DecisionQueue
 from kshare.sync.loops import BatchLoop, BlockingSource, OpenedBatch, RecordLoop
 from kshare.sync.shared_loop import LoopClosed
-from kshare.sync.signals import SignalsPutOff
+from kshare.sync.signals import SignalsPutOff, finish
 
 if TYPE_CHECKING:
     from kshare.client.options import AnyOptions, BytesOptions, KeyAndValueOptions, KeyOptions, ValueOptions
@@ -43,8 +43,6 @@ log = logging.getLogger("kshare.client")
 
 ReturnT = TypeVar("ReturnT")
 
-_ATTEMPTS = 100
-"""More signals than arrive while a consumer begins to close."""
 _LOOK_S = 0.001
 """The minimum time to wait for records: enough to take those that are available."""
 
@@ -103,7 +101,7 @@ class BlockingConsumer(Generic[RecordT_co]):
         except LoopClosed as error:  # another thread has closed it meanwhile
             raise self._closed() from error
         except BaseException:
-            _finish(self.close)
+            finish(self.close)
             raise
         return self
 
@@ -119,7 +117,7 @@ class BlockingConsumer(Generic[RecordT_co]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            _finish(self.close)
+            finish(self.close)
         except Exception as problem:
             if error is None:
                 raise
@@ -433,19 +431,3 @@ class ShareConsumer(BlockingConsumer[RecordT_co]):
             cls, bootstrap_servers: BootstrapServers = None, **options: Unpack[BytesOptions]
         ) -> ShareConsumer[ShareRecord]: ...
         def __new__(cls, bootstrap_servers: BootstrapServers = None, **options: Any) -> Any: ...
-
-
-def _finish(close: Callable[[], None]) -> None:
-    """Call it again if a signal handler raised before it began, as that of Ctrl-C does. Raises that at the end."""
-    interruption: BaseException | None = None
-    for _ in range(_ATTEMPTS):
-        try:
-            close()
-        except KshareError:
-            raise
-        except BaseException as error:
-            interruption = interruption or error
-        else:
-            break
-    if interruption is not None:
-        raise interruption

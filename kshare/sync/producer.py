@@ -27,7 +27,7 @@ from kshare.producer.client import Producer as _Producer
 from kshare.producer.records import Headers, Produced
 from kshare.producer.records import PendingSend as _PendingSend
 from kshare.sync.shared_loop import LoopClosed, SharedLoop
-from kshare.sync.signals import SignalsPutOff
+from kshare.sync.signals import SignalsPutOff, finish
 
 if TYPE_CHECKING:
     from kshare.producer.options import ProducerOptions
@@ -60,10 +60,12 @@ class PendingSend:
 class Producer:
     """Writes records: use it with `with`. Options are those of `kshare.Producer`."""
 
+    _loop: SharedLoop | None = None
+    """In the class, because `__init__` may be interrupted before it has begun."""
+
     def __init__(
         self, bootstrap_servers: str | Iterable[str] | None = None, **options: Unpack[ProducerOptions]
     ) -> None:
-        self._loop: SharedLoop | None = None
         self._closing = RLock()
         """Held by the thread that closes; others wait for it."""
         self._has_warned = False
@@ -74,14 +76,14 @@ class Producer:
         """Connect to a broker and get a producer id, or raise. Fences older producers with our transactional id."""
         if self._loop is not None:
             raise KshareError("the producer is open already: create one for each `with`")
-        with SignalsPutOff(lambda: None):  # an interrupt here would leave a thread that nobody knows of
-            self._loop = SharedLoop(_Unconcerned())
         try:
+            with SignalsPutOff(lambda: None):  # an interrupt here would leave a thread that nobody knows of
+                self._loop = SharedLoop(_Unconcerned())
             self._run(self._producer.__aenter__)
+            _open.add(self)
         except BaseException:
-            self.close()
+            finish(self.close)
             raise
-        _open.add(self)
         return self
 
     def __del__(self) -> None:
@@ -101,7 +103,7 @@ class Producer:
     ) -> None:
         """Write what is left, within `close_timeout`. Raises the error of a record that wasn't written."""
         try:
-            self.close()
+            finish(self.close)
         except KshareError as problem:
             if error is None:
                 raise

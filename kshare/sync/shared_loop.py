@@ -363,8 +363,10 @@ class _Call(Generic[ReturnT]):
             self._task = self._loop.create_task(self._function())
             self._task.add_done_callback(self._on_done)
 
-    def _on_done(self, _task: object) -> None:
+    def _on_done(self, task: asyncio.Task[ReturnT]) -> None:
         self.is_done = True
+        if not task.cancelled():
+            task.exception()  # asyncio would log it if the caller was interrupted, and doesn't ask for the result
         self._loop._on_done(self)
 
     def give_up(self) -> None:

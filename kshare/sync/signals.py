@@ -14,7 +14,11 @@ from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+from kshare.errors import KshareError
+
 _Function = Callable[[int, FrameType | None], Any]
+_ATTEMPTS = 100
+"""More signals than arrive while a client begins to close."""
 _NUMBERS = sorted(int(number) for number in signal.valid_signals())
 
 
@@ -110,3 +114,19 @@ class _Handler:
             self.put_off.note(self.function, number, frame)
         else:
             self.function(number, frame)
+
+
+def finish(close: Callable[[], None]) -> None:
+    """Call it again if a signal handler raised before it began, as that of Ctrl-C does. Raises that at the end."""
+    interruption: BaseException | None = None
+    for _ in range(_ATTEMPTS):
+        try:
+            close()
+        except KshareError:
+            raise
+        except BaseException as error:
+            interruption = interruption or error
+        else:
+            break
+    if interruption is not None:
+        raise interruption

@@ -34,16 +34,18 @@ from tests.simulation.planting import Defect
 from tests.simulation.producers import ProducerWorld
 from tests.simulation.shrinking import shrink
 from tests.simulation.spark import SparkWorld
+from tests.simulation.sync import SyncWorld
 from tests.simulation.totals import Totals
 from tests.simulation.workers import WorkerWorld
 from tests.simulation.world import Outcome, Plan, simulate
 
 _MOST_SHOWN = 3
 _HIGHEST = 10**9
-WORLDS: dict[str, type[ConsumerWorld | ProducerWorld | SparkWorld | WorkerWorld]] = {
+WORLDS: dict[str, type[ConsumerWorld | ProducerWorld | SparkWorld | SyncWorld | WorkerWorld]] = {
     "consumers": ConsumerWorld,
     "producers": ProducerWorld,
     "spark": SparkWorld,
+    "sync": SyncWorld,
     "workers": WorkerWorld,
 }
 
@@ -263,13 +265,27 @@ def _options() -> argparse.Namespace:
         help="plant a defect, to see whether it is found",
     )
     options = parser.parse_args()
-    if options.changes and not all(WORLDS[world].changes for world in _worlds(options)):
-        parser.error(f"--changes: not with --world {options.world}")
+    if options.world not in (None, "all"):
+        for refused in _refused(options, options.world):
+            parser.error(refused)
     return options
 
 
 def _worlds(options: argparse.Namespace) -> list[str]:
-    return sorted(WORLDS) if options.world == "all" else [options.world or "consumers"]
+    """Those that are meant, and can be what else is wanted."""
+    if options.world != "all":
+        return [options.world or "consumers"]
+    return [world for world in sorted(WORLDS) if not [*_refused(options, world)]]
+
+
+def _refused(options: argparse.Namespace, world: str) -> Iterator[str]:
+    kind = WORLDS[world]
+    if options.backend not in kind.backends:
+        yield f"--world {world}: only with --backend {kind.backends[0]}, which its clients run whatever their user runs"
+    if options.changes and not kind.changes:
+        yield f"--world {world} knows no --changes"
+    if options.slow and not kind.can_be_slow:
+        yield f"--world {world} can't be --slow"
 
 
 if __name__ == "__main__":

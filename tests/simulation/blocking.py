@@ -7,9 +7,9 @@ what happens is the same each time.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextvars import ContextVar, copy_context
+from contextvars import Context, copy_context
 from functools import partial
-from threading import Semaphore, Thread
+from threading import Semaphore, Thread, local
 from typing import Any, TypeVar, cast
 
 import anyio
@@ -21,20 +21,34 @@ class Killed(BaseException):
     """Raised in blocking code instead of what it waits for, when its task is cancelled: its process was killed."""
 
 
-class _Blocking:
-    """One call. `go_on` is called in the loop's thread, `wait` in that of the code."""
+class BlockingCode:
+    """One call. `run` and `go_on` are called in the loop's thread, `wait` in that of the code."""
 
-    def __init__(self, function: Callable[[], Any]) -> None:
+    def __init__(self, function: Callable[[], Any], context: Context) -> None:
         self._function = function
         self._mine, self._loops = Semaphore(0), Semaphore(0)
         """Whose turn it is."""
         self._asked: Callable[[], Awaitable[Any]] | None = None
         self._answer: Callable[[], Any] = lambda: None
-        self._is_killed = False
+        self.is_killed = False
         self.outcome: Callable[[], Any] | None = None
         """Once the code has ended: returns what it has returned, or raises what it has raised."""
-        self._thread = Thread(target=copy_context().run, args=(self._run,), name="simulated", daemon=True)
-        self._thread.start()
+        self.thread = Thread(target=context.run, args=(self._run,), name="simulated", daemon=True)
+        self.thread.start()
+
+    async def run(self) -> Any:
+        """Returns what the code returns. If this task is cancelled meanwhile, the code is killed."""
+        answer: Callable[[], Any] = lambda: None  # noqa: E731
+        while (asked := self.go_on(answer)) is not None:
+            try:
+                answer = partial(_same, await asked())
+            except Exception as error:
+                answer = partial(_raise, error)
+            except BaseException:
+                self.kill()
+                raise
+        assert self.outcome is not None, "it has ended"
+        return self.outcome()
 
     def go_on(self, answer: Callable[[], Any]) -> Callable[[], Awaitable[Any]] | None:
         """Let the code run until it waits for something, which is returned, or ends."""
@@ -42,29 +56,29 @@ class _Blocking:
         self._mine.release()
         self._loops.acquire()
         if self.outcome is not None:
-            self._thread.join()
+            self.thread.join()
             return None
         return self._asked
 
     def kill(self) -> None:
         """Let the code end: from now on, it can't wait for anything."""
-        self._is_killed = True
+        self.is_killed = True
         while self.outcome is None:
             self.go_on(lambda: None)
 
     def wait(self, function: Callable[[], Awaitable[Any]]) -> Any:
-        if self._is_killed:
+        if self.is_killed:
             raise Killed
         self._asked = function
         self._loops.release()
         self._mine.acquire()
-        if self._is_killed:
+        if self.is_killed:
             raise Killed
         return self._answer()
 
     def _run(self) -> None:
         self._mine.acquire()
-        _current.set(self)
+        _local.code = self
         try:
             result = self._function()
         except BaseException as error:
@@ -74,28 +88,18 @@ class _Blocking:
         self._loops.release()
 
 
-_current: ContextVar[_Blocking] = ContextVar("blocking code of a simulation")
+_local = local()
+"""`code`: what the current thread runs."""
 
 
 async def run_blocking(function: Callable[[], ResultT]) -> ResultT:
     """Call a function that blocks. If this task is cancelled meanwhile, the function is killed."""
-    code = _Blocking(function)
-    answer: Callable[[], Any] = lambda: None  # noqa: E731
-    while (asked := code.go_on(answer)) is not None:
-        try:
-            answer = partial(_same, await asked())
-        except Exception as error:
-            answer = partial(_raise, error)
-        except BaseException:
-            code.kill()
-            raise
-    assert code.outcome is not None, "it has ended"
-    return cast("ResultT", code.outcome())
+    return cast("ResultT", await BlockingCode(function, copy_context()).run())
 
 
 def wait_for(function: Callable[[], Awaitable[ResultT]]) -> ResultT:
     """In blocking code: let the loop run until this function has returned."""
-    return cast("ResultT", _current.get().wait(function))
+    return cast("ResultT", _local.code.wait(function))
 
 
 def sleep(seconds: float) -> None:

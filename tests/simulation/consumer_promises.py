@@ -1,6 +1,6 @@
 """What consumers promise besides what the storm's judge looks at: about time, and about what mustn't be forgotten.
 
-- handed late: a program got a record whose lock had run out at the broker by then
+- handed late: a program got a record whose lock had run out at the broker by then, or was given up by its own client
 - kept: a loop was left in the middle of a record, another loop went on, and the record's lock was renewed, twice
 
 If nothing disturbs requests and responses, also:
@@ -26,6 +26,8 @@ _CLOSING_S = 3.0
 _STALL_LOCKS = 1.25
 STALLED = "stalled body"
 """What a program notes before it lets everybody stand still."""
+DESCHEDULED = "descheduled"
+"""What is noted after the system has let one of its threads stand still."""
 
 
 class Promises:
@@ -52,7 +54,9 @@ class Promises:
         for times in (*self._acquired.values(), *self._deliveries.values()):
             times.sort()
         entries = (entry for one in witnesses for entry in one.entries)
-        self._stalls = sorted(one.at for one in entries if one.event is Event.DID and one.text == STALLED)
+        did = sorted((one.at, one.text) for one in entries if one.event is Event.DID)
+        self._stalls = [at for at, text in did if text == STALLED]
+        self._pauses = [at for at, text in did if text == DESCHEDULED]
 
     def broken(self, *, is_smooth: bool) -> dict[str, list[str]]:
         """`is_smooth`: nothing happens to requests, responses and connections, and leaders stay."""
@@ -80,13 +84,24 @@ class Promises:
         # A response that isn't there yet: the broker may have renewed it by now.
         return max(until, now + self._lock_s(now)) if any(at > now for at in renewed) else until
 
+    def _acquired_before(self, member: str, place: Place, now: float) -> float:
+        times = self._acquired.get((member, place), [])
+        index = bisect_right(times, now)
+        return times[index - 1] if index else now
+
     def _handed_late(self) -> Iterator[str]:
         for entry in self._entries(Event.HANDED):
             place = entry.partition, entry.offset
             until = self._locked_until(entry.member, place, entry.at)
-            if until is not None and entry.at > until:
+            if until is not None and entry.at > until and not _is_any(self._pauses, until, entry.at):
                 late = f"{entry.at - until:.3f} s after its lock had run out"
                 yield f"{place}: {late}, at {entry.at:.3f}, to {entry.member}"
+            since = self._acquired_before(entry.member, place, entry.at)
+            if any(
+                kind != RENEW and row.error == 0 and since < row.answered_at < entry.at
+                for kind, row in self._sent.get((entry.member, place), ())
+            ):
+                yield f"{place}: settled before, at {entry.at:.3f}, to {entry.member}"
 
     def _kept(self) -> Iterator[str]:
         handed: dict[str, list[float]] = defaultdict(list)
@@ -110,8 +125,7 @@ class Promises:
 
     def _has_stalled(self, first: float, last: float) -> bool:
         """Whether everybody has stood still in between, or until then: it takes a little longer than a lock lasts."""
-        since = first - _STALL_LOCKS * self._lock_s(first)
-        return bisect_left(self._stalls, since) < bisect_right(self._stalls, last)
+        return _is_any(self._stalls, first - _STALL_LOCKS * self._lock_s(first), last)
 
     def _untold(self) -> Iterator[str]:
         told: set[tuple[str, Place]] = set()
@@ -128,3 +142,8 @@ class Promises:
                     if not self._has_stalled(row.at - _CLOSING_S, row.answered_at):
                         yield f"{place}: confirmed at {row.answered_at:.3f} to {member}"
                     break
+
+
+def _is_any(times: Sequence[float], first: float, last: float) -> bool:
+    """Whether any of these ascending times is in between."""
+    return bisect_left(times, first) < bisect_right(times, last)

@@ -39,8 +39,6 @@ _LETTERS_S = 20.0
 _SLOW_CALM_S = 3600.0
 _STAYED, _STILL_LOCKED, _EPOCHS = "still a member", "still locked", "wrong epoch"
 _STUCK = "stands still"
-_SMOOTH = frozenset({"kill", "corrupt"})
-"""With these alone, nothing happens to requests, responses and connections of those who live."""
 _MOSTLY_SMOOTH = 0.25
 _LONG_LIVED = 0.1
 """The share of consumers that are used for longer than others, by so much:"""
@@ -80,7 +78,7 @@ class ConsumerPlan(Plan):
 
 
 @dataclass(frozen=True)
-class _Orders(Orders):
+class SimulatedOrders(Orders):
     world: Any = None
 
     @property
@@ -99,10 +97,10 @@ class _Book(FaultBook):
         return self._ledger.number(topic_id, index)
 
 
-class _Notes(Notes):
-    def __init__(self, orders: Orders, diary: _Member, chance: Random) -> None:
-        super().__init__(orders, diary, chance)  # type: ignore[arg-type]
-        self._program = diary
+class SimulatedNotes(Notes):
+    def __init__(self, orders: Orders, diary: Any, chance: Random) -> None:
+        super().__init__(orders, diary, chance)
+        self._program: Member = diary
         world = orders.world  # type: ignore[attr-defined]
         self._is_slow = world.plan.pace.is_slow
         if self._is_slow:
@@ -128,7 +126,7 @@ class _Notes(Notes):
 
 
 @dataclass(eq=False)
-class _Member(Process):
+class Member(Process):
     """A program with consumers. It implements `Diary`."""
 
     entries: list[Entry] = field(default_factory=list)
@@ -144,13 +142,15 @@ class _Member(Process):
 
 
 class ConsumerWorld(World):
-    faults = ("kill", "cut", "stall", "refuse", "corrupt", "node", "leader", "responses")
-    changes = (
+    faults: tuple[str, ...] = ("kill", "cut", "stall", "refuse", "corrupt", "node", "leader", "responses")
+    changes: tuple[str, ...] = (
         *("suspend", "crash", "deletion", "retention", "compaction"),
         *("recreation", "partitions", "settings", "reset"),
     )
     topic, group = TOPIC, GROUP
     watchers = ("calm", "judge", "operator")
+    smooth: frozenset[str] = frozenset({"kill", "corrupt"})
+    """With these alone, nothing happens to requests, responses and connections of those who live."""
     plan: ConsumerPlan
 
     @classmethod
@@ -158,7 +158,7 @@ class ConsumerWorld(World):
         chance = Random(seed)
         kinds = [*cls.faults]
         if chance.random() < _MOSTLY_SMOOTH:
-            kinds = [one for one in kinds if one in _SMOOTH]
+            kinds = [one for one in kinds if one in cls.smooth]
         return ConsumerPlan(
             seed=seed,
             nodes=chance.choice([1, 1, 2, 3]),
@@ -213,7 +213,7 @@ class ConsumerWorld(World):
         """What brokers hold for consumers that were closed, though nothing disturbed that."""
         self.is_paused = False
         """Nobody reads at the moment."""
-        self._resident: _Member | None = None
+        self._resident: Member | None = None
         """A program that goes on from the start to the end, and has to follow all changes."""
         self._limits = [(-inf, plan.lock_s, plan.limit)]
         """The duration of locks and the limit of deliveries, and since when."""
@@ -255,11 +255,11 @@ class ConsumerWorld(World):
 
     def start(self, tasks: TaskGroup) -> None:
         for _ in range(self.plan.consumers):
-            self._start_consumer(tasks)
+            self.start_consumer(tasks)
         tasks.start_soon(self._write, self.new_process("writer"))
         changes = self.plan.changes
         if changes and "reset" not in changes and Random(f"{self.plan.seed} resident").random() < 0.5:
-            self._resident = self.new_process("calm", _Member)
+            self._resident = self.new_process("calm", Member)
             self._resident.ended.set()
             self.network.tasks.start_soon(self._reside, self._resident)
 
@@ -267,23 +267,26 @@ class ConsumerWorld(World):
         return process.name.startswith("consumer")
 
     def restart(self, tasks: TaskGroup, killed: Process) -> None:
-        self._start_consumer(tasks)
+        self.start_consumer(tasks)
 
-    def _start_consumer(self, tasks: TaskGroup) -> None:
-        tasks.start_soon(self._live, self.new_process(f"consumer-{len(self.processes)}", _Member))
+    def start_consumer(self, tasks: TaskGroup) -> None:
+        tasks.start_soon(self._live, self.new_process(f"consumer-{len(self.processes)}", Member))
 
-    async def _live(self, process: _Member) -> None:
-        plan = self.plan
+    def orders(self) -> SimulatedOrders:
+        lock_s = self.plan.lock_s
+        return SimulatedOrders(self.bootstrap, GROUP, TOPIC, "", lock_s, True, 0, "asyncio", None, self)
+
+    async def _live(self, process: Member) -> None:
         process.enter()
-        chance = Random(f"{plan.seed} {process.number}")
-        orders = _Orders(self.bootstrap, GROUP, TOPIC, "", plan.lock_s, True, 0, "asyncio", None, self)
+        chance = Random(f"{self.plan.seed} {process.number}")
+        orders = self.orders()
         try:
             with process.scope:
                 while not self.is_over:
                     if self.is_paused:
                         await anyio.sleep(_PAUSED_S)
                         continue
-                    notes = _Notes(orders, process, chance)
+                    notes = SimulatedNotes(orders, process, chance)
                     said = len(process.lines)
                     try:
                         await async_program.live(notes)
@@ -293,12 +296,12 @@ class ConsumerWorld(World):
                         await anyio.sleep(0.1)
                     else:
                         if not process.was_killed:
-                            self._note_whether_left(notes.member, process.lines[said:])
+                            self.note_whether_left(notes.member, process.lines[said:])
                     await self.note_left_behind(process)
         finally:
             process.ended.set()
 
-    def _note_whether_left(self, member: str, said: list[str]) -> None:
+    def note_whether_left(self, member: str, said: list[str]) -> None:
         groups = self.broker.share_groups
         is_member = groups.has(GROUP) and member in groups.find(GROUP).members
         if is_member and not any("leav" in one for one in said):
@@ -312,7 +315,7 @@ class ConsumerWorld(World):
 
     @property
     def _is_smooth(self) -> bool:
-        return self.plan.faults <= _SMOOTH and not self.plan.changes
+        return self.plan.faults <= self.smooth and not self.plan.changes
 
     async def _write(self, process: Process) -> None:
         process.enter()
@@ -368,7 +371,7 @@ class ConsumerWorld(World):
 
     def _handed_out(self) -> set[Place]:
         """Places that programs got, whatever they were."""
-        members = (one for one in self.processes if isinstance(one, _Member))
+        members = (one for one in self.processes if isinstance(one, Member))
         events = (Event.HANDED, Event.UNREADABLE)
         return {(e.partition, e.offset) for one in members for e in one.entries if e.event in events}
 
@@ -379,7 +382,7 @@ class ConsumerWorld(World):
 
     async def _calm(self) -> set[Place]:
         """Read on until nothing is left, or for `calm_s`. Returns what is left."""
-        process = self._resident or self.new_process("calm", _Member)
+        process = self._resident or self.new_process("calm", Member)
         process.enter()
         left: set[Place] = {(-1, -1)}
         async with anyio.create_task_group() as tasks:
@@ -393,7 +396,7 @@ class ConsumerWorld(World):
         process.scope.cancel()
         return left
 
-    async def _reside(self, process: _Member) -> None:
+    async def _reside(self, process: Member) -> None:
         process.enter()
         with process.scope:
             while True:
@@ -403,7 +406,7 @@ class ConsumerWorld(World):
                     process.log(f"ended by {type(error).__name__}: {error}")
                     await anyio.sleep(0.1)
 
-    async def _accept_all(self, process: _Member, max_records: int = 20_000) -> None:
+    async def _accept_all(self, process: Member, max_records: int = 20_000) -> None:
         async with ShareConsumer(
             self.bootstrap, group=GROUP, topics=[TOPIC], max_records=max_records
         ) as consumer:
@@ -457,7 +460,7 @@ class ConsumerWorld(World):
                 one.was_killed,
             )
             for one in self.processes
-            if isinstance(one, _Member)
+            if isinstance(one, Member)
         ]
         limit = min(limit for _, _, limit in self._limits)
 

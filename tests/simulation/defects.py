@@ -14,13 +14,17 @@ from tests.simulation import (
     consumer_defects,
     producer_defects,
     spark_defects,
+    sync_defects,
     worker_defects,
 )
 from tests.simulation.planting import Defect
 
 REGISTRY: dict[str, Defect] = {
     defect.name: defect
-    for module in (consumer_defects, producer_defects, spark_defects, worker_defects, change_defects)
+    for module in (
+        *(consumer_defects, producer_defects, spark_defects, sync_defects, worker_defects),
+        change_defects,
+    )
     for defect in module.DEFECTS
 }
 FIRST_SEED, MOST_SEEDS = 1, 100

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import selectors
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -72,15 +73,13 @@ class SimulatedLoop(SuspendingLoop):
         self._selector_of_time.now += seconds
 
 
-class _Selector(selectors.BaseSelector):
-    """Instead of waiting for sockets, it sets the time forward."""
+class IdleSelector(selectors.BaseSelector):
+    """Nothing happens to its files. Asyncio registers a pipe with which threads wake a loop: here, none does."""
 
     def __init__(self) -> None:
-        self.now = START_S
         self._keys: dict[Any, selectors.SelectorKey] = {}
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
-        """Asyncio registers a pipe with which threads wake the loop. There are none."""
         key = self._keys[fileobj] = selectors.SelectorKey(fileobj, int(fileobj), events, data)
         return key
 
@@ -88,13 +87,28 @@ class _Selector(selectors.BaseSelector):
         return self._keys.pop(fileobj)
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is None:
-            raise Standstill
-        self.now += max(0.0, timeout)
+        self.wait(timeout)
         return []
+
+    @abstractmethod
+    def wait(self, seconds: float | None) -> None:
+        """None: until something happens."""
 
     def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
         return self._keys
+
+
+class _Selector(IdleSelector):
+    """Instead of waiting for sockets, it sets the time forward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = START_S
+
+    def wait(self, seconds: float | None) -> None:
+        if seconds is None:
+            raise Standstill
+        self.now += max(0.0, seconds)
 
 
 class SimulatedTime:

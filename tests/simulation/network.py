@@ -332,13 +332,13 @@ class Link:
 
 class ClientStream(Stream):
     def __init__(self, link: Link) -> None:
-        self._link = link
+        self.link = link
         self._is_closed = False
 
     def receive_now(self, buffer: memoryview) -> int | None:
         if self._is_closed:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-        data = self._link.down.take(len(buffer))
+        data = self.link.down.take(len(buffer))
         if data is None:
             return None
         buffer[: len(data)] = data
@@ -348,7 +348,7 @@ class ClientStream(Stream):
         """It is readable whenever something has arrived."""
 
     def send_now(self, item: bytes | memoryview) -> memoryview:
-        up, rest = self._link.up, memoryview(item)
+        up, rest = self.link.up, memoryview(item)
         if self._is_closed or up.is_broken:
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
         count = min(len(rest), up.room)
@@ -359,12 +359,12 @@ class ClientStream(Stream):
     async def send(self, item: bytes | memoryview) -> None:
         rest = self.send_now(item)
         while rest:
-            await self._link.up.changed.wait()
+            await self.link.up.changed.wait()
             rest = self.send_now(rest)
         await checkpoint()
 
     async def call_when_readable(self, on_ready: Callable[[], None]) -> None:
-        down = self._link.down
+        down = self.link.down
         while True:
             on_ready()
             if down.is_readable:
@@ -375,7 +375,7 @@ class ClientStream(Stream):
     async def aclose(self) -> None:
         if not self._is_closed:
             self._is_closed = True
-            link = self._link
+            link = self.link
             link.is_client_gone = True
             link.down.break_off(keeps_arrived=False)
             if not link.up.is_broken:

@@ -48,7 +48,7 @@ class ProducerPlan(Plan):
                 yield replace(self, **{name: getattr(self, name) - 1})
 
 
-class _Found(NamedTuple):
+class Found(NamedTuple):
     """A record in a log."""
 
     offset: int
@@ -169,16 +169,16 @@ class ProducerWorld(World):
     async def judged(self) -> Verdict:
         await anyio.sleep(_REST_S + (_LONGEST_TRANSACTION_S if self.plan.pace.is_slow else 0.0))
         partitions = self.broker.cluster.topics[TOPIC].partitions
-        everything: dict[int, list[_Found]] = defaultdict(list)
+        everything: dict[int, list[Found]] = defaultdict(list)
         for (number, offset), value in self.ledger.written().items():
-            everything[number].append(_Found(offset, value.encode()))
+            everything[number].append(Found(offset, value.encode()))
         lost = {
             row.value
             for number, rows in everything.items()
             for row in rows
             if self.ledger.gone((number, row.offset)) < inf
         }
-        committed = {number: list(_committed(one)) for number, one in enumerate(partitions)}
+        committed = {number: list(committed_in(one)) for number, one in enumerate(partitions)}
         verdict = Verdict(defaultdict(list))
         for account in self._accounts:
             verdict.problems["contradiction"] += account.contradictions(
@@ -198,9 +198,9 @@ class ProducerWorld(World):
         return verdict
 
 
-def _committed(partition: Any) -> Iterator[_Found]:
+def committed_in(partition: Any) -> Iterator[Found]:
     """What a consumer with isolation level read_committed gets, if no transaction is open any more."""
-    pending: defaultdict[int, list[_Found]] = defaultdict(list)
+    pending: defaultdict[int, list[Found]] = defaultdict(list)
     for batch in partition.log.batches_from(partition.log.start_offset):
         records = list(batch.decode())
         if batch.is_control:
@@ -208,12 +208,12 @@ def _committed(partition: Any) -> Iterator[_Found]:
             ended = pending.pop(batch.producer_id, [])
             yield from ended if is_commit else ()
             continue
-        found = [_found(record) for record in records]
+        found = [found_in(record) for record in records]
         if batch.is_transactional:
             pending[batch.producer_id] += found
         else:
             yield from found
 
 
-def _found(record: Any) -> _Found:
-    return _Found(record.offset, bytes(record.value))
+def found_in(record: Any) -> Found:
+    return Found(record.offset, bytes(record.value))

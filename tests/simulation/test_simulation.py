@@ -14,16 +14,27 @@ from tests.simulation import (
     consumer_defects,
     producer_defects,
     spark_defects,
+    sync_defects,
     worker_defects,
 )
 from tests.simulation.defects import REGISTRY
 from tests.simulation.found import FOUND
 
 ROOT = Path(__file__).parents[2]
-FRESH = {"consumers": 15, "producers": 15, "spark": 6, "workers": 6}
+FRESH = {"consumers": 15, "producers": 15, "spark": 6, "sync": 6, "workers": 6}
 """How many seeds: those of Spark and of workers take longest."""
-WORLDS = pytest.mark.parametrize("world", ["consumers", "producers", "spark", "workers"])
+WORLDS = pytest.mark.parametrize("world", [*FRESH])
 BOTH = pytest.mark.parametrize("backend", ["asyncio", "trio"])
+EACH = pytest.mark.parametrize(
+    ("world", "backend"),
+    [
+        (world, backend)
+        for world in FRESH
+        for backend in ("asyncio", "trio")
+        if (world, backend) != ("sync", "trio")
+    ],
+)
+"""`kshare.sync` runs asyncio, whatever its user runs."""
 
 pytestmark = [pytest.mark.lengthy, pytest.mark.timeout(300)]
 
@@ -38,8 +49,7 @@ def simulate(*arguments: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-@BOTH
-@WORLDS
+@EACH
 def test_fresh_seeds_break_no_promise(world: str, backend: str) -> None:
     code, output = simulate("--seeds", str(FRESH[world]), "--world", world, "--backend", backend)
     assert code == 0, output
@@ -52,7 +62,7 @@ def test_seeds_with_changes_break_no_promise(world: str, seeds: int) -> None:
     assert code == 0, output
 
 
-@WORLDS
+@pytest.mark.parametrize("world", ["consumers", "producers", "spark", "workers"])
 def test_slow_seeds_break_no_promise(world: str) -> None:
     """One of 15 simulated minutes, and of what has to be done until nothing is left."""
     code, output = simulate("--slow", "--seeds", "1", "--first", "1", "--jobs", "1", "--world", world)
@@ -62,11 +72,10 @@ def test_slow_seeds_break_no_promise(world: str) -> None:
 def test_seeds_are_simulated_for_so_long() -> None:
     code, output = simulate("--minutes", "0.05", "--first", "1", "--jobs", "1", "--world", "all")
     assert code == 0, output
-    assert output.count("ms for each simulated second") == 4
+    assert output.count("ms for each simulated second") == 5
 
 
-@BOTH
-@WORLDS
+@EACH
 def test_a_seed_is_the_same_each_time(world: str, backend: str) -> None:
     seeds = ("--seeds", "3", "--first", "6", "--jobs", "1", "--digests")
     arguments = (*seeds, "--world", world, "--backend", backend)
@@ -116,6 +125,7 @@ def test_forty_defects_are_planted_and_each_has_a_name_of_its_own() -> None:
         *consumer_defects.DEFECTS,
         *producer_defects.DEFECTS,
         *spark_defects.DEFECTS,
+        *sync_defects.DEFECTS,
         *worker_defects.DEFECTS,
         *change_defects.DEFECTS,
     ]

@@ -109,9 +109,13 @@ class Outcome:
 
 class World(ABC):
     faults: tuple[str, ...] = ("kill", "cut", "stall", "refuse", "node", "leader", "responses")
-    """A seed draws some of them. All but "responses" are methods."""
+    """A seed draws some of them. All but the moods are methods."""
+    moods: frozenset[str] = frozenset({"responses"})
+    """Those that last."""
     changes: tuple[str, ...] = ()
     """A seed draws some of them, if changes are wanted. They are methods of `Changes`."""
+    backends: tuple[str, ...] = ("asyncio", "trio")
+    can_be_slow = True
     topic: str
     """The topic whose leaders move, and that changes."""
     group: str = ""
@@ -282,7 +286,7 @@ class World(ABC):
         await anyio.sleep(0.5)
         if "responses" in plan.faults:
             self.set_rate(plan.rate)
-        deeds = sorted(plan.faults - {"responses"})
+        deeds = sorted(plan.faults - self.moods)
         until = anyio.current_time() + plan.lasts_s
         while anyio.current_time() < until:
             await anyio.sleep(plan.pace.until_fault(chance))

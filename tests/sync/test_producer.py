@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import linecache
+import signal
+import sys
 import threading
+from types import FrameType
+from typing import Any
 
 import anyio
 import pytest
@@ -145,3 +150,55 @@ def test_each_thread_is_told_of_its_records_by_flush(broker: Broker) -> None:
         for thread in threads:
             thread.join()
         assert sorted(told) == [0, 1]
+
+
+def test_a_producer_that_was_interrupted_while_it_was_created_is_deleted_in_silence() -> None:
+    kshare.sync.Producer.__new__(kshare.sync.Producer).__del__()
+
+
+class Interrupted(BaseException):
+    """Raised by a signal handler."""
+
+
+@pytest.mark.parametrize("step", ["__enter__", "close"])
+def test_an_interrupt_at_any_line_of_opening_and_closing_leaves_nothing_open(
+    broker: Broker, step: str
+) -> None:
+    """Not even once it has connected, or before it has begun to close."""
+    line, was_interrupted = 0, True
+    while was_interrupted:
+        line += 1
+        was_interrupted = interrupt_at(line, step, broker)
+        assert not [thread for thread in threading.enumerate() if thread.name == "kshare client"], line
+    assert line > 4, "it has more lines than that"
+
+
+def interrupt_at(line: int, step: str, broker: Broker) -> bool:
+    """Whether there was such a line. The end of `__enter__` is none: no `with` could help there."""
+    left = line
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal left
+        if frame.f_code is not vars(kshare.sync.Producer)[step].__code__:
+            return None
+        if event == "line":
+            left -= 1
+            source = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+            if left == 0 and source != "return self":
+                signal.raise_signal(signal.SIGUSR1)
+        return trace
+
+    def handle(*_: object) -> None:
+        raise Interrupted
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    sys.settrace(trace)
+    try:
+        with kshare.sync.Producer(broker.bootstrap):
+            pass
+    except Interrupted:
+        return True
+    finally:
+        sys.settrace(None)
+        signal.signal(signal.SIGUSR1, before)
+    return False

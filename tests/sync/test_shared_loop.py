@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -294,3 +295,23 @@ def test_signals_that_arrive_a_thousand_times_are_handled_once(loop: SharedLoop)
 def test_it_runs_while_another_thread_imports_trio(loop: SharedLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "trio", ModuleType("trio"))
     assert loop.run(where) is threading.current_thread()
+
+
+@pytest.mark.usefixtures("on_signal")
+def test_the_error_of_an_interrupted_call_is_not_logged(
+    loop: SharedLoop, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nobody asks for it. Asyncio would log it with a traceback, as that of a task that was forgotten."""
+
+    async def fail() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGUSR1)
+            await asyncio.sleep(DEADLINE_S)
+        finally:
+            raise OSError("no broker")
+
+    with pytest.raises(Interrupted):
+        loop.run(fail)
+    loop.run(where)
+    gc.collect()
+    assert caplog.text == ""

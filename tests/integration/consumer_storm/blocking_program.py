@@ -8,18 +8,22 @@ from collections.abc import Iterator
 from typing import Any
 
 from kshare import ConsumerClosed, DeserializationFailed, KshareError, sync
+from kshare.client.record import ShareBatch
+from kshare.surroundings import monotonic
 from tests.integration.consumer_storm.diary import Event
 from tests.integration.consumer_storm.notes import Boom, Notes
 
 _DEEPEST = 2
 _WAIT_S = 0.3
+_LONGER_S = 0.05
 
 
 def live(notes: Notes) -> None:
     """Open a consumer, use it for a while, and close it. A timer closes it if nothing comes any more."""
     with sync.ShareConsumer(notes.orders.bootstrap, **notes.options()) as consumer:
         notes.begin(consumer.member_id)
-        timer = threading.Timer(max(0.0, notes.until - time.monotonic()) + 0.2, consumer.close)
+        notes.may_be_told_to_close(consumer.close)
+        timer = threading.Timer(max(0.0, notes.until - monotonic()) + 0.2, consumer.close)
         timer.start()
         try:
             _User(notes, consumer).loop_on()
@@ -32,6 +36,8 @@ def live(notes: Notes) -> None:
 class _User:
     def __init__(self, notes: Notes, consumer: Any) -> None:
         self._notes, self._consumer, self._chance = notes, consumer, notes.chance
+        self._other: threading.Thread | None = None
+        """Asks for records, too."""
 
     def loop_on(self) -> None:
         while not self._notes.is_over:
@@ -49,6 +55,8 @@ class _User:
                 self._notes.did("raised in a body")
             except DeserializationFailed as failure:
                 self._notes.unreadable(failure)
+            except KeyboardInterrupt:
+                self._notes.did("interrupted")
             except ConsumerClosed:
                 return
 
@@ -74,7 +82,7 @@ class _User:
             elif deed == "stop" and self._chance.random() < 0.3:
                 consumer.stop_acquiring()
                 consumer.set_max_records(500)
-                notes.until = min(notes.until, time.monotonic() + 0.5)
+                notes.until = min(notes.until, monotonic() + 0.5)
             else:
                 self._commit()
         except ConsumerClosed:
@@ -95,25 +103,63 @@ class _User:
         loop: Iterator[Any] = iter(self._consumer)
         held: list[Any] = []
         current: Any = None
-        for _ in range(most):
-            if notes.is_over:
-                break
-            if current is not None:
-                notes.of(Event.ENDED, current)
-            record = next(loop)
-            current = record
-            notes.handed(record)
-            is_settled = self._body(record, depth)
-            if not notes.is_implicit:
-                current = None
-                if not is_settled:
-                    held.append(record)
-                self._settle_some(held)
-            elif is_settled:
-                current = None
-            if self._chance.random() < 0.003:
-                notes.did("left a loop")
-                break
+        try:
+            for _ in range(most):
+                if notes.is_over:
+                    break
+                ended, current = current, None
+                current = self._next(loop, [] if ended is None else [ended])
+                notes.handed(current)
+                self._wait_for_other()
+                is_settled = self._body(current, depth)
+                if not notes.is_implicit:
+                    if not is_settled:
+                        held.append(current)
+                    self._settle_some(held)
+                if is_settled or not notes.is_implicit:
+                    current = None
+                if self._chance.random() < 0.003:
+                    notes.did("left a loop")
+                    break
+        finally:
+            if current is not None and notes.is_implicit:
+                notes.of(Event.ABANDONED, current)
+
+    def _next(self, loop: Iterator[Any], ended: list[Any]) -> Any:
+        """What follows in a loop that has ended these."""
+        for record in ended:
+            self._notes.of(Event.ENDED, record)
+        if self._chance.random() < 0.02:
+            self._other = threading.Thread(target=self._ask_too, args=(loop,))
+            self._other.start()
+        try:
+            return next(loop)
+        except DeserializationFailed:
+            raise
+        except (KshareError, KeyboardInterrupt):  # they may be accepted or not
+            for record in ended:
+                self._notes.of(Event.TOO_LATE, record)
+            raise
+
+    def _wait_for_other(self) -> None:
+        """Process what was handed out until the other thread has got its answer, and for a while."""
+        if self._other is not None:
+            self._other.join()
+            self._other = None
+            time.sleep(_LONGER_S)
+
+    def _ask_too(self, loop: Iterator[Any]) -> None:
+        """In another thread, which is refused, unless nobody is processing anything."""
+        try:
+            found = next(loop)
+        except (KshareError, StopIteration):
+            self._notes.did("another thread was refused")
+            return
+        if isinstance(found, ShareBatch):
+            self._notes.accept_all(found, self._notes.handed_batch(found))
+        else:
+            self._notes.handed(found)
+            self._notes.settle(found, "accept")
 
     def _settle_some(self, held: list[Any]) -> None:
         """In any order, and in any thread."""
@@ -162,9 +208,7 @@ class _User:
         for _ in range(self._chance.randrange(1, 10)):
             if self._notes.is_over:
                 return
-            for record in ended:
-                self._notes.of(Event.ENDED, record)
-            ended = self._with_batch(next(loop))
+            ended = self._with_batch(self._next(loop, ended))
 
     def _single_batch(self) -> None:
         batch = self._consumer.next_batch(timeout=_WAIT_S)
@@ -175,6 +219,7 @@ class _User:
         """Returns the records that aren't settled. `is_left`: the caller accepts the batch."""
         records = self._notes.handed_batch(batch)
         self._notes.did("batch")
+        self._wait_for_other()
         rest = [
             record
             for record in records

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,9 @@ class Notes:
         """Called before records are asked for: of a killed process, the judge has to know all members."""
         self.member = member
         self.did("opened")
+
+    def may_be_told_to_close(self, close: Callable[[], None]) -> None:
+        """A signal handler may call this. Programs of the storm have none: they run in threads."""
 
     # --- events of the consumer
 
