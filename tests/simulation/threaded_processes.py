@@ -34,7 +34,7 @@ _AWAY_S = (0.0, 0.0, 0.0, 0.02, 0.08)
 """`SharedLoop` has its background thread run the loop after 0.05 s."""
 
 
-@dataclass
+@dataclass(eq=False)
 class ThreadedProcess(Member):
     """`clock` is that of the world."""
 
