@@ -67,6 +67,8 @@ class Runs:
     now: Callable[[], float]
     stops: Callable[[], int]
     found: dict[str, list[str]]
+    tried: set[tuple[str, int, int]] = field(default_factory=set)
+    """What any worker has begun. Brokers may forget that: a new leader doesn't know of locks, and counts from one."""
     begun: list[Begun] = field(default_factory=list)
     is_stopping: bool = False
     """Told to stop: what must not be given back is tried, whatever its delay is."""
@@ -79,7 +81,6 @@ class Runs:
     _not_before: dict[tuple[str, int, int], float] = field(default_factory=dict)
     _paused: tuple[float, float] = (0.0, 0.0)
     _shielded: set[tuple[str, int, int]] = field(default_factory=set)
-    _tried: set[tuple[str, int, int]] = field(default_factory=set)
     """What can't be cancelled."""
 
     @contextmanager
@@ -147,8 +148,8 @@ class Runs:
         held = self._held.get(lane)
         if held is not None and offset == held[0]:
             del self._held[lane]
-        is_first = _place(delivery) not in self._tried  # an attempt that timed out may not count as one
-        self._tried.add(_place(delivery))
+        is_first = _place(delivery) not in self.tried  # an attempt that timed out may not count as one
+        self.tried.add(_place(delivery))
         if delivery.attempt > 1 or delivery.delivery_count > 1 or delivery.redelivered or not is_first:
             return
         if held is not None and offset > held[0] and self.rules.keeps_delays() and not self.is_stopping:

@@ -148,6 +148,8 @@ class Scene:
     keeps_delays: bool = True
     """Whether nothing makes workers process what they hold early."""
     seen: set[str] = field(default_factory=set)
+    tried: set[tuple[str, int, int]] = field(default_factory=set)
+    """Records that any worker has begun, by topic, partition and offset."""
     found: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     """What was wrong with runs of handlers."""
 
@@ -210,7 +212,13 @@ def build(bootstrap: str, scene: Scene, process: WorkerProcess, chance: Random) 
         has_copies=plan.has_retry_topics,
         takes_batches=bool(plan.batch_size),
     )
-    runs = Runs(rules, anyio.current_time, lambda: scene.stops + len(process.suspended), scene.found)
+    runs = Runs(
+        rules,
+        anyio.current_time,
+        lambda: scene.stops + len(process.suspended),
+        scene.found,
+        scene.tried,
+    )
     process.runs.append(runs)
     act = _Acting(worker, scene, process, runs, chance)
     if plan.batch_size:
