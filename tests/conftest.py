@@ -30,6 +30,7 @@ settings.load_profile("untimed")
 
 _ROOT = Path(__file__).resolve().parent.parent
 _RELEASE = re.compile(r"(?<=[\[-])4\.\d\.\d(?=[]-])")
+_SIMULATIONS, _PACKAGING = "tests/simulation/test_simulation.py", "tests/test_packaging.py"
 SKIPPED = 6
 """The exit code if `--forbid-skips` complains, whether tests failed or not. pytest's own are 0 to 5."""
 _ENDED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
@@ -143,8 +144,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def _shared(nodeid: str) -> str | None:
-    """A name for the brokers or the Spark session that a test uses and that take long to start."""
+    """A name for the brokers or the Spark session that a test uses and that take long to start.
+
+    For tests that take minutes themselves, so that they don't begin last: their module's name, or their own.
+    """
     module = nodeid.partition("::")[0]
+    if module == _SIMULATIONS:
+        return nodeid
+    if module == _PACKAGING:
+        return module
     if "/spark/" in module:
         return f"spark {Path(module).parent.name}" if _has_session(module) else None
     release = _RELEASE.search(nodeid)
