@@ -21,7 +21,7 @@ from tests.simulation.defects import REGISTRY
 from tests.simulation.found import FOUND
 
 ROOT = Path(__file__).parents[2]
-FRESH = {"consumers": 15, "producers": 15, "spark": 6, "sync": 6, "workers": 6}
+FRESH = {"consumers": 8, "producers": 8, "spark": 3, "sync": 4, "workers": 3}
 """How many seeds: those of Spark and of workers take longest."""
 WORLDS = pytest.mark.parametrize("world", [*FRESH])
 BOTH = pytest.mark.parametrize("backend", ["asyncio", "trio"])
