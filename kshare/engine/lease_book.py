@@ -171,6 +171,9 @@ class LeaseBook:
     def on_outcomes(self, outcomes: Iterable[AckOutcome]) -> None:
         """Acknowledgements were confirmed or refused, or got no response."""
         for outcome in outcomes:
+            if outcome.locks_lost:
+                self._reports.locks_lost(outcome, self.holder.unread)
+                continue
             error = outcome_error(outcome) if outcome.error or outcome.is_open else None
             if outcome.not_renewed:
                 self._reports.not_renewed(outcome)

@@ -71,6 +71,19 @@ class LeaseReports:
         self._reporter.log.records(logging.WARNING, cause, *topic_partition, records)
         self._reporter.report(LeaseLost(*topic_partition, records, "expired"))
 
+    def locks_lost(self, outcome: AckOutcome, unread: UnreadOf) -> None:
+        """Some records of a lease couldn't be renewed, though others could."""
+        topic_partition = self.topic_partition_of(outcome.partition)
+        cause = "lock lost: it wasn't renewed, unlike others acquired with it; will be redelivered"
+        for lease, first, last in outcome.locks_lost:
+            records = last - first + 1
+            self._reporter.log.records(logging.WARNING, cause, *topic_partition, records, first, last)
+            lease.loss_reason = _LOST_BECAUSE["expired"]
+            in_hand = without([(first, last)], sorted(unread(lease)))
+            if in_hand and self._lease_timers.handed_out_at(lease) is not None:
+                self._note_lost(lease, in_hand)
+            self._reporter.report(LeaseLost(*topic_partition, records, "expired"))
+
     def given_up(self, outcome: AckOutcome, error: int) -> None:
         topic_partition = self.topic_partition_of(outcome.partition)
         cause = "given up as lost: all acknowledgements of their leases were refused"

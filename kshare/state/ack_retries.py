@@ -13,6 +13,11 @@ The cost in requests: a part of n records of which none can be acknowledged is g
 2 * ceil(log2(n)) + 8 refusals, or after all 2n - 1 parts if these are fewer: 28 for a lease of 1024 records. If no more
 than four records of a part are bad, exactly those are found, and all others are settled.
 
+A refused renewal has two possible causes: the lock is lost, or the group forbids renewing. Only what else is confirmed
+tells them apart. So a lease of which neither the whole nor a half can be renewed is given up after these three
+refusals, and nothing counts as lost. Once some of a lease was renewed, whatever else of it is refused has lost its
+lock.
+
 Decides the order of parts and when to give up. Knows neither states nor outcomes, and sends nothing.
 """
 
@@ -30,18 +35,19 @@ SentRange = tuple[Lease, int, int]
 _EXTRA_REFUSALS = 8
 """Refusals allowed beyond two per split: small parts are searched completely."""
 _RENEWAL_REFUSALS = 3
-"""For renewals: the whole and both halves, which a single lost record can't explain. The group may forbid renewing."""
+"""For renewals of whole leases: the whole and both halves, which a single lost record can't explain."""
 
 
 class RetryPart:
     """Acknowledgements that are sent together, and the halves that they were split into."""
 
-    __slots__ = ("halves", "is_confirmed", "is_whole", "lease_ranges", "limit", "parent", "refusals")
+    __slots__ = ("halves", "is_confirmed", "is_whole", "lease_ranges", "limit", "parent", "refusals", "size")
 
     def __init__(
         self, runs: Sequence[SentRange], parent: RetryPart | None, limit: int, *, is_whole: bool
     ) -> None:
         self.lease_ranges: tuple[LeaseRange, ...] = tuple(_lease_ranges(runs))
+        self.size = _size(runs)
         self.parent = parent
         self.limit = limit
         self.is_whole = is_whole
@@ -50,6 +56,11 @@ class RetryPart:
         self.is_confirmed = False
         """Some of it was confirmed."""
         self.halves: tuple[RetryPart, ...] = ()
+
+    @property
+    def whole(self) -> RetryPart:
+        """The smallest part that holds everything of its leases: this one, or one that it was split from."""
+        return next(part for part in self.ancestry() if part.is_whole)
 
     def ancestry(self) -> Iterator[RetryPart]:
         """This part, and those that it was split from."""
@@ -66,6 +77,8 @@ class AckRetries:
         self._of_renewals = of_renewals
         self._pending: list[RetryPart] = []
         self._refused: list[RetryPart] = []
+        self._refused_alone: list[RetryPart] = []
+        """Renewals of single records that were refused before any other of their lease was confirmed."""
 
     @property
     def is_open(self) -> bool:
@@ -81,16 +94,23 @@ class AckRetries:
         """It was neither confirmed nor refused."""
         self._pending.append(part)
 
-    def on_confirmed(self, part: RetryPart) -> None:
-        for one in part.ancestry():
-            one.is_confirmed = True
+    def on_confirmed(self, part: RetryPart) -> list[LeaseRange]:
+        """Returns what has lost its lock, as this shows: renewals that were refused alone before."""
+        for ancestor in part.ancestry():
+            ancestor.is_confirmed = True
+        lost = [other for other in self._refused_alone if other.whole is part.whole]
+        for other in lost:
+            self._refused_alone.remove(other)
+        return [lease_range for other in lost for lease_range in other.lease_ranges]
 
     def on_refused(self, part: RetryPart | None, runs: Sequence[SentRange]) -> tuple[bool, list[LeaseRange]]:
-        """These were refused, as this part or for the first time. Returns whether leases are lost, and what is."""
+        """These were refused, as this part or for the first time. Returns what is given up, and whether as a whole."""
         size = _size(runs)
         is_new = part is None
         if part is None:
-            part = RetryPart(runs, None, self._limit(size), is_whole=True)
+            if not self.is_open:
+                self._refused_alone = []
+            part = RetryPart(runs, None, self._limit(size, is_whole=True), is_whole=True)
         given_up: RetryPart | None = None
         for one in part.ancestry():
             one.refusals += 1
@@ -99,16 +119,24 @@ class AckRetries:
         if given_up is not None:
             return given_up.is_whole, self._give_up(given_up, part)
         if size == 1:
-            return False, list(part.lease_ranges)
+            return self._on_refused_alone(part)
         part.halves = self._halves(part, runs)
         # In order: what was refused first has waited longest.
         self._refused.insert(0 if is_new else len(self._refused), part)
         return False, []
 
+    def _on_refused_alone(self, part: RetryPart) -> tuple[bool, list[LeaseRange]]:
+        if not self._of_renewals or part.whole.is_confirmed:
+            return False, list(part.lease_ranges)
+        if part.is_whole:
+            return True, list(part.lease_ranges)
+        self._refused_alone.append(part)
+        return False, []
+
     def open_ranges(self) -> dict[Lease, list[tuple[int, int]]]:
         """First and last offsets of the open parts by lease, ascending."""
         open_ranges: dict[Lease, list[tuple[int, int]]] = {}
-        for parts in (self._pending, self._refused):
+        for parts in (self._pending, self._refused, self._refused_alone):
             for part in parts:
                 for lease, first, last in part.lease_ranges:
                     open_ranges.setdefault(lease, []).append((first, last))
@@ -117,14 +145,16 @@ class AckRetries:
         return open_ranges
 
     def clear(self) -> None:
-        self._pending, self._refused = [], []
+        self._pending, self._refused, self._refused_alone = [], [], []
 
-    def _limit(self, size: int) -> int:
-        return _RENEWAL_REFUSALS if self._of_renewals else 2 * (size - 1).bit_length() + _EXTRA_REFUSALS
+    def _limit(self, size: int, *, is_whole: bool) -> int:
+        if self._of_renewals and is_whole:
+            return _RENEWAL_REFUSALS
+        return 2 * (size - 1).bit_length() + _EXTRA_REFUSALS
 
     def _give_up(self, refused: RetryPart, last: RetryPart) -> list[LeaseRange]:
         lease_ranges = list(last.lease_ranges)
-        for parts in (self._pending, self._refused):
+        for parts in (self._pending, self._refused, self._refused_alone):
             for part in list(parts):
                 if refused in part.ancestry():
                     parts.remove(part)
@@ -134,8 +164,9 @@ class AckRetries:
     def _halves(self, part: RetryPart, runs: Sequence[SentRange]) -> tuple[RetryPart, ...]:
         is_one_lease = all(lease is runs[0][0] for lease, _, _ in runs)
         cut = _split_in_half if is_one_lease else _split_between_leases
+        is_whole = part.is_whole and not is_one_lease
         return tuple(
-            RetryPart(half, part, self._limit(_size(half)), is_whole=part.is_whole and not is_one_lease)
+            RetryPart(half, part, self._limit(_size(half), is_whole=is_whole), is_whole=is_whole)
             for half in cut(runs)
         )
 

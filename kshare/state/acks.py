@@ -14,15 +14,19 @@ Each record's state is one byte of its `Lease`.
     decided | refused too often in parts   | lost    | the whole lease is lost, held records included: a
             |                              |         | logarithmic number of requests shows that
     sent    | not now                      | decided | the share coordinator is moving: nothing was done, try again
-    sent    | a renewal is refused: alone, | held    | the lock runs out in time; what is settled by then counts
-            | or whole and in both halves  |         | (only this shows that the group forbids renewing)
+    sent    | a renewal of a whole lease   | held    | the lock runs out in time; what is settled by then counts
+            | is refused: alone, or as a   |         | (only this shows that the group forbids renewing)
+            | whole and in both halves     |         |
+    sent    | a renewal is refused, while  | lost    | the broker no longer has this record locked for us; the
+            | others of its lease are not  |         | rest of its lease is renewed again, as a whole
     sent    | refused for another reason   | lost    | leader moved, topic deleted, no permission: reported
     sent    | outcome open                 | lost    | connection broken, no response: reported as such
     any     | lock expired, session reset  | lost    | unless settled
     any     | acquired again               | lost    | unless settled: brokers only hand out unlocked records, so
             |                              |         | the lock expired earlier than we thought; the new lease has it
 
-Renewing one record renews everything that is held in its lease, since a lease has one deadline.
+Renewing one record renews everything that is held in its lease, since a lease has one deadline. For the same reason a
+lease counts as renewed only if one response confirms that for everything in it that is held.
 
 While refused acknowledgements are sent again, requests alternate between them and newly decided ones.
 
@@ -82,6 +86,8 @@ class AckOutcome(NamedTuple):
     """Leases whose lock this response has renewed."""
     not_renewed: tuple[Lease, ...] = ()
     """Leases that the broker won't renew; that alone loses no record."""
+    locks_lost: tuple[LeaseRange, ...] = ()
+    """Undecided records that are lost: others of their lease were renewed, but not these."""
     given_up: int = 0
     """Undecided records that are lost along with these: the broker no longer has their leases locked for us."""
 
@@ -101,6 +107,8 @@ class PartitionAcks:
         """The same, in order and with the leases."""
         self._is_renewing = False
         self._retries = {False: AckRetries(of_renewals=False), True: AckRetries(of_renewals=True)}
+        self._partly_renewed: dict[Lease, int] = {}
+        """Leases that are renewed in parts, and how many of their records were refused together before."""
         self._part: RetryPart | None = None
         """What is under way, if it was refused before along with others."""
         self._is_retry_next = False
@@ -211,11 +219,15 @@ class PartitionAcks:
             return []
         retries = self._retries[self._is_renewing]
         if not error:
-            if part is not None:
-                retries.on_confirmed(part)
             renewed = self._being_renewed() if self._is_renewing else ()
             self._translate(_TO_SETTLED)
-            return [AckOutcome(self.partition, tuple(ranges), 0, renewed=renewed)]
+            outcomes = [AckOutcome(self.partition, tuple(ranges), 0, renewed=renewed)]
+            if part is not None:
+                outcomes += self._locks_lost(retries.on_confirmed(part), ErrorCode.INVALID_RECORD_STATE)
+                if self._is_renewing and not part.is_whole:
+                    self._partly_renewed[part.lease_ranges[0][0]] = part.whole.size
+            self._renew_rest()
+            return outcomes
         if error in RETRY_LATER:
             self._translate(_TO_DECIDED)
             if part is not None:
@@ -225,17 +237,44 @@ class PartitionAcks:
             self._translate(_SENT_TO_LOST)
             return [AckOutcome(self.partition, tuple(ranges), error)]
         self._translate(_TO_DECIDED)
-        are_leases_lost, lost = retries.on_refused(part, sent)
-        if not lost:
+        is_whole, given_up = retries.on_refused(part, sent)
+        if not given_up:
             return []
-        return (
-            self._renewals_refused(lost, error)
-            if self._is_renewing
-            else self._lost(lost, error, are_leases_lost)
-        )
+        if not self._is_renewing:
+            return self._lost(given_up, error, is_whole)
+        outcomes = (self._renewals_refused if is_whole else self._locks_lost)(given_up, error)
+        self._renew_rest()
+        return outcomes
 
     def _being_renewed(self) -> tuple[Lease, ...]:
-        return tuple(lease for lease in self.leases if lease.count(SENT | RENEW))
+        """Leases of which everything that is held is being renewed: a part of one doesn't move its deadline."""
+        return tuple(
+            lease
+            for lease in self.leases
+            if lease.count(SENT | RENEW) and not lease.count(HELD) and not lease.count(RENEW)
+        )
+
+    def _locks_lost(self, lease_ranges: Iterable[LeaseRange], error: int) -> list[AckOutcome]:
+        """Others of these leases were renewed, but not these. Those decided meanwhile are sent all the same."""
+        lost = [
+            (lease, lease.first + start, lease.first + end - 1)
+            for lease, first, last in lease_ranges
+            for start, end in lease.runs_within(first, last, RENEW, RENEW)
+        ]
+        for lost_range in lost:
+            _lose(*lost_range)
+        return [AckOutcome(self.partition, (), error, locks_lost=tuple(lost))] if lost else []
+
+    def _renew_rest(self) -> None:
+        """Renew leases as a whole that were renewed in parts, once all parts are through.
+
+        Unless nothing of them was lost or decided meanwhile: a broker that refuses every whole would be asked for ever.
+        """
+        if self._partly_renewed:
+            open_ranges = self._retries[True].open_ranges()
+            for lease in [lease for lease in self._partly_renewed if lease not in open_ranges]:
+                if lease.undecided < self._partly_renewed.pop(lease):
+                    lease.decide_held(RENEW)
 
     def _renewals_refused(self, lease_ranges: Iterable[LeaseRange], error: int) -> list[AckOutcome]:
         """These keep their current lock; records decided meanwhile need no renewal and are sent by themselves."""
@@ -286,6 +325,7 @@ class PartitionAcks:
         for lease in self.leases:
             lease.lose()
         self.leases, self._long = [], []
+        self._partly_renewed = {}
         for retries in self._retries.values():
             retries.clear()
         return outcomes

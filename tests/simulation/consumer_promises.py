@@ -16,7 +16,6 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
-from kshare.protocol.error_codes import ErrorCode
 from tests.integration.consumer_storm.diary import Entry, Event
 from tests.integration.consumer_storm.fault_book import Acknowledged, Acquired
 from tests.integration.consumer_storm.judging import ACCEPT, RENEW, Place, Witness
@@ -90,19 +89,12 @@ class Promises:
         index = bisect_right(times, now)
         return times[index - 1] if index else now
 
-    def _was_renewal_refused(self, member: str, place: Place, now: float) -> bool:
-        """Excused, because it isn't mended yet: see seed 368989040 in docs/reports/simulation.md."""
-        return any(
-            kind == RENEW and row.error == ErrorCode.INVALID_RECORD_STATE and row.answered_at <= now
-            for kind, row in self._sent.get((member, place), ())
-        )
-
     def _handed_late(self) -> Iterator[str]:
         for entry in self._entries(Event.HANDED):
             place = entry.partition, entry.offset
             until = self._locked_until(entry.member, place, entry.at)
             is_late = until is not None and entry.at > until and not _is_any(self._pauses, until, entry.at)
-            if until is not None and is_late and not self._was_renewal_refused(entry.member, place, entry.at):
+            if until is not None and is_late:
                 late = f"{entry.at - until:.3f} s after its lock had run out"
                 yield f"{place}: {late}, at {entry.at:.3f}, to {entry.member}"
             since = self._acquired_before(entry.member, place, entry.at)

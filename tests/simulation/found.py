@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+from tests.simulation.consumers import ConsumerPlan
 from tests.simulation.workers import WorkerPlan
 from tests.simulation.working import BLOCKS, HandlerPlan
 from tests.simulation.world import Plan
 
 FOUND: dict[str, tuple[str, Plan]] = {
+    "records whose lock had expired were handed out, because others of their lease had been renewed": (
+        "consumers",
+        ConsumerPlan(
+            seed=368989040,
+            nodes=1,
+            partitions=2,
+            lasts_s=20.0,
+            rate=0.0,
+            delay_s=0.05,
+            capacity=1048576,
+            faults=frozenset({"corrupt", "leader", "cut", "refuse", "kill", "responses", "stall"}),
+            consumers=3,
+            lock_s=1.0,
+            limit=5,
+            calm_s=300.0,
+        ),
+    ),
     "a node that started again at once wasn't reached any more, because of the simulated network": (
         "workers",
         WorkerPlan(

@@ -175,17 +175,65 @@ def test_accepting_all_includes_pending_renewals() -> None:
     assert book.take(renewals=False) == [AckRange(0, 3, b"\x01")]
 
 
-def test_refused_renewal_is_split_until_the_lost_record_is_found() -> None:
-    book, (lease,) = acks((0, 7))
-    broker = Broker(set(range(8)) - {5})
-    lease.decide_held(RENEW)
-    blamed = []
+def renew(book: PartitionAcks, broker: Broker) -> list[tuple[set[int], AckOutcome]]:
+    """Send renewals until none is left; returns each outcome and the offsets of the request that led to it."""
+    outcomes = []
     while ranges := book.take(renewals=True):
         offsets = {offset for one in ranges for offset in range(one.first, one.last + 1)}
         error = 0 if offsets <= broker.acquired else ErrorCode.INVALID_RECORD_STATE
-        blamed += [outcome.ranges for outcome in book.on_answer(error) if outcome.error]
-    assert blamed == [(AckRange(5, 5, b"\x04"),)]
-    # The refused record isn't lost yet: the response to its acceptance will show whether its lock has expired.
+        outcomes += [(offsets, outcome) for outcome in book.on_answer(error)]
+    return outcomes
+
+
+@pytest.mark.parametrize("lost", [*({offset} for offset in range(8)), {2, 3}, {4, 6, 7}, {0, 1, 3}])
+@pytest.mark.parametrize("count", [2, 3, 8])
+def test_lease_is_renewed_as_a_whole_without_the_records_that_lost_their_locks(
+    lost: set[int], count: int
+) -> None:
+    lost = {offset for offset in lost if offset < count}
+    book, (lease,) = acks((0, count - 1))
+    left = set(range(count)) - lost
+    if not left:
+        return
+    lease.decide_held(RENEW)
+    outcomes = renew(book, Broker(left))
+    assert {
+        offset
+        for _, outcome in outcomes
+        for _, first, last in outcome.locks_lost
+        for offset in range(first, last + 1)
+    } == lost
+    assert not [outcome for _, outcome in outcomes if outcome.not_renewed]
+    assert [offsets for offsets, outcome in outcomes if outcome.renewed] == [left]
+    assert {offset for offset in range(count) if lease.is_lost(offset)} == lost
+    assert lease.count(HELD) == lease.undecided == len(left)
+
+
+def test_what_is_accepted_while_a_lease_is_renewed_in_parts_is_sent() -> None:
+    book, (lease,) = acks((0, 7))
+    lease.decide_held(RENEW)
+    book.take(renewals=True)
+    book.on_answer(ErrorCode.INVALID_RECORD_STATE)
+    lease.decide(5, ACCEPT)
+    left = set(range(8)) - {5}
+    outcomes = renew(book, Broker(left))
+    assert not [outcome for _, outcome in outcomes if outcome.error]
+    assert [offsets for offsets, outcome in outcomes if outcome.renewed] == [left]
+    assert book.take(renewals=False) == [AckRange(5, 5, b"\x01")]
+
+
+def test_broker_that_only_renews_parts_is_asked_a_few_times() -> None:
+    book, (lease,) = acks((0, 7))
+    lease.decide_held(RENEW)
+    renewed: list[Lease] = []
+    requests = 0
+    while ranges := book.take(renewals=True):
+        requests += 1
+        is_whole = [(one.first, one.last) for one in ranges] == [(0, 7)]
+        for outcome in book.on_answer(ErrorCode.INVALID_RECORD_STATE if is_whole else 0):
+            renewed += outcome.renewed
+    assert requests < 6
+    assert renewed == []
     assert lease.count(HELD) == 8
 
 
