@@ -16,7 +16,7 @@ import pytest
 
 LONG_S = 300.0
 """Shorter runs say nothing."""
-SHOWN = 40
+SHOWN = 100
 """How many modules."""
 _TIMES = pytest.StashKey["_Times"]()
 
@@ -31,8 +31,10 @@ class _Spent:
     tests: int = 0
     waited_s: float = 0.0
     processor_s: float = 0.0
+    ended: float = 0.0
 
     def add(self, report: pytest.TestReport) -> None:
+        self.ended = time.monotonic()
         self.tests += report.when == "call"
         self.waited_s += report.duration
         self.processor_s += getattr(report, "processor_s", 0.0)
@@ -70,8 +72,12 @@ class _Times:
         if time.monotonic() - self.began < LONG_S:
             return []
         most = sorted(self.modules.items(), key=lambda module: -module[1].waited_s)[:SHOWN]
-        rows = [(name or "this process", spent) for name, spent in [*sorted(self.workers.items()), *most]]
-        return ["   time, processor, tests", *(f"{spent} {name}" for name, spent in rows)]
+        last = max(spent.ended for spent in self.workers.values())
+        workers = [
+            f"{spent} {name or 'this process'}, which ended {last - spent.ended:,.0f} s before the last one"
+            for name, spent in sorted(self.workers.items())
+        ]
+        return ["   time, processor, tests", *workers, *(f"{spent} {name}" for name, spent in most)]
 
 
 def pytest_configure(config: pytest.Config) -> None:
