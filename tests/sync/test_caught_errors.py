@@ -140,4 +140,3 @@ def test_a_record_that_cannot_be_deserialized(kshare_broker: Broker) -> None:
                     pass
 
         assert is_freed(loop_twice, DeserializationFailed)
-        assert not consumer._loops.has_loops
