@@ -14,7 +14,7 @@ import pytest
 
 from kshare import DeserializationFailed, KshareError, sync
 from kshare.protocol.error_codes import ErrorCode
-from kshare.protocol.messages import ProduceRequest
+from kshare.protocol.messages import EndTxnRequest, ProduceRequest
 from kshare.sync.shared_loop import SharedLoop
 from kshare.sync.signals import finish
 from kshare.testing import Broker
@@ -122,6 +122,19 @@ def test_a_record_that_is_not_written(kshare_broker: Broker, way: str) -> None:
                 producer.enqueue("t", b"1")
 
     with producer:
+        assert is_freed(write, KshareError)
+
+
+def test_a_transaction_that_cannot_be_committed(kshare_broker: Broker) -> None:
+    kshare_broker.create_topic("t", 1)
+    refusal = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    kshare_broker.faults.add(EndTxnRequest, times=None, error=refusal)
+
+    def write() -> None:
+        with producer.transaction():
+            producer.enqueue("t", b"1")
+
+    with sync.Producer(kshare_broker.bootstrap, transactional_id="tx") as producer:
         assert is_freed(write, KshareError)
 
 
