@@ -213,7 +213,6 @@ class BlockingLoop(Loop):
     )
 
     def __init__(self, opened: OpenedBatch, *, is_implicit: bool) -> None:
-        self._opened = opened
         self._is_implicit = is_implicit
         self._is_asking = False
         """A thread waits for what follows."""
@@ -225,6 +224,7 @@ class BlockingLoop(Loop):
         self._thread = 0
         """The thread that has it."""
         self._token = object()
+        self._opened = opened  # last: see `_on_left`
 
     def __iter__(self) -> Self:
         return self
@@ -276,7 +276,12 @@ class BlockingLoop(Loop):
         self._current = None
 
     def _on_left(self) -> None:
-        self._end()
+        try:
+            opened = self._opened
+        except AttributeError:  # `__init__` was interrupted. If compiled, it is None
+            return
+        if opened is not None:
+            self._end()
 
     def _hand_over(self, current: ShareRecord | ShareBatch) -> None:
         """Called if another thread asks for what follows. Raises if it can't know that this one is finished."""
