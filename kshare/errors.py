@@ -1,4 +1,9 @@
-"""All errors that kshare raises: a dozen classes, not one per broker error code."""
+"""All errors that kshare raises: a dozen classes, not one per broker error code.
+
+An exception refers to all frames that it has passed. If one of them has a variable that refers to the exception, only
+the garbage collector frees these frames, and those of their callers. A loop that user code has left there ends when its
+iterator is freed, and has a record until then. So what raises such an exception to user code deletes the variable.
+"""
 
 from __future__ import annotations
 

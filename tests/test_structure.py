@@ -33,6 +33,7 @@ SUBJECTS = {
     "spark": "batch checkpoint_loss driven driven_journal driven_older driven_resets expired_ranges gone_back "
     "left_behind lost_checkpoints meddling moving_executors older_restarts older_spark real_storm reused_checkpoints "
     "storm storm_ledger stream throughput writing_back",
+    "sync": "caught_errors closing_signals",
     "testing": "arguments confluent_share consumer_meets_faults dead_letters",
     "tools/benches": "members",
     "tools/kgen": "generated schemas types",
@@ -77,6 +78,7 @@ PRIVATE = {
     "spark/test_expired_ranges.py": 4,
     "spark/leases/test_batch_lease.py": 2,
     "state/test_session.py": 1,
+    "sync/test_closing_signals.py": 3,
     "sync/test_consumer.py": 3,
     "sync/test_loops.py": 1,
     "sync/test_shared_loop.py": 1,

@@ -189,7 +189,10 @@ class Router:
             refused = self._error(response_error)
             if len(found) > 1:
                 refused.add_note(f"and {len(found) - 1} more")
-            raise refused
+            try:
+                raise refused
+            finally:
+                del refused  # see `kshare.errors`
         return answer
 
     async def send(

@@ -100,12 +100,12 @@ class Reader:
 
     def report_failure(self, record: ShareRecord, part: RecordPart, error: Exception) -> None:
         """Settle the record as `on_poison` says, or raise DeserializationFailed."""
-        failure = DeserializationFailed(record, part, error)
+        # No variable has the exception that is raised: see `kshare.errors`.
         if isinstance(error, KshareError) and not isinstance(error, DecodeError):
-            raise failure from error
+            raise DeserializationFailed(record, part, error) from error
         self._reporter.report(Poisoned(record.topic, record.partition, record.offset, part))
         if self.on_poison == "raise":
-            raise failure from error
+            raise DeserializationFailed(record, part, error) from error
         outcome = "rejected" if self.on_poison == "reject" else "released"
         cause = f"{part} can't be deserialized ({type(error).__name__}); {outcome}"
         self._log(logging.WARNING, cause, record)

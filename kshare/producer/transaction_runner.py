@@ -213,5 +213,8 @@ class _Step:
 
     def result(self) -> None:
         error, self.error = self.error, None
-        if error is not None:
-            raise error
+        try:
+            if error is not None:
+                raise error
+        finally:
+            del error  # see `kshare.errors`

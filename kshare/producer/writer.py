@@ -203,8 +203,11 @@ class RecordWriter:
         known = failures.known_to(caller)
         await self._drain()
         error = failures.tell(caller, known)
-        if error is not None:
-            raise error
+        try:
+            if error is not None:
+                raise error
+        finally:
+            del error  # see `kshare.errors`
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:

@@ -134,25 +134,24 @@ class BlockingConsumer(Generic[RecordT_co]):
         if decisions is None or decisions.loop.is_foreign:
             return
         self._require_other_thread("close()", decisions)
-        with self._closing:
-            if not self._is_closed:
+        # As with the async consumer, an interrupt doesn't end this: it takes effect when the group has been left. Until
+        # then, a signal handler may close the consumer in this thread, which has the lock.
+        with self._closing, SignalsPutOff(lambda: None):
+            if self._decisions is decisions:
                 self._close(decisions)
 
     def _close(self, decisions: DecisionQueue) -> None:
-        """As with the async consumer, an interrupt doesn't end this: it takes effect when the group has been left."""
-
         async def close() -> None:
             decisions.close()
             self._loops.leave_walk()
             await self._consumer.close()
 
-        with SignalsPutOff(lambda: None):
-            self._is_closed = True
-            try:
-                decisions.loop.run(close)
-            finally:
-                decisions.loop.close()
-                self._decisions = None
+        self._is_closed = True
+        try:
+            decisions.loop.run(close)
+        finally:
+            decisions.loop.close()
+            self._decisions = None
 
     @property
     def config(self) -> ConsumerConfig:

@@ -25,6 +25,7 @@ from kshare.errors import KshareError
 from kshare.fast.left_loops import Loop
 from kshare.state.lease import RELEASE
 from kshare.sync.decision_queue import DecisionQueue
+from kshare.sync.signals import SignalsPutOff
 
 
 class BlockingSource(NamedTuple):
@@ -75,7 +76,10 @@ class OpenedBatch:
         """A token of each loop that hasn't ended, and its thread."""
         self._record_loops: set[object] = set()
         self._lock = threading.RLock()
-        """Loops that are garbage end in any thread."""
+        """Loops that are garbage end in any thread.
+
+        Signals are put off while it is held: a handler might close the consumer, which needs it in the event loop.
+        """
         source.inbox.walk = self._opened_walk
 
     def open(self, decisions: DecisionQueue) -> None:
@@ -103,8 +107,8 @@ class OpenedBatch:
 
     def begin(self, loop: object, *, takes_records: bool) -> None:
         self.require_turn()
-        burst_size = self._source.burst_size()  # Python code, which a signal may interrupt: not with the lock
-        with self._lock:
+        burst_size = self._source.burst_size()
+        with SignalsPutOff(_nothing), self._lock:
             self._iterating[loop] = threading.current_thread()
             if takes_records:
                 if not self._record_loops:
@@ -117,7 +121,7 @@ class OpenedBatch:
         """In any thread. The last loop over records leaves the opened batch to loops of the future."""
         if unfinished is not None:
             self._unfinished.append(unfinished)
-        with self._lock:
+        with SignalsPutOff(_nothing), self._lock:
             self._iterating.pop(loop, None)
             self._record_loops.discard(loop)
             if not self._record_loops:
@@ -125,7 +129,7 @@ class OpenedBatch:
                 self._park()
 
     def leave_walk(self) -> None:
-        """The consumer is closed: no loop gets what the opened batch has left."""
+        """In the event loop. The consumer is closed: no loop gets what the opened batch has left."""
         with self._lock:
             self._park()
 
@@ -209,7 +213,6 @@ class BlockingLoop(Loop):
     )
 
     def __init__(self, opened: OpenedBatch, *, is_implicit: bool) -> None:
-        self._opened = opened
         self._is_implicit = is_implicit
         self._is_asking = False
         """A thread waits for what follows."""
@@ -221,6 +224,7 @@ class BlockingLoop(Loop):
         self._thread = 0
         """The thread that has it."""
         self._token = object()
+        self._opened = opened  # last: see `_on_left`
 
     def __iter__(self) -> Self:
         return self
@@ -272,7 +276,12 @@ class BlockingLoop(Loop):
         self._current = None
 
     def _on_left(self) -> None:
-        self._end()
+        try:
+            opened = self._opened
+        except AttributeError:  # `__init__` was interrupted. If compiled, it is None
+            return
+        if opened is not None:
+            self._end()
 
     def _hand_over(self, current: ShareRecord | ShareBatch) -> None:
         """Called if another thread asks for what follows. Raises if it can't know that this one is finished."""
@@ -335,6 +344,10 @@ class BatchLoop(BlockingLoop):
 
     def _take(self) -> ShareRecord | ShareBatch:
         return self._opened.next_batch()
+
+
+def _nothing() -> None:
+    pass
 
 
 def _shared(reason: str) -> KshareError:

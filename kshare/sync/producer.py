@@ -79,8 +79,8 @@ class Producer:
         try:
             with SignalsPutOff(lambda: None):  # an interrupt here would leave a thread that nobody knows of
                 self._loop = SharedLoop(_Unconcerned())
+                _open.add(self)
             self._run(self._producer.__aenter__)
-            _open.add(self)
         except BaseException:
             finish(self.close)
             raise
@@ -167,8 +167,11 @@ class Producer:
             self._run(lambda: block.end(None))
         except BaseException as error:
             problem = error
-            with suppress(KshareError):  # it matters less
-                self._run(lambda: block.end(problem))
+            try:
+                with suppress(KshareError):  # it matters less
+                    self._run(lambda: block.end(problem))
+            finally:
+                del problem  # see `kshare.errors`
             raise
 
     def close(self) -> None:

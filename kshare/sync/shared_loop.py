@@ -198,15 +198,18 @@ class SharedLoop:
     def _on_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Asyncio only logs exceptions of callbacks. One that was thrown into the caller's thread is raised there."""
         if "handle" in context and self.runner != self._background.ident:
-            self._error = context["exception"]
+            self._error = context.pop("exception")  # a frame of asyncio has the context: see `kshare.errors`
             loop.stop()
         else:
             loop.default_exception_handler(context)
 
     def _raise_error(self) -> None:
         error, self._error = self._error, None
-        if error is not None:
-            raise error
+        try:
+            if error is not None:
+                raise error
+        finally:
+            del error  # see `kshare.errors`
 
     def _take(self) -> bool:
         with self._mutex:
@@ -269,7 +272,8 @@ class SharedLoop:
 
     def _interrupt(self) -> None:
         """Make the runner check whether to continue. May be called from any thread and from signal handlers."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        with suppress(RuntimeError):  # another thread has closed the loop
+            self._loop.call_soon_threadsafe(self._loop.stop)
 
     def _on_done(self, call: _Call[Any]) -> None:
         """Called in the loop."""
@@ -382,11 +386,15 @@ class _Call(Generic[ReturnT]):
             self._task.cancel()
 
     def result(self) -> ReturnT:
-        assert self._task is not None, "it is done"
+        """Call it once: afterwards, nothing has the exception that is raised (see `kshare.errors`)."""
+        task, self._task = self._task, None
+        assert task is not None, "it is done"
         try:
-            return self._task.result()
+            return task.result()
         except asyncio.CancelledError as error:
             raise LoopClosed from error
+        finally:
+            del task
 
 
 def _is_in_async_code() -> bool:

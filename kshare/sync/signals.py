@@ -42,32 +42,32 @@ class SignalsPutOff:
         return bool(self._noted)
 
     def __enter__(self) -> Self:
-        # A handler may raise here, too: it is called as usual until it is replaced.
         if threading.current_thread() is threading.main_thread():
+            # First: the garbage collector may enter and leave another one meanwhile, which leaves an active one alone.
+            self.is_active = True
             try:
                 for number in _NUMBERS:
                     handler = _signal.getsignal(number)
                     if callable(handler):
                         self._replace(number, handler)
-            except BaseException:
-                self._restore()
+            except BaseException:  # a handler is called as usual until it is replaced, and may raise
+                self._leave()
                 raise
-            self.is_active = True
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
         self.is_active = False
         try:
-            self._restore()
+            for number, handler in self._handlers:
+                if _signal.getsignal(number) is handler:
+                    _signal.signal(number, handler.function)
         finally:
             self._call_noted()
-
-    def _restore(self) -> None:
-        for number, handler in self._handlers:
-            if _signal.getsignal(number) is handler:
-                _signal.signal(number, handler.function)
 
     def note(self, function: _Function, number: int, frame: FrameType | None) -> None:
         """A signal that is pending already isn't noted again, as in the operating system."""
@@ -96,8 +96,11 @@ class SignalsPutOff:
             except BaseException as problem:
                 problem.__context__ = problem.__context__ or error
                 error = problem
-        if error is not None:
-            raise error
+        try:
+            if error is not None:
+                raise error
+        finally:
+            del error  # see `kshare.errors`
 
 
 class _Handler:
@@ -128,5 +131,8 @@ def finish(close: Callable[[], None]) -> None:
             interruption = interruption or error
         else:
             break
-    if interruption is not None:
-        raise interruption
+    try:
+        if interruption is not None:
+            raise interruption
+    finally:
+        del interruption  # see `kshare.errors`

@@ -17,7 +17,7 @@ LIMIT = 3
 
 
 def acquired(at: float, delivery: int = 1, member: str = ME, fault: str | None = None) -> Acquired:
-    return Acquired(at, member, *PLACE, PLACE[1], delivery, fault)
+    return Acquired(at, at, member, *PLACE, PLACE[1], delivery, fault)
 
 
 def asked(at: float, kind: int, member: str = ME, error: int | None = 0) -> Acknowledged:

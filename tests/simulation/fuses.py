@@ -45,7 +45,11 @@ def is_lit() -> bool:
 
 
 def _is_atomic(frame: FrameType) -> bool:
-    """Whether no Python code could help: where `with` has just opened a client, or is about to close it."""
+    """Whether no Python code could help: where `with` has just opened a client, or it is about to be closed.
+
+    That is so at the end of `with`, and in `__enter__` once opening has failed: `with` won't close it then.
+    """
     if frame.f_code.co_qualname in ("BlockingConsumer.__exit__", "Producer.__exit__", "finish"):
         return True
-    return linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip() == "return self"
+    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+    return line in ("return self", "finish(self.close)")

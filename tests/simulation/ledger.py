@@ -19,7 +19,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import NamedTuple
 
@@ -199,7 +199,7 @@ class Ledger:
     def acquired(self, rows: list[Acquired]) -> list[Acquired]:
         """By the numbers of their eras."""
         return [
-            Acquired(row.at, row.member, number, first, last, row.delivery, row.fault)
+            replace(row, partition=number, first=first, last=last)
             for row in rows
             for number, first, last in self._parts(row.partition, row.first, row.last, row.at)
         ]

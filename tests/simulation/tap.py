@@ -161,7 +161,7 @@ class ShareTap(Tap):
         answer = decode_response(_READ[asked.key], asked.version, frame[4:])[1]
         book.note_acks(asked.request, asked.at, answer)
         fault = "gone" if is_gone else book.choose(answer)
-        acquired = book.note_acquired(asked.request, answer, fault)
+        acquired = book.note_acquired(asked.request, asked.at, answer, fault)
         if fault is not None:
             book.done[fault] += 1
         self._tell(asked.request, answer, acquired, fault)

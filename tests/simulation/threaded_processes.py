@@ -23,7 +23,7 @@ from tests.simulation.fuses import is_lit, light
 from tests.simulation.loop import TaskWatch
 from tests.simulation.nested_loop import NestedLoop, NestedNetwork
 from tests.simulation.processes import PROCESS
-from tests.simulation.threads import Thread, current, sleep
+from tests.simulation.threads import Thread, current, current_or_none, sleep
 
 _RESTLESS = 0.1
 """How often a thread that has waited is descheduled soon afterwards, if its process is restless."""
@@ -187,8 +187,8 @@ def set_handler(number: int, handler: Any) -> None:
 
 
 def main_thread() -> threading.Thread | None:
-    """In place of `threading.main_thread`."""
-    return _host().main.real
+    """In place of `threading.main_thread`. None in the loop of the world, which no process has."""
+    return None if current_or_none() is None else _host().main.real
 
 
 def _host() -> ThreadedProcess:

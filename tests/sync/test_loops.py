@@ -19,7 +19,7 @@ from kshare.client.streams import Inbox
 from kshare.fast.left_loops import Loop
 from kshare.sync.consumer import BlockingConsumer
 from kshare.sync.decision_queue import DecisionQueue
-from kshare.sync.loops import BlockingSource, OpenedBatch, RecordLoop
+from kshare.sync.loops import BatchLoop, BlockingSource, OpenedBatch, RecordLoop
 from kshare.testing import Broker
 from tests.fakes.batches import batch
 from tests.fakes.tiny_cluster import ACCEPTED, AVAILABLE, TinyCluster
@@ -296,6 +296,11 @@ def test_rests_are_handed_out_once_whoever_else_has_their_iterator() -> None:
     assert [record.offset for record in of_rest] == [2, 3, 4, 5]
     assert inbox.next_rest() is None
     assert not inbox.has_unread
+
+
+@pytest.mark.parametrize("kind", [RecordLoop, BatchLoop])
+def test_a_loop_that_was_interrupted_while_it_was_created_is_deleted_in_silence(kind: type[Loop]) -> None:
+    kind.__new__(kind).__del__()
 
 
 def test_an_interrupt_while_a_loop_ends_leaves_nothing_behind() -> None:

@@ -15,7 +15,9 @@ import anyio
 import pytest
 
 from kshare.errors import KshareError
+from kshare.sync import shared_loop
 from kshare.sync.shared_loop import LoopClosed, SharedLoop
+from kshare.sync.signals import SignalsPutOff
 
 DEADLINE_S = 60.0
 
@@ -273,6 +275,44 @@ def test_an_exception_thrown_into_a_callback_is_raised_to_the_caller(loop: Share
     with pytest.raises(LookupError, match="thrown"):
         loop.run(where)
     assert loop.run(where)
+
+
+@pytest.mark.usefixtures("on_signal")
+def test_a_signal_may_arrive_when_another_thread_has_just_closed_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop = SharedLoop(User())
+
+    def close_and_signal() -> bool:
+        """Called while signals are put off."""
+        monkeypatch.undo()
+        in_thread(loop.close).join()
+        os.kill(os.getpid(), signal.SIGUSR1)
+        return False
+
+    monkeypatch.setattr(shared_loop, "_is_in_async_code", close_and_signal)
+    with pytest.raises(Interrupted):
+        loop.run(where)
+
+
+@pytest.mark.usefixtures("on_signal")
+def test_signals_are_put_off_though_garbage_puts_them_off_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The garbage collector ends loops that were left, at any allocation."""
+
+    def replace(put_off: SignalsPutOff, number: int, handler: object) -> None:
+        before(put_off, number, handler)
+        if number == signal.SIGUSR1 and put_off is outer:
+            with SignalsPutOff(lambda: None):
+                pass
+
+    before = SignalsPutOff._replace
+    monkeypatch.setattr(SignalsPutOff, "_replace", replace)
+    noted: list[bool] = []
+    outer = SignalsPutOff(lambda: noted.append(True))
+    with pytest.raises(Interrupted), outer:
+        signal.raise_signal(signal.SIGUSR1)
+    assert noted == [True]
+    assert signal.getsignal(signal.SIGUSR1) is interrupt
 
 
 def test_signals_that_arrive_a_thousand_times_are_handled_once(loop: SharedLoop) -> None:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from math import inf
 from random import Random
 from typing import Any, NamedTuple
 
 from kshare.protocol.message import Message
 from kshare.protocol.messages import ShareAcknowledgeResponse, ShareFetchResponse
+from kshare.state.lease import RENEW
 from kshare.surroundings import monotonic
 
 _HEADER_OF_BATCH, _LENGTH_ENDS = 61, 12
@@ -25,6 +27,8 @@ class Acquired:
     """A broker has acquired these for a member."""
 
     at: float
+    asked_at: float
+    """When the fetch was read that brought them. It may have waited for records."""
     member: str
     partition: int
     first: int
@@ -109,13 +113,14 @@ class FaultBook:
         """By which the judge knows this partition. None if it isn't of the storm's topic."""
         return index if topic_id == self.topic_id else None
 
-    def note_acquired(self, request: Any, answer: Any, fault: str | None) -> list[Acquired]:
+    def note_acquired(self, request: Any, asked_at: float, answer: Any, fault: str | None) -> list[Acquired]:
         if not isinstance(answer, ShareFetchResponse):
             return []
         now = monotonic()
         acquired = [
             Acquired(
                 now,
+                asked_at,
                 request.member_id,
                 number,
                 one.first_offset,
@@ -130,6 +135,17 @@ class FaultBook:
         ]
         self.acquired += acquired
         return acquired
+
+    def locked_from(self, member: str, partition: int, first: int, last: int) -> float:
+        """When the member last asked for the lock of these: to acquire or to renew it. `inf` if that isn't known."""
+
+        def is_about_them(row: Acquired | Acknowledged) -> bool:
+            is_of_member = (row.member, row.partition) == (member, partition)
+            return is_of_member and row.first <= last and first <= row.last
+
+        acquired = [row.asked_at for row in self.acquired if is_about_them(row)]
+        renewing = (row for row in self.acknowledged if row.error == 0 and RENEW in row.kinds)
+        return max([*acquired, *(row.at for row in renewing if is_about_them(row))], default=inf)
 
     def note_acks(self, request: Any, asked_at: float, answer: Any) -> None:
         """`answer` is None if there is none."""

@@ -193,7 +193,7 @@ class _Connection:
             if asked.request is not None:
                 proxies.note_acks(asked.request, asked.at, answer)
                 fault = "gone" if self.is_gone else proxies.choose(answer)
-                acquired = proxies.note_acquired(asked.request, answer, fault)
+                acquired = proxies.note_acquired(asked.request, asked.at, answer, fault)
                 if fault == "corrupt batch":
                     proxies.spoil(answer)
             frame = bytes(encode_response(answer, asked.version, number))
