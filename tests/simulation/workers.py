@@ -47,6 +47,8 @@ from tests.simulation.world import Plan, Verdict, World, records_of
 GRAVE = "dlq.orders"
 _LETTERS_S = 20.0
 _NEXT_RECORDS_S, _GOOD_ONES = 10.0, 5
+_COUNT_EVERY_S = 1.0
+"""How often what is left is counted. Each time, all stored states are read again, which takes longest of all."""
 _ROUNDED_S = 0.002
 """Timestamps of records are in milliseconds."""
 _SETTINGS = {
@@ -366,7 +368,7 @@ class WorkerWorld(World):
             while left:
                 with anyio.move_on_after(_NEXT_RECORDS_S * self.plan.pace.look_every):
                     while left:
-                        await anyio.sleep(0.5 * self.plan.pace.look_every)
+                        await anyio.sleep(_COUNT_EVERY_S * self.plan.pace.look_every)
                         left = await self._count_left()
                 if left < 0 or left >= before:  # otherwise they might come faster than they can be processed
                     left += await self._write_good_ones()
