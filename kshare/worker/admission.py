@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 
 import anyio
 
+from kshare.summary_log import SummaryLog
 from kshare.worker.breaker import BreakerMachine, BreakerState
 from kshare.worker.counts import Counts
 from kshare.worker.delivery import Delivery
@@ -26,8 +27,6 @@ from kshare.worker.slots import Slot
 from kshare.worker.user_functions import exception_name
 from kshare.worker.watching import Watch
 from kshare.worker.work_queue import Item, WorkQueue
-
-log = logging.getLogger("kshare.worker")
 
 
 class Admission:
@@ -40,15 +39,16 @@ class Admission:
         counts: Counts,
         watch: Watch,
         limits: ShareLimits,
+        summary: SummaryLog,
         *,
         clock: Callable[[], float],
         on_change: Callable[[], None],
     ) -> None:
         options = route.options
-        self._route = route
         self._queue = queue
         self._counts = counts
         self._watch = watch
+        self._summary = summary
         self._clock = clock
         self._on_change = on_change
         self._breaker = BreakerMachine(options.breaker) if options.breaker else None
@@ -239,17 +239,11 @@ class Admission:
         breaker = self._breaker
         if breaker is None or breaker.is_closed or not was_closed:
             return
-        self._watch.breaker(breaker.state)
-        log.warning(
-            "group %s, handler %s: the circuit breaker opens, because most runs fail (the last one with %s): "
-            "nothing is acquired, and a record is tried every %g s",
-            self._route.group,
-            self._route.name,
-            cause,
-            breaker.settings.probe_after,
-            extra=self._fields,
+        self._on_breaker(
+            breaker.state,
+            f"it opens, because most runs fail (the last one with {cause}): nothing is acquired, and a record is "
+            f"tried every {breaker.settings.probe_after:g} s",
         )
-        self._on_change()
 
     def on_success(self) -> None:
         breaker = self._breaker
@@ -257,24 +251,22 @@ class Admission:
             return
         breaker.on_success(self._counts.done)
         if breaker.is_closed:
-            self._watch.breaker(breaker.state)
-            log.warning(
-                "group %s, handler %s: the circuit breaker closes, because a record was processed",
-                self._route.group,
-                self._route.name,
-                extra=self._fields,
-            )
-            self._on_change()
+            self._on_breaker(breaker.state, "it closes, because a record was processed")
+
+    def _on_breaker(self, state: BreakerState, what: str) -> None:
+        """It has opened or closed, which may happen several times a second while some records fail.
+
+        Both are one kind of line, so the last one that is logged says what it is now.
+        """
+        self._watch.breaker(state)
+        self._summary.event(logging.WARNING, "the circuit breaker has changed", what)
+        self._on_change()
 
     def on_end(self) -> None:
         """A run has ended. If it was to show whether the dependency is back, and had neither failed nor succeeded (it
         was cancelled, or the handler wasn't called at all), another one has to show it."""
         if self._breaker is not None:
             self._breaker.on_no_result(self._clock())
-
-    @property
-    def _fields(self) -> dict[str, object]:
-        return {"group": self._route.group, "handler": self._route.name}
 
 
 def _is_first(delivery: Delivery) -> bool:

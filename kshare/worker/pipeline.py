@@ -81,7 +81,14 @@ class Pipeline:
             on_unreadable=self.on_unreadable,
         )
         self.admission = Admission(
-            route, self.queue, self.counts, watch, limits, clock=clock, on_change=on_admission
+            route,
+            self.queue,
+            self.counts,
+            watch,
+            limits,
+            self.summary,
+            clock=clock,
+            on_change=on_admission,
         )
         self.keep_calls = KeepCalls(options.most_at_once, self.summary)
         copies = Copies(

@@ -105,8 +105,9 @@ class Runs:
 
     def failed(self, delivery: Delivery) -> None:
         """Its handler is about to raise."""
-        if delivery.attempt < self.rules.attempts:
-            delay = self.rules.delays[min(delivery.attempt, len(self.rules.delays)) - 1]
+        attempt = delivery.attempt - delivery.unfinished  # the policy counts none without a result
+        if attempt < self.rules.attempts:
+            delay = self.rules.delays[min(attempt, len(self.rules.delays)) - 1]
             self.delayed(delivery, delay)
             if self.rules.is_ordered:
                 self._held[_lane(delivery)] = delivery.offset, delivery.delivery_count

@@ -104,7 +104,39 @@ def test_a_dependency_that_hangs_opens_the_breaker(is_batch: bool, caplog: pytes
         for _ in range(6):
             running.advance(3)
         running.wait_until(lambda: {*got} == {*range(60)})
-    assert "the circuit breaker opens, because most runs fail (the last one with a timeout)" in caplog.text
+    why = "it opens, because most runs fail (the last one with a timeout)"
+    assert f"the circuit breaker has changed: {why}" in caplog.text
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_breaker_that_opens_again_and_again_logs_few_lines(
+    backend: Literal["asyncio", "trio"], caplog: pytest.LogCaptureFixture
+) -> None:
+    """It logged two lines for each probe that succeeded. The last line says what it is."""
+    worker = Worker(group="g", breaker=BREAKER, retry=Retry(attempts=1), concurrency=1)
+    is_down = True
+
+    @worker.handler("orders")
+    async def ship(number: int) -> None:
+        if is_down:
+            raise ConnectionError
+
+    with run_worker(worker, backend=backend) as running:
+
+        def breaker() -> str:
+            running.advance(0.5)
+            return running.worker.health().handlers[0].breaker
+
+        for _ in range(10):
+            is_down = True
+            running.produce("orders", *[b"1"] * 4)
+            running.wait_until(lambda: breaker() == "open")
+            is_down = False
+            running.wait_until(lambda: breaker() == "closed")
+    lines = [one for one in caplog.messages if "the circuit breaker has changed" in one]
+    assert len(lines) < 10
+    assert lines[0].endswith("nothing is acquired, and a record is tried every 1 s")
+    assert lines[-1].endswith("the latest): it closes, because a record was processed")
 
 
 @pytest.mark.lengthy
