@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from anyio.abc import TaskGroup
 
-from kshare.client.consumer import ShareConsumer
+from kshare.client.consumer import ShareConsumer, source_of
 from kshare.engine.signals import Signal
 from kshare.worker.delivery import Delivery
 from kshare.worker.group_limits import ShareLimits
@@ -139,9 +139,10 @@ class Intake:
     def get_fresh(self) -> None:
         """Acquire something to probe with. All records in hand have failed, but others may do better.
 
-        Each time: the breaker may have closed and opened since, which has paused the consumer.
+        Each time: the breaker may have closed and opened since, which has paused the consumer. What is being processed
+        takes room, too: calls that hang may take turns for ever.
         """
         self._wants_fresh = True
-        self._consumer.set_max_records(self._queue.unsettled + 1)
+        self._consumer.set_max_records(source_of(self._consumer).undecided() + 1)
         self._consumer.resume()
         self._wants.send()

@@ -108,6 +108,38 @@ def test_a_dependency_that_hangs_opens_the_breaker(is_batch: bool, caplog: pytes
     assert f"the circuit breaker has changed: {why}" in caplog.text
 
 
+@pytest.mark.lengthy
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_records_that_hang_at_different_times_do_not_stop_a_handler(
+    backend: Literal["asyncio", "trio"],
+) -> None:
+    """While a call was running, there was no room for a record to probe with. One of two was always running."""
+    worker = Worker(group="g", breaker=BREAKER, time_limit=5, concurrency=10)
+    hanging, good = 5, 100
+    started: list[int] = []
+    got: list[int] = []
+
+    @worker.handler("orders")
+    async def ship(number: int) -> None:
+        started.append(number)
+        if number < hanging:
+            await anyio.sleep_forever()
+        got.append(number)
+
+    with run_worker(worker, backend=backend) as running:
+        for number in range(hanging):
+            running.produce("orders", b"%d" % number)
+            running.wait_until(lambda: len(started) > number)  # noqa: B023  called at once
+            running.advance(1)
+        for _ in range(10):
+            running.advance(0.5)
+        assert running.worker.health().handlers[0].breaker != "closed"
+        running.produce("orders", b"%d" % good)
+        for _ in range(80):
+            running.advance(0.25)
+        running.wait_until(lambda: got == [good])
+
+
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_breaker_that_opens_again_and_again_logs_few_lines(
     backend: Literal["asyncio", "trio"], caplog: pytest.LogCaptureFixture
