@@ -30,6 +30,7 @@ from typing import NamedTuple
 from tests.simulation.consumers import ConsumerWorld
 from tests.simulation.defects import HEADER, REGISTRY, search, write_table
 from tests.simulation.found import FOUND
+from tests.simulation.interrupts import Interrupts, leave_to_parent
 from tests.simulation.planting import Defect
 from tests.simulation.producers import ProducerWorld
 from tests.simulation.shrinking import shrink
@@ -41,6 +42,7 @@ from tests.simulation.world import Outcome, Plan, simulate
 
 _MOST_SHOWN = 3
 _HIGHEST = 10**9
+_PROGRESS_EVERY_S = 60.0
 WORLDS: dict[str, type[ConsumerWorld | ProducerWorld | SparkWorld | SyncWorld | WorkerWorld]] = {
     "consumers": ConsumerWorld,
     "producers": ProducerWorld,
@@ -89,7 +91,7 @@ def results(seeds: Iterator[int], jobs: int, choice: Choice) -> Iterator[Result]
     if jobs == 1:
         yield from (run(seed, choice) for seed in seeds)
         return
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("fork")) as pool:
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("fork"), leave_to_parent) as pool:
         pending = {pool.submit(run, seed, choice) for seed in islice(seeds, 2 * jobs)}
         while pending:
             done = next(as_completed(pending))
@@ -110,14 +112,18 @@ def main() -> int:
     if options.seed is not None:
         choice = Choice(worlds[0], options.backend, options.slow, options.changes)
         return (_shrink if options.shrink else _replay)(options.seed, choice)
-    is_good = True
+    is_good, interrupts = True, Interrupts()
+    minutes = options.minutes / len(worlds) if options.minutes else None
     for world in worlds:
-        choice = Choice(world, options.backend, options.slow, options.changes)
-        is_good &= _run_many(options, choice, options.minutes / len(worlds) if options.minutes else None)
+        if not interrupts.is_asked:
+            choice = Choice(world, options.backend, options.slow, options.changes)
+            is_good &= _run_many(options, choice, minutes, interrupts)
     return 0 if is_good else 1
 
 
-def _run_many(options: argparse.Namespace, choice: Choice, minutes: float | None) -> bool:
+def _run_many(
+    options: argparse.Namespace, choice: Choice, minutes: float | None, interrupts: Interrupts
+) -> bool:
     """Returns whether no seed broke a promise. `minutes`: for so long, whatever the number of seeds is."""
     first = SystemRandom().randrange(_HIGHEST) if options.first is None else options.first
     pace = "slow, " if choice.is_slow else ""
@@ -129,18 +135,23 @@ def _run_many(options: argparse.Namespace, choice: Choice, minutes: float | None
             is_last = (
                 seed - first >= options.seeds if minutes is None else time.monotonic() - began >= 60 * minutes
             )
-            if is_last:
+            if is_last or interrupts.is_asked:
                 return
             yield seed
 
-    try:
-        for result in results(seeds(), options.jobs, choice):
-            _add(totals, result, options)
-            if result.problems and options.stop:
-                break
-    except KeyboardInterrupt:
-        print("interrupted: the totals are those until now")
-    print("\n".join(totals.lines(time.monotonic() - began)), flush=True)
+    def tell() -> None:
+        print("\n".join(totals.lines(time.monotonic() - began)), flush=True)
+
+    interrupts.before_exit = tell
+    told = began
+    for result in results(seeds(), options.jobs, choice):
+        _add(totals, result, options)
+        if result.problems and options.stop:
+            break
+        if time.monotonic() - told > _PROGRESS_EVERY_S:
+            told = time.monotonic()
+            print(f"... {totals.progress}", flush=True)
+    tell()
     return not totals.bad
 
 

@@ -43,6 +43,10 @@ class Totals:
         self.requests.update(requests)
         self.faults.update(faults)
 
+    @property
+    def progress(self) -> str:
+        return f"{self.seeds} seeds, {self.simulated_s / 3600:.2f} simulated hours, {len(self.bad)} broke a promise"
+
     def lines(self, took_s: float) -> Iterator[str]:
         """`took_s`: of real time."""
         yield (

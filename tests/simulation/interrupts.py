@@ -1,0 +1,41 @@
+"""Ctrl-C while many seeds are simulated: those that were begun end first, so that the totals are right.
+
+Nothing is raised, because simulated programs catch what interrupts them. The second Ctrl-C ends the process.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable
+from types import FrameType
+
+
+class Interrupts:
+    """Takes SIGINT and SIGTERM from now on."""
+
+    def __init__(self) -> None:
+        self.is_asked = False
+        """No further seed should be begun."""
+        self.before_exit: Callable[[], None] = lambda: None
+        """What to do when the process is to end at once."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self.is_asked:
+            self.before_exit()
+            for process in multiprocessing.active_children():
+                process.kill()
+            os._exit(1)
+        self.is_asked = True
+        os.write(
+            1, b"interrupted: seeds that were begun end first (again: end at once)\n"
+        )  # in the midst of a print
+
+
+def leave_to_parent() -> None:
+    """In a process of a pool: Ctrl-C reaches all processes of a terminal."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
