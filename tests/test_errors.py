@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import inspect
 import pickle
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
 from multiprocessing import get_context
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,6 +27,7 @@ from kshare.errors import (
 from kshare.fleet.no_status import Why
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.record import Record
+from tests.helpers.raised_variables import kept_errors
 from tools.modules import modules
 
 RECORD = SimpleNamespace(topic="orders", partition=3, offset=12, size=100)
@@ -140,3 +143,43 @@ def test_a_copy_to_raise_has_no_traceback_and_the_same_cause() -> None:
             assert len(raised.traceback) == 1
             assert str(raised.value) == str(error)
             assert raised.value.__cause__ is cause
+
+
+ROOT = Path(__file__).parents[1]
+ON_THE_WAY_TO_USERS = ("admin", "client", "engine", "net", "producer", "sync")
+"""Packages whose errors are raised in the user's code, which may have left a loop there."""
+KEPT = {"kshare/producer/fenced.py": 3}
+"""A writer that has failed raises the same error again. Only journals have one, in Spark's driver."""
+
+
+def test_no_frame_keeps_the_error_that_it_raises() -> None:
+    found = {}
+    for package in ON_THE_WAY_TO_USERS:
+        for path in (ROOT / "kshare" / package).rglob("*.py"):
+            kept = [*kept_errors(ast.parse(path.read_text(encoding="utf-8")))]
+            if kept:
+                found[path.relative_to(ROOT).as_posix()] = len(kept)
+    assert found == KEPT
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["raise error", "raise errors[0] from None", "raise self.error", "try: pass\nexcept E as e: raise error"],
+)
+def test_frames_that_keep_errors_are_found(code: str) -> None:
+    assert len([*kept_errors(ast.parse(code))]) == 1
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "raise",
+        "raise KshareError",
+        "raise errors.KshareError",
+        "raise make_error()",
+        "try: pass\nexcept E as error: raise error",
+        "try: raise error\nfinally: del error",
+    ],
+)
+def test_frames_that_keep_none_are_not_found(code: str) -> None:
+    assert [*kept_errors(ast.parse(code))] == []

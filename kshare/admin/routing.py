@@ -64,8 +64,11 @@ class ResponseError:
 class _OutcomeUnknown(Exception):
     """The request may have been executed, and must not be executed twice."""
 
-    def __init__(self, error: KshareError) -> None:
-        self.error = error
+    def take_error(self) -> KshareError:
+        """Call it once: afterwards, nothing has the error that is raised (see `kshare.errors`)."""
+        errors: list[KshareError] = [*self.args]
+        self.args = ()
+        return errors.pop()
 
 
 class Router:
@@ -91,7 +94,7 @@ class Router:
             try:
                 return await step(deadline)
             except _OutcomeUnknown as lost:
-                raise lost.error from None
+                raise lost.take_error() from None
             except (ConnectionLost, RequestTimedOut) as error:
                 if anyio.current_time() + pause >= deadline:
                     raise error from None

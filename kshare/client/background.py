@@ -78,8 +78,11 @@ class Background:
 
     def _raise(self) -> None:
         error, self._error = self._error, None
-        if error is not None:
-            raise error
+        try:
+            if error is not None:
+                raise error
+        finally:
+            del error  # see `kshare.errors`
 
     def require_own_loop(self) -> None:
         """Raises KshareError in a task of another event loop, while it runs: what waits there would never be woken, and
@@ -144,8 +147,11 @@ async def wait_uncancelled(event: anyio.Event) -> None:
                 await event.wait()
             except anyio.get_cancelled_exc_class() as error:
                 cancellation = error
-    if cancellation is not None:
-        raise cancellation
+    try:
+        if cancellation is not None:
+            raise cancellation
+    finally:
+        del cancellation  # see `kshare.errors`
 
 
 def _unwrapped(error: BaseException) -> BaseException:

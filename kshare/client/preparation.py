@@ -102,14 +102,18 @@ class Preparer:
         unread = _Unread(undeserialized(batch), prepared)
         with anyio.move_on_after(self._max_seconds) as limit:
             self._limits.add(limit)
+            interrupts: list[BaseException] = []
             try:
                 async with anyio.create_task_group() as tasks:
                     await self._work(unread, prepared, tasks, AT_ONCE - 1)
             except BaseExceptionGroup as group:  # an interrupt, since errors of deserializers are stored
                 cancelled, others = group.split(anyio.get_cancelled_exc_class())
-                raise (others or cancelled or group).exceptions[0] from None
+                interrupts.append((others or cancelled or group).exceptions[0])
+                del cancelled, others
             finally:
                 self._limits.discard(limit)
+            if interrupts:
+                raise interrupts.pop()  # nothing has it any more, not even the group: see `kshare.errors`
 
     async def _work(self, unread: _Unread, prepared: PreparedRecords, tasks: TaskGroup, helpers: int) -> None:
         """Deserialize one record after another. A helper does the same when this task has to wait."""

@@ -107,8 +107,12 @@ class BatchStream(Loop):
             self._source.on_lock_lost(batch, lost)
 
     def _on_left(self) -> None:
-        if self._current is not None:
-            self._inbox.abandon(self._current)
+        try:
+            inbox = self._inbox
+        except AttributeError:  # `__init__` was interrupted. If compiled, it is None
+            return
+        if inbox is not None and self._current is not None:
+            inbox.abandon(self._current)
 
 
 class Inbox:
@@ -390,9 +394,14 @@ class RecordStream(RecordIterator):
             self._source.on_lock_lost(record.batch, lost)
 
     def _on_left(self) -> None:
-        self._inbox.end_loop()
-        if self._current is not None:
-            self._inbox.abandon(self._current)
+        try:
+            inbox = self._inbox
+        except AttributeError:  # as above
+            return
+        if inbox is not None:
+            inbox.end_loop()
+            if self._current is not None:
+                inbox.abandon(self._current)
 
 
 def shared(reason: str) -> KshareError:

@@ -199,7 +199,7 @@ class GroupMember:
         for other in problems[1:]:
             log.error("another error while the consumer was closed", exc_info=other)
         if problems:
-            raise problems[0]
+            raise problems.pop(0)  # no variable has it any more: see `kshare.errors`
 
     @property
     def has_left(self) -> bool:

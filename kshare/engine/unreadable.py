@@ -52,4 +52,7 @@ class UnreadableAnswers:
         count = len(self._times)
         if len(self._consecutive) >= ENOUGH or count >= TOO_MANY:
             log.error("%s: %d answers within %.0f s can't be decoded: %s", broker, count, WINDOW_S, error)
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # see `kshare.errors`

@@ -133,7 +133,11 @@ class Connection:
         finally:
             self._abandon(pending)
         if pending.error is not None:
-            raise pending.error
+            error, pending.error = pending.error, None
+            try:
+                raise error
+            finally:
+                del error  # see `kshare.errors`
         if pending.reply is not None:
             return pending.reply
         if self._error is not None:

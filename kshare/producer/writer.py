@@ -97,10 +97,13 @@ class RecordWriter:
         if is_aborted:
             failures.forget(closer)  # closing in a transaction means that nothing of it is written
         unseen = failures.tell(closer, failures.known_to(closer))
-        if unseen is not None:
-            if error is None:
-                raise unseen
-            log.warning("a producer was closed, and not all records were written: %s", unseen)
+        try:
+            if unseen is not None:
+                if error is None:
+                    raise unseen
+                log.warning("a producer was closed, and not all records were written: %s", unseen)
+        finally:
+            del unseen  # see `kshare.errors`
 
     @property
     def unconfirmed(self) -> int:

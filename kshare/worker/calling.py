@@ -181,7 +181,7 @@ def _call_in_loop(act: Callable[[], None]) -> None:
             "a record can't be settled by a thread that the handler has started: do it in the handler's own thread"
         ) from error
     if problems:
-        raise problems[0]
+        raise problems.pop()  # no variable has it any more: see `kshare.errors`
 
 
 def _caller_in_this_thread(delivery: Delivery) -> Callable[[Callable[[], None]], None]:

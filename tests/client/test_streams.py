@@ -9,7 +9,8 @@ import anyio.lowlevel
 import pytest
 
 from kshare.client.record import ShareRecord, lease_of
-from kshare.client.streams import RecordStream
+from kshare.client.streams import BatchStream, RecordStream
+from kshare.fast.left_loops import Loop
 from kshare.state.lease import ACCEPT, HELD, RELEASE
 from tests.fakes.batches import Batches, batch
 
@@ -113,3 +114,8 @@ async def test_cancelled_wait_has_accepted_the_records_passed() -> None:
         async for _ in stream:
             pass
     assert source.states == [ACCEPT]
+
+
+@pytest.mark.parametrize("kind", [RecordStream, BatchStream])
+def test_a_loop_that_was_interrupted_while_it_was_created_is_deleted_in_silence(kind: type[Loop]) -> None:
+    kind.__new__(kind).__del__()
