@@ -83,10 +83,16 @@ class NextRecord:
         record = self.take()
         if record is not None:
             raise StopIteration(record)
-        return self.waiting().send(value)
+        try:
+            return self.waiting().send(value)
+        finally:
+            value = None  # trio's has the exception that it raises in the coroutine: see `kshare.errors`
 
     def throw(self, *error: Any) -> Any:
-        return self.waiting().throw(*error)
+        try:
+            return self.waiting().throw(*error)
+        finally:
+            error = ()  # see `kshare.errors`
 
     def close(self) -> None:
         self.records = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 
 import anyio
 import anyio.lowlevel
@@ -119,3 +120,28 @@ async def test_cancelled_wait_has_accepted_the_records_passed() -> None:
 @pytest.mark.parametrize("kind", [RecordStream, BatchStream])
 def test_a_loop_that_was_interrupted_while_it_was_created_is_deleted_in_silence(kind: type[Loop]) -> None:
     kind.__new__(kind).__del__()
+
+
+class Variable:
+    """Of a frame."""
+
+
+async def test_a_cancelled_wait_leaves_nothing_to_the_garbage_collector() -> None:
+    source = Batches(batch(0, 1))
+
+    async def take_two() -> None:
+        stream, variable = source.records(), Variable()
+        freed.append(weakref.ref(variable))
+        await anext(stream)
+        with anyio.move_on_after(0.01) as scope:
+            await anext(stream)
+        assert scope.cancelled_caught
+
+    freed: list[weakref.ref[Variable]] = []
+    gc.disable()
+    try:
+        await take_two()
+        await anyio.lowlevel.checkpoint()  # the event loop has the cancellation until then
+        assert freed[0]() is None
+    finally:
+        gc.enable()
