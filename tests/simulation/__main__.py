@@ -68,6 +68,7 @@ class Choice(NamedTuple):
     backend: str
     is_slow: bool = False
     has_changes: bool = False
+    is_collected: bool = True
 
     def plan(self, seed: int) -> Plan:
         kind = WORLDS[self.world]
@@ -75,7 +76,7 @@ class Choice(NamedTuple):
         return kind.with_changes(plan) if self.has_changes else plan
 
     def simulate(self, plan: Plan) -> Outcome:
-        return simulate(WORLDS[self.world], plan, self.backend)
+        return simulate(WORLDS[self.world], plan, self.backend, is_collected=self.is_collected)
 
 
 def run(seed: int, choice: Choice) -> Result:
@@ -110,15 +111,19 @@ def main() -> int:
         return _found_again(options.backend)
     worlds = _worlds(options)
     if options.seed is not None:
-        choice = Choice(worlds[0], options.backend, options.slow, options.changes)
+        choice = _choice(options, worlds[0])
         return (_shrink if options.shrink else _replay)(options.seed, choice)
     is_good, interrupts = True, Interrupts()
     minutes = options.minutes / len(worlds) if options.minutes else None
     for world in worlds:
         if not interrupts.is_asked:
-            choice = Choice(world, options.backend, options.slow, options.changes)
+            choice = _choice(options, world)
             is_good &= _run_many(options, choice, minutes, interrupts)
     return 0 if is_good else 1
+
+
+def _choice(options: argparse.Namespace, world: str) -> Choice:
+    return Choice(world, options.backend, options.slow, options.changes, not options.uncollected)
 
 
 def _run_many(
@@ -266,6 +271,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--write", metavar="FILE", help="with --defects: replace the table in this document")
     parser.add_argument(
         "--changes", action="store_true", help="let topics, groups and stored data change, too"
+    )
+    parser.add_argument(
+        "--uncollected",
+        action="store_true",
+        help="without Python's garbage collector: nothing may depend on it",
     )
     parser.add_argument("--backend", choices=("asyncio", "trio"), default="asyncio")
     parser.add_argument("--stop", action="store_true", help="stop at the first seed that breaks a promise")

@@ -143,6 +143,8 @@ class World(ABC):
         self.ledger = Ledger(self.broker, self.topic, self.group if plan.changes else "", time.now)
         self._suspended: dict[Process, float] = {}
         """Since when."""
+        self.is_collected = True
+        """Whether Python's garbage collector runs now and then. Nothing that clients do may depend on it."""
         self.crashing: set[int] = set()
         """Nodes that are being stopped."""
 
@@ -173,7 +175,7 @@ class World(ABC):
                 Random(f"{plan.seed} network"), conditions, carrying, self.new_tap
             )
             if plan.pace.is_slow:
-                carrying.start_soon(_collect_now_and_then)
+                carrying.start_soon(self._collect_now_and_then)
             async with cluster_server.run(self.broker, listen=self.network.listen) as server:
                 async with anyio.create_task_group() as tasks:
                     self.start(tasks)
@@ -279,6 +281,16 @@ class World(ABC):
             process.suspended.append((self._suspended.pop(process), monotonic()))
             self.time.suspension.resume(process)
 
+    async def _collect_now_and_then(self) -> None:
+        """In hours, much is left in cycles."""
+        while True:
+            await anyio.sleep(_COLLECT_EVERY_S)
+            self._collect()
+
+    def _collect(self) -> None:
+        if self.is_collected:
+            gc.collect(1)
+
     # --- faults
 
     async def _disturb(self, server: ClusterServer, tasks: TaskGroup) -> None:
@@ -294,7 +306,7 @@ class World(ABC):
                 deed = chance.choice(deeds)
                 self.done[deed] += 1
                 self.note("world", deed)
-                gc.collect(1)
+                self._collect()
                 await getattr(self, f"_{deed}")(server, tasks)
         for node in self.broker.cluster.nodes.values():
             if not node.is_up:
@@ -353,13 +365,6 @@ class World(ABC):
             cluster.move_leader(partition, self.chance.choice(up))
 
 
-async def _collect_now_and_then() -> None:
-    """In hours, much is left in cycles."""
-    while True:
-        await anyio.sleep(_COLLECT_EVERY_S)
-        gc.collect(1)
-
-
 def records_of(partition: Any) -> Iterator[Any]:
     """All records in the log of a partition."""
     for batch in partition.log.batches_from(partition.log.start_offset):
@@ -367,7 +372,13 @@ def records_of(partition: Any) -> Iterator[Any]:
             yield from batch.decode()
 
 
-def simulate(kind: Callable[[Any, SimulatedTime], World], plan: Plan, backend: str = "asyncio") -> Outcome:
+def simulate(
+    kind: Callable[[Any, SimulatedTime], World],
+    plan: Plan,
+    backend: str = "asyncio",
+    *,
+    is_collected: bool = True,
+) -> Outcome:
     """All of it, blocking."""
     began = process_time()
     time = SimulatedTime(backend, plan.seed)
@@ -378,6 +389,7 @@ def simulate(kind: Callable[[Any, SimulatedTime], World], plan: Plan, backend: s
         surroundings.set(SimulatedSurroundings(time, Random(f"{plan.seed} ids")))
         world = kind(plan, time)
         world.tasks = tasks
+        world.is_collected = is_collected
         kept.append(world)
         return await world.run()
 
