@@ -100,6 +100,13 @@ class Outcomes:
             return True
         return False
 
+    def has_lock(self, delivery: Delivery) -> bool:
+        """Whether its handler may be called now: a dead letter of its batch, say, may have taken long."""
+        if is_open(delivery) or delivery.decision is not None:
+            return True
+        self._settling.on_lost(delivery, KshareError("before its handler was called"))
+        return False
+
     async def _is_elsewhere(self, delivery: Delivery) -> bool:
         """Whether this is the copy of a run that continues, or is over."""
         assert self._runs is not None, "there are retry topics"

@@ -66,7 +66,7 @@ class Processing:
             slot.is_settling = True  # if it becomes a copy instead, that isn't limited as handlers are
             may_process = await self._outcomes.may_process(delivery)
             slot.is_settling = False
-            if may_process and self._is_wanted(delivery):
+            if may_process and self._is_wanted(delivery) and self._outcomes.has_lock(delivery):
                 is_called = True
                 await self._caller.one(delivery)
         except BaseException as problem:
@@ -106,6 +106,10 @@ class Processing:
         slot.is_settling = True
         for delivery in [*whole]:
             if not await self._may_join(slot, delivery):
+                whole.remove(delivery)
+                self.leave_lane(delivery)
+        for delivery in [*whole]:
+            if not self._outcomes.has_lock(delivery):
                 whole.remove(delivery)
                 self.leave_lane(delivery)
         slot.is_settling = False

@@ -12,6 +12,7 @@ import anyio
 import pytest
 
 from kshare.client.made_records import settlement_of
+from kshare.client.record import lease_of
 from kshare.errors import KshareError
 from kshare.testing import run_worker
 from kshare.worker import Delivery, Retry, TrialOutcome, Worker
@@ -315,3 +316,30 @@ def test_a_scope_that_a_handler_leaves_open_harms_no_other_record(
         assert (counts.done, counts.failed, counts.cancelled) == (5, failed, 0)
     assert sorted(got) == sorted(orders + ([b"bad 1", b"bad 2"] if failed else []))
     assert "left a cancel scope open" in caplog.text
+
+
+@pytest.mark.parametrize("is_batch", [False, True])
+def test_records_that_lose_their_locks_just_before_the_call_are_not_processed(is_batch: bool) -> None:
+    """In a batch, a dead letter of another record may take longer than a lock lasts."""
+    worker = Worker(group="g")
+    called: list[object] = []
+
+    def is_wanted(delivery: Delivery) -> bool:
+        if delivery.offset == 1:
+            lease_of(delivery.record.batch).lose()
+        return True
+
+    async def ship(value: str) -> None:
+        called.append(value)
+
+    async def ship_all(values: list[str]) -> None:
+        called.extend(values)
+
+    if is_batch:
+        worker.batch_handler("orders", batch_size=2, only=is_wanted)(ship_all)
+    else:
+        worker.handler("orders", only=is_wanted)(ship)
+    with run_worker(worker) as running:
+        running.produce("orders", b"0", b"1")
+        running.wait_until(lambda: sum(one.lost for one in running.counts.values()) == 1 + is_batch)
+    assert "1" not in called
