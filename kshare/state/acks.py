@@ -7,7 +7,8 @@ Each record's state is one byte of its `Lease`.
     held    | decide(type)                 | decided | may be changed until it is sent
     decided | take                         | sent    | as ranges, ascending, one type or one per offset
     sent    | confirmed                    | settled | renewals: held again
-    sent    | decide, while it is a renewal| decided | the renewal only bought time for this decision
+    sent    | decide, while it is a renewal| decided | the renewal only bought time for this decision, unless that is
+            |                              |         | to renew: then nothing changes
     sent    | refused along with others    | decided | one bad range makes the broker refuse all of a partition's
             |                              |         | ranges: they are sent again in halves (`retries`)
     sent    | refused alone                | lost    | the broker no longer has this record locked for us

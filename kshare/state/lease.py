@@ -200,6 +200,8 @@ class Lease:
         was_held = state in (_held, _renew, _renewing)
         if not was_held and state > _renew:
             return False
+        if state == _renewing and kind == _renew:
+            return True  # being done: if it were sent again, its lease would count as renewed only by that
         self.states[index] = kind
         if was_held != (kind == _renew):
             self._counter.add(-1 if was_held else 1)

@@ -222,6 +222,16 @@ def test_what_is_accepted_while_a_lease_is_renewed_in_parts_is_sent() -> None:
     assert book.take(renewals=False) == [AckRange(5, 5, b"\x01")]
 
 
+def test_a_lease_is_renewed_although_a_record_of_it_is_to_be_renewed_again_meanwhile() -> None:
+    book, (lease,) = acks((0, 7))
+    lease.decide(3, RENEW)
+    assert book.take(renewals=True) == [AckRange(0, 7, b"\x04")]
+    assert lease.decide(3, RENEW)
+    [outcome] = book.on_answer(0)
+    assert outcome.renewed == (lease,)
+    assert book.take(renewals=True) == []
+
+
 def test_broker_that_only_renews_parts_is_asked_a_few_times() -> None:
     book, (lease,) = acks((0, 7))
     lease.decide_held(RENEW)
