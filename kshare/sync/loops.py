@@ -25,7 +25,6 @@ from kshare.errors import KshareError
 from kshare.fast.left_loops import Loop
 from kshare.state.lease import RELEASE
 from kshare.sync.decision_queue import DecisionQueue
-from kshare.sync.signals import SignalsPutOff
 
 
 class BlockingSource(NamedTuple):
@@ -76,10 +75,7 @@ class OpenedBatch:
         """A token of each loop that hasn't ended, and its thread."""
         self._record_loops: set[object] = set()
         self._lock = threading.RLock()
-        """Loops that are garbage end in any thread.
-
-        Signals are put off while it is held: a handler might close the consumer, which needs it in the event loop.
-        """
+        """Loops that are garbage end in any thread."""
         source.inbox.walk = self._opened_walk
 
     def open(self, decisions: DecisionQueue) -> None:
@@ -107,8 +103,8 @@ class OpenedBatch:
 
     def begin(self, loop: object, *, takes_records: bool) -> None:
         self.require_turn()
-        burst_size = self._source.burst_size()
-        with SignalsPutOff(_nothing), self._lock:
+        burst_size = self._source.burst_size()  # Python code, which a signal may interrupt: not with the lock
+        with self._lock:
             self._iterating[loop] = threading.current_thread()
             if takes_records:
                 if not self._record_loops:
@@ -121,7 +117,7 @@ class OpenedBatch:
         """In any thread. The last loop over records leaves the opened batch to loops of the future."""
         if unfinished is not None:
             self._unfinished.append(unfinished)
-        with SignalsPutOff(_nothing), self._lock:
+        with self._lock:
             self._iterating.pop(loop, None)
             self._record_loops.discard(loop)
             if not self._record_loops:
@@ -344,10 +340,6 @@ class BatchLoop(BlockingLoop):
 
     def _take(self) -> ShareRecord | ShareBatch:
         return self._opened.next_batch()
-
-
-def _nothing() -> None:
-    pass
 
 
 def _shared(reason: str) -> KshareError:

@@ -6,13 +6,13 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from types import FrameType, SimpleNamespace
+from types import FrameType
 from typing import Any
 
 import pytest
 
-from kshare import ConsumerClosed, KshareError, sync
-from kshare.sync import loops, producer
+from kshare import KshareError, sync
+from kshare.sync import producer
 from kshare.testing import Broker
 
 Client = sync.ShareConsumer[Any] | sync.Producer
@@ -115,26 +115,3 @@ def live(client: Client, line: int, step: tuple[str, ...]) -> None:
         assert "closed" in str(error) or "isn't open" in str(error)
     finally:
         sys.settrace(None)
-
-
-def test_a_consumer_may_be_closed_where_a_loop_begins_while_another_thread_closes_it(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch, handle: list[Callable[[], None]]
-) -> None:
-    """The other thread runs the event loop, which needs what the loop has locked."""
-    with new_consumer(broker) as consumer:
-        other = threading.Thread(target=consumer.close)
-
-        def current_thread() -> threading.Thread:
-            """Called while the lock is held."""
-            if threading.current_thread() is threading.main_thread() and not consumer._is_closed:
-                other.start()
-                while not consumer._is_closed:
-                    pass
-                signal.raise_signal(signal.SIGUSR1)
-            return threading.current_thread()
-
-        monkeypatch.setattr(loops, "threading", SimpleNamespace(current_thread=current_thread))
-        handle.append(consumer.close)
-        with pytest.raises(ConsumerClosed):
-            next(iter(consumer))
-        other.join()
