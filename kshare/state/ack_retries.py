@@ -104,7 +104,7 @@ class AckRetries:
         return [lease_range for other in lost for lease_range in other.lease_ranges]
 
     def on_refused(self, part: RetryPart | None, runs: Sequence[SentRange]) -> tuple[bool, list[LeaseRange]]:
-        """These were refused, as this part or for the first time. Returns what is given up, and whether as a whole."""
+        """These were refused, as this part or for the first time. Returns whether a whole is given up, and what is."""
         size = _size(runs)
         is_new = part is None
         if part is None:

@@ -106,12 +106,10 @@ class Processing:
         slot.is_settling = True
         for delivery in [*whole]:
             if not await self._may_join(slot, delivery):
-                whole.remove(delivery)
-                self.leave_lane(delivery)
+                self._leave_out(whole, delivery)
         for delivery in [*whole]:
             if not self._outcomes.has_lock(delivery):
-                whole.remove(delivery)
-                self.leave_lane(delivery)
+                self._leave_out(whole, delivery)
         slot.is_settling = False
         error: BaseException | None = None
         try:
@@ -125,6 +123,11 @@ class Processing:
             await self._settle_batch(slot, whole, error)
         finally:
             error = None  # its traceback has this frame
+
+    def _leave_out(self, whole: list[Delivery], delivery: Delivery) -> None:
+        """It was settled, is held, or has lost its lock."""
+        whole.remove(delivery)
+        self.leave_lane(delivery)
 
     async def _settle_batch(self, slot: Slot, whole: list[Delivery], error: BaseException | None) -> None:
         """`error` is what the handler has raised. Copies are written at once, not one after another."""

@@ -30,9 +30,8 @@ class Interrupts:
                 process.kill()
             os._exit(1)
         self.is_asked = True
-        os.write(
-            1, b"interrupted: seeds that were begun end first (again: end at once)\n"
-        )  # in the midst of a print
+        # Not `print`, which may be what the signal has interrupted.
+        os.write(1, b"interrupted: seeds that were begun end first (again: end at once)\n")
 
 
 def leave_to_parent() -> None:
