@@ -43,6 +43,34 @@ def test_handed_out_lease_is_renewed_repeatedly() -> None:
         assert lease.deadline == pytest.approx(now + 28.5)
 
 
+def test_records_that_were_acquired_one_by_one_are_renewed_in_few_requests() -> None:
+    made = LeaseTimers(can_renew=True, max_lease_s=100.0)
+    leases = [Lease(P, offset, offset, 1) for offset in range(600)]
+    for lease in leases:
+        made.add(lease, lock_s=30.0, sent_at=lease.first * 0.03)
+        made.hand_out(lease, now=lease.first * 0.03)
+    renewed: list[list[Lease]] = []
+    while (now := made.wake_at) < 80.0:
+        due = made.due(now)
+        assert all(lease.deadline > now + 30.0 * 0.2 for lease in due.renew), "there is time for a second attempt"
+        for lease in due.renew:
+            made.on_renewed(lease, now)
+        renewed.append(due.renew)
+    assert len(renewed) <= 3 * 13
+    for lease in leases:
+        assert sum(lease in group for group in renewed) == 3
+
+
+def test_what_cannot_be_renewed_for_longer_is_said_once_however_many_are_due() -> None:
+    made = LeaseTimers(can_renew=True, max_lease_s=15.0)
+    old, new = Lease(P, 0, 0, 1), Lease(P, 1, 1, 1)
+    for lease, at in ((old, 0.0), (new, 8.0)):
+        made.add(lease, lock_s=30.0, sent_at=at)
+        made.hand_out(lease, now=at)
+    given_up = [lease for now in range(60) for lease in made.due(float(now)).not_renewable]
+    assert given_up == [old, new]
+
+
 def test_a_renewed_lock_has_the_duration_that_the_broker_says_then() -> None:
     made, lease = lease_timers()
     made.hand_out(lease, now=0.0)
