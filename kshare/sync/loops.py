@@ -125,16 +125,19 @@ class OpenedBatch:
                 self._park()
 
     def leave_walk(self) -> None:
-        """In the event loop. The consumer is closed: no loop gets what the opened batch has left."""
-        with self._lock:
-            self._park()
+        """In the event loop. The consumer is closed: no loop gets what the opened batch has left.
+
+        Without the lock: a signal handler may close the consumer in the thread that has it, and waits for this.
+        """
+        self._park()
 
     # An interrupt may come between any two steps. Two that have the same iterator get different records; what nobody
     # has is lost until its lock expires.
 
     def _park(self) -> None:
-        if self.walk is not None:
-            self._source.inbox.park(self.walk)
+        walk = self.walk  # which the event loop may replace meanwhile
+        if walk is not None:
+            self._source.inbox.park(walk)
             self.walk = None
 
     def _unpark(self) -> None:

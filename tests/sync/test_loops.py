@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import sys
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -333,6 +334,27 @@ class _Interrupt:
             self.left -= 1
             if self.left == 0:
                 raise KeyboardInterrupt
+
+
+def test_closing_does_not_wait_for_a_loop_that_begins_or_ends() -> None:
+    """A signal handler may close the consumer in the thread of that loop, which would then wait for ever."""
+    closings: list[threading.Thread] = []
+
+    class SlowInbox(Inbox):
+        def attend(self, is_attended: bool) -> None:
+            super().attend(is_attended)
+            closings.append(threading.Thread(target=opened.leave_walk, daemon=True))
+            closings[-1].start()
+            closings[-1].join(DEADLINE_S)
+
+    inbox = SlowInbox(lambda: None)
+    opened = opened_batch([batch(0, 4)], inbox)
+    records = RecordLoop(opened, is_implicit=False)
+    assert offsets(records, 1) == [0]
+    records.close()
+    assert [closing.is_alive() for closing in closings] == [False, False]
+    left = [inbox.next_rest(), inbox.next_rest()]
+    assert [[record.offset for record in one or ()] for one in left] == [[1, 2, 3], []]
 
 
 def test_a_loop_goes_on_with_its_batch_if_the_one_to_overtake_it_is_lost() -> None:
