@@ -229,9 +229,9 @@ class WorkerWorld(World):
                     finally:
                         with anyio.CancelScope(shield=True):
                             await self.note_left_behind(process)
-                    if self.is_over:
-                        return
                     await anyio.sleep(0.2)
+                    if self.is_over:  # nobody tells the next one to stop
+                        return
         finally:
             process.worker = None
             process.ended.set()

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from time import process_time
 from typing import Any, Self, TypeVar
+from unittest.mock import patch
 
 import anyio
 from anyio.abc import TaskGroup
@@ -23,6 +24,7 @@ from kshare.broker import broker as embedded
 from kshare.broker import cluster_server
 from kshare.broker.cluster_server import ClusterServer
 from kshare.installation import warn_if_slow
+from kshare.net import handshake
 from kshare.surroundings import monotonic, surroundings
 from tests.simulation.bounds import noisy
 from tests.simulation.changes import Changes
@@ -393,7 +395,7 @@ def simulate(
         kept.append(world)
         return await world.run()
 
-    with logged(), _coarse_clock(time), plan.pace.kept(), _collecting_by_hand():
+    with logged(), _pinned(time), plan.pace.kept(), _collecting_by_hand():
         warn_if_slow()  # now, or the first of several seeds would have this line more than the others
         verdict = time.run(main, tasks)
     world = kept[0]
@@ -420,11 +422,14 @@ def _collecting_by_hand() -> Iterator[None]:
 
 
 @contextmanager
-def _coarse_clock(time: SimulatedTime) -> Iterator[None]:
-    """Compiled modules read the system's all the same: what they do then isn't the same each time."""
-    real = coarse_clock.coarse_ms
-    coarse_clock.coarse_ms = lambda: int(time.now() * 1000)
-    try:
+def _pinned(time: SimulatedTime) -> Iterator[None]:
+    """What else would differ from one run to the next.
+
+    Compiled modules read the system's coarse clock all the same: what they do then isn't the same each time. The version
+    of kshare is part of a request, whose length decides where it is cut.
+    """
+    with (
+        patch.object(coarse_clock, "coarse_ms", lambda: int(time.now() * 1000)),
+        patch.object(handshake, "version", lambda: "0.0.0"),
+    ):
         yield
-    finally:
-        coarse_clock.coarse_ms = real
