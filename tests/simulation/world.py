@@ -425,8 +425,8 @@ def _collecting_by_hand() -> Iterator[None]:
 def _pinned(time: SimulatedTime) -> Iterator[None]:
     """What else would differ from one run to the next.
 
-    Compiled modules read the system's coarse clock all the same: what they do then isn't the same each time. The version
-    of kshare is part of a request, whose length decides where it is cut.
+    Compiled modules read the system's coarse clock all the same: what they do then isn't the same each time. kshare's
+    version is part of a request, whose length decides where it is cut.
     """
     with (
         patch.object(coarse_clock, "coarse_ms", lambda: int(time.now() * 1000)),
