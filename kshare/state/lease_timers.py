@@ -28,8 +28,8 @@ from kshare.state.lease import Lease
 RENEW_LOCK_AFTER = 2 / 3
 """Fraction of the lock: late enough to cost little, early enough for a second attempt."""
 _TOGETHER = 0.05
-"""Fraction of the lock: what is due so soon is renewed in the same request. Single records that were acquired one after
-another would each need their own."""
+"""Fraction of the lock: what is due so soon is renewed, or released, at the same time. Otherwise, each of hundreds of
+records that were acquired one by one would take a request of its own."""
 MARGIN = 0.05
 """Fraction of the lock, taken off its end: sending the acknowledgement takes some time, too."""
 
@@ -47,11 +47,10 @@ class _LeaseTimer:
     attempts: int = 0
     """Renewals sent since the last one that was confirmed."""
 
-    def may_be_renewed_with_others(self, now: float) -> bool:
-        """Not if it was tried already, or given up: then it is next looked at when its lock expires."""
-        is_soon = self.next_check <= now + self.lock_s * _TOGETHER
+    def is_due_soon(self, now: float) -> bool:
+        """Not if it was renewed in vain, or given up: then it is looked at again before its lock expires, or after."""
         is_first = self.attempts == 0 and self.next_check < self.lease.deadline
-        return is_soon and is_first and (self.handed_out_at is not None or self.is_kept)
+        return is_first and self.next_check <= now + self.lock_s * _TOGETHER
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +179,8 @@ class LeaseTimers:
         for timer in due_timers:
             if timer.lease.deadline > now:
                 self._decide(timer, now, due)
-        if due.renew:
-            for timer in [one for one in self._timers.values() if one.may_be_renewed_with_others(now)]:
+        if due.renew or due.release:
+            for timer in [timer for timer in self._timers.values() if timer.is_due_soon(now)]:
                 self._decide(timer, now, due)
         self._wake_at = min([timer.next_check for timer in self._timers.values()], default=math.inf)
         return due

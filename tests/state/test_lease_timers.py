@@ -63,6 +63,19 @@ def test_records_that_were_acquired_one_by_one_are_renewed_in_few_requests() -> 
         assert sum(lease in group for group in renewed) == 3
 
 
+def test_records_that_were_acquired_one_by_one_are_released_in_few_requests() -> None:
+    made = LeaseTimers(can_renew=True, max_lease_s=100.0)
+    leases = [Lease(P, offset, offset, 1) for offset in range(600)]
+    for lease in leases:
+        made.add(lease, lock_s=30.0, sent_at=lease.first * 0.03)
+    released: list[Lease] = []
+    for _ in range(13):
+        due = made.due(made.wake_at)
+        released += due.release
+        made.remove(due.release)
+    assert released == leases
+
+
 def test_what_cannot_be_renewed_for_longer_is_said_once_however_many_are_due() -> None:
     made = LeaseTimers(can_renew=True, max_lease_s=15.0)
     old, new = Lease(P, 0, 0, 1), Lease(P, 1, 1, 1)
