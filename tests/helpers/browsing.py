@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
 from playwright.sync_api import (
     Browser,
     BrowserContext,
@@ -32,6 +33,10 @@ from tools import chromium
 
 PHONE = ViewportSize(width=360, height=740)
 DESKTOP = ViewportSize(width=1440, height=900)
+LOOKS = pytest.mark.parametrize(
+    ("viewport", "colours"), [(PHONE, "light"), (DESKTOP, "dark")], ids=["360-light", "1440-dark"]
+)
+"""Layout depends on the width, and contrast on the colours: each is shown once."""
 
 OpenPage = Callable[..., Page]
 """Opens a page in a context of its own. Takes the options of Playwright's `Browser.new_context`, such as `viewport`,

@@ -1,11 +1,17 @@
-"""Real brokers as fixtures. If a broker can't be started, the test fails; it is never skipped."""
+"""Real brokers as fixtures. If a broker can't be started, the test fails; it is never skipped.
+
+A test with both event loops runs on one of them for each release of Kafka, which alternates from release to release and
+from test to test; with `--long`, on both. On the embedded broker it runs on both, unless it is marked `slow`.
+"""
 
 from __future__ import annotations
 
 import itertools
 import uuid
+from collections import defaultdict
 from collections.abc import Generator, Iterator
 from typing import Any, NamedTuple, Protocol
+from zlib import crc32
 
 import pytest
 
@@ -57,6 +63,50 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             for one in brokers
         ]
         metafunc.parametrize("kafka", params, indirect=True, scope="session")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    loops: defaultdict[tuple[Any, ...], set[str]] = defaultdict(set)
+    for item in items:
+        if (at := _at(item)) is not None:
+            loops[at.test].add(at.loop)
+    is_long = config.getoption("--long")
+    spared = [
+        item
+        for item in items
+        if (at := _at(item)) is not None
+        and len(loops[at.test]) > 1
+        and at.loop != _loop_of(at.release, item)
+        and (item.get_closest_marker("slow") or not (is_long or at.release == EMBEDDED))
+    ]
+    if spared:
+        config.hook.pytest_deselected(items=spared)
+        kept = set(items) - set(spared)
+        items[:] = [item for item in items if item in kept]
+
+
+class _At(NamedTuple):
+    """Where a test runs."""
+
+    test: tuple[Any, ...]
+    """The test with all its parameters but the event loop."""
+    release: str
+    loop: str
+
+
+def _at(item: pytest.Item) -> _At | None:
+    """None if it doesn't run on a release of Kafka, or uses no event loop of ours."""
+    callspec = getattr(item, "callspec", None)
+    if callspec is None or not {"kafka", "anyio_backend"} <= callspec.params.keys():
+        return None
+    loop = callspec.params["anyio_backend"]
+    other = tuple(name for name in callspec._idlist if name != loop)
+    return _At((item.path, item.originalname, other), callspec.params["kafka"], loop)  # type: ignore[attr-defined]
+
+
+def _loop_of(release: str, item: pytest.Item) -> str:
+    place = [*TESTED_RELEASES, EMBEDDED].index(release)
+    return ("asyncio", "trio")[(place + crc32(item.originalname.encode())) % 2]  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="session")

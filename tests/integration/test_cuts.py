@@ -80,6 +80,7 @@ async def restart(storm: Storm) -> None:
     await storm.has_progressed(BETWEEN)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("anyio_backend", ["trio"])
 async def test_cuts_and_a_restart_lose_nothing_and_cause_few_duplicates(
     start_cluster: StartCluster, capsys: pytest.CaptureFixture[str]

@@ -20,6 +20,7 @@ AFTER_EACH = 100
 """Records that have to be accepted before the next fault."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_three_brokers_in_a_storm(
     start_cluster: StartCluster, capsys: pytest.CaptureFixture[str]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import anyio
 import pytest
@@ -28,7 +29,12 @@ def writing(producer: sync.Producer, values: list[bytes], topic: str) -> None:
     producer.flush()
 
 
-@pytest.mark.parametrize("seed", range(100, 103))
+def _one_of(seeds: range) -> list[Any]:
+    """The others only in long runs."""
+    return [seeds[0], *(pytest.param(seed, marks=pytest.mark.long) for seed in seeds[1:])]
+
+
+@pytest.mark.parametrize("seed", _one_of(range(100, 103)))
 def test_a_random_user_of_the_synchronous_consumer(
     kafka: Cluster, producer: sync.Producer, fresh_topic: FreshTopic, fresh_group: FreshGroup, seed: int
 ) -> None:
@@ -38,7 +44,7 @@ def test_a_random_user_of_the_synchronous_consumer(
     )
 
 
-@pytest.mark.parametrize("seed", range(200, 203))
+@pytest.mark.parametrize("seed", _one_of(range(200, 203)))
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_random_user_of_the_async_consumer(
     kafka: Cluster,

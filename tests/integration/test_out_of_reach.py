@@ -13,6 +13,7 @@ from tools.kafka.jars import NEWEST_RELEASE
 pytestmark = [pytest.mark.kafka, pytest.mark.java, pytest.mark.anyio]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("anyio_backend", ["trio"])
 async def test_consuming_continues_when_a_broker_freezes_permanently(start_cluster: StartCluster) -> None:
     cluster = await in_thread(start_cluster, NEWEST_RELEASE, 3)

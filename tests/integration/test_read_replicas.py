@@ -47,6 +47,7 @@ async def read(reader: LogReader, where: LogPartition) -> list[int]:
 @pytest.mark.kafka
 @pytest.mark.lengthy
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("anyio_backend", ["trio"])
 async def test_followers_in_the_rack_are_read_and_leaders_if_they_die(start_cluster: StartCluster) -> None:
     cluster = start_cluster("4.3.1", nodes=3, racks=RACKS)
     cluster.create_topic("orders", PARTITIONS)

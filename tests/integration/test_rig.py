@@ -88,6 +88,7 @@ class TestOneBroker:
             kafka.create_topic(fresh_topic())
 
 
+@pytest.mark.long
 class TestCrash:
     def test_a_restart_keeps_ports_and_data(self, start_cluster: StartCluster) -> None:
         cluster = start_cluster(NEWEST_RELEASE)
@@ -124,6 +125,7 @@ class TestCrash:
         assert not cluster.folder.exists()
 
 
+@pytest.mark.long
 def test_three_nodes_survive_the_loss_of_one(start_cluster: StartCluster) -> None:
     cluster = start_cluster(NEWEST_RELEASE, nodes=3)
     first, second, third = cluster.nodes

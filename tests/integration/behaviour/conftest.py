@@ -1,7 +1,4 @@
-"""Runs the same tests against every broker, on asyncio and on trio.
-
-Tests marked `slow` wait for slow operations of brokers. They run on only one event loop per release, which alternates.
-"""
+"""Runs the same tests against every broker, on asyncio and on trio: see `tests/integration/conftest.py`."""
 
 from __future__ import annotations
 
@@ -15,8 +12,6 @@ import pytest
 from tests.integration.behaviour.work_queue import Broker, WorkQueue
 from tests.integration.java_client import JavaClient, java_client
 from tools.kafka.cluster import Cluster
-
-_BACKEND_OF_SLOW_TESTS = {"4.1.2": "trio", "4.3.1": "asyncio", "4.4.0": "trio"}
 
 
 class FreshQueue(Protocol):
@@ -65,15 +60,3 @@ def _usual_settings(queue: WorkQueue) -> dict[str, str]:
         # With the default, every new member waits a second for its assignment. 4.1 assigns at once, and has no setting.
         settings["share.assignment.interval.ms"] = "0"
     return settings
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    spared = [item for item in items if item.get_closest_marker("slow") and not _is_its_turn(item)]
-    if spared:
-        config.hook.pytest_deselected(items=spared)
-        items[:] = [item for item in items if item not in spared]
-
-
-def _is_its_turn(item: pytest.Item) -> bool:
-    values = item.callspec.params  # type: ignore[attr-defined]
-    return bool(values["anyio_backend"] == _BACKEND_OF_SLOW_TESTS.get(values["kafka"], "asyncio"))

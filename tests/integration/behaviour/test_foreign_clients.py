@@ -102,6 +102,7 @@ def test_group_goes_on_after_a_restart(
         assert client(kafka.bootstrap, topic, f"readers of {topic}", sent) == sent
 
 
+@pytest.mark.long_on("4.1.2", "4.3.1")
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @pytest.mark.parametrize("settings", [[], ["--group.instance.id=one"]], ids=["dynamic", "static"])
 def test_group_of_java_goes_on_after_a_restart(

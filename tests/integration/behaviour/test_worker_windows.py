@@ -17,6 +17,7 @@ RECORDS = 6_000
 """Three times the window. The first one is the slow one."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["is held", "runs for long"])
 async def test_what_one_worker_pins_makes_way_for_the_others(fresh_queue: FreshQueue, how: str) -> None:
     queue = fresh_queue()

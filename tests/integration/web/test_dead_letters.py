@@ -12,7 +12,7 @@ from kafka import KafkaProducer
 from playwright.sync_api import Page, expect
 
 from tests.helpers.accessibility import assert_accessible
-from tests.helpers.browsing import DESKTOP, PHONE, OpenPage, Problems
+from tests.helpers.browsing import LOOKS, OpenPage, Problems
 from tests.helpers.consoles import DEADLINE_S, RunningConsole, eventually, running_console
 from tests.helpers.page_facts import assert_fits, tab_through
 from tests.helpers.rejecting import reject
@@ -231,8 +231,7 @@ def test_a_form_without_its_token_is_refused(console: RunningConsole, grave: str
     assert console.request("/dead-letters/start", form)[0] == 403
 
 
-@pytest.mark.parametrize("viewport", [PHONE, DESKTOP], ids=["360", "1440"])
-@pytest.mark.parametrize("colours", ["light", "dark"])
+@LOOKS
 @same_with_kafka
 def test_pages_are_accessible(
     console: RunningConsole, open_page: OpenPage, grave: str, viewport: object, colours: str

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from kshare import sync
 from tests.helpers.accessibility import assert_accessible
-from tests.helpers.browsing import DESKTOP, PHONE, OpenPage, Problems
+from tests.helpers.browsing import LOOKS, OpenPage, Problems
 from tests.helpers.consoles import DEADLINE_S, RunningConsole, eventually
 from tests.helpers.page_facts import assert_fits, tab_through
 from tests.integration.conftest import EMBEDDED, FreshGroup, FreshTopic
@@ -191,8 +191,7 @@ def test_offsets_are_reset_after_a_dry_run(
     expect(page.locator("#group-totals")).to_contain_text(str(3 * WINDOW))
 
 
-@pytest.mark.parametrize("viewport", [PHONE, DESKTOP], ids=["360", "1440"])
-@pytest.mark.parametrize("colours", ["light", "dark"])
+@LOOKS
 @same_with_kafka
 def test_pages_are_accessible(
     console: RunningConsole, open_page: OpenPage, group: str, viewport: object, colours: str

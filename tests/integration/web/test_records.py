@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from kshare import sync
 from tests.helpers.accessibility import assert_accessible
-from tests.helpers.browsing import DESKTOP, PHONE, OpenPage, Problems
+from tests.helpers.browsing import LOOKS, OpenPage, Problems
 from tests.helpers.consoles import DEADLINE_S, RunningConsole, eventually
 from tests.helpers.page_facts import assert_fits, tab_through
 from tests.integration.conftest import EMBEDDED, FreshGroup, FreshTopic
@@ -200,8 +200,7 @@ def test_what_cannot_be_shown_is_explained(
         expect(page.get_by_role("alert")).to_contain_text(reason)
 
 
-@pytest.mark.parametrize("viewport", [PHONE, DESKTOP], ids=["360", "1440"])
-@pytest.mark.parametrize("colours", ["light", "dark"])
+@LOOKS
 @same_with_kafka
 def test_pages_are_accessible(
     console: RunningConsole, open_page: OpenPage, topic: str, viewport: object, colours: str

@@ -13,7 +13,7 @@ from kshare.web import loaded_input
 from tests.cli import frames
 from tests.cli.packets import CAPTURES
 from tests.helpers.accessibility import assert_accessible
-from tests.helpers.browsing import DESKTOP, PHONE, OpenPage, Problems
+from tests.helpers.browsing import LOOKS, OpenPage, Problems
 from tests.helpers.consoles import DEADLINE_S, RunningConsole
 from tests.helpers.page_facts import assert_fits, page_weight, tab_through
 from tests.wire.written_captures import fetches, written
@@ -183,8 +183,7 @@ def test_unknown_exchanges_are_refused(
         expect(page.get_by_role("alert")).to_contain_text("has no exchange")
 
 
-@pytest.mark.parametrize("viewport", [PHONE, DESKTOP], ids=["360", "1440"])
-@pytest.mark.parametrize("colours", ["light", "dark"])
+@LOOKS
 def test_pages_are_accessible(
     console: RunningConsole, open_page: OpenPage, viewport: object, colours: str
 ) -> None:

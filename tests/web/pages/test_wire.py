@@ -19,7 +19,7 @@ from kshare.web.byte_pages import PAGE_BYTES
 from kshare.web.loaded_input import MOST_IN_LINK, NAMING, packed
 from tests.cli import frames
 from tests.helpers.accessibility import assert_accessible
-from tests.helpers.browsing import DESKTOP, PHONE, OpenPage, Problems
+from tests.helpers.browsing import LOOKS, OpenPage, Problems
 from tests.helpers.consoles import DEADLINE_S, RunningConsole, session
 from tests.helpers.page_facts import assert_fits, page_weight, tab_through
 
@@ -290,8 +290,7 @@ def test_the_keyboard_alone_is_enough(console: RunningConsole, page: Page) -> No
     expect(page.get_by_text("correlationId")).to_be_hidden()
 
 
-@pytest.mark.parametrize("viewport", [PHONE, DESKTOP], ids=["360", "1440"])
-@pytest.mark.parametrize("colours", ["light", "dark"])
+@LOOKS
 def test_pages_are_accessible(
     console: RunningConsole, open_page: OpenPage, viewport: object, colours: str
 ) -> None:

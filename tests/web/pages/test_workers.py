@@ -22,7 +22,7 @@ from kshare.worker.status_url import StatusUrl
 from tests.cli.worker.worker_programs import APP, WorkerProgram
 from tests.fleet.pages import a_page, response, serving
 from tests.helpers.accessibility import assert_accessible
-from tests.helpers.browsing import DESKTOP, PHONE, OpenPage
+from tests.helpers.browsing import LOOKS, OpenPage
 from tests.helpers.consoles import DEADLINE_S, RunningConsole, StartConsole, eventually
 from tests.helpers.page_facts import assert_fits, tab_through
 from tests.helpers.running_worker import from_the_start
@@ -288,8 +288,7 @@ def test_what_a_process_says_is_never_executed(
     assert page.locator("script:not([src]), img").count() == 0
 
 
-@pytest.mark.parametrize("viewport", [PHONE, DESKTOP], ids=["360", "1440"])
-@pytest.mark.parametrize("colours", ["light", "dark"])
+@LOOKS
 def test_pages_are_accessible(
     start: StartConsole, open_page: OpenPage, hostile_url: StatusUrl, viewport: object, colours: str
 ) -> None:
