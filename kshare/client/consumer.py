@@ -285,6 +285,9 @@ class AsyncConsumer(Generic[RecordT_co]):
         holdings.book.check_leases()
         return holdings.processing_rate.within(_BURST_S)
 
+    def _check_leases(self) -> None:
+        self._opened().book.check_leases()
+
     async def next_batch(self) -> TypedBatch[RecordT_co]:
         """Wait for a batch and return it, as `batches` does, but never accept anything implicitly."""
         while True:
@@ -535,6 +538,7 @@ def source_of(consumer: AsyncConsumer[Any]) -> ConsumerSource:
         consumer._take_urgent,
         consumer._open_batch,
         consumer._burst_size,
+        consumer._check_leases,
         consumer._most_delivered,
         consumer._on_lock_lost,
         consumer._inbox,

@@ -17,6 +17,9 @@ class ConsumerSource(NamedTuple):
     """A batch that waits and was delivered more often than this, if there is one. Waits for its deserialization."""
     open_batch: Callable[[], Coroutine[Any, Any, None]]
     burst_size: Callable[[], int]
+    check_leases: Callable[[], None]
+    """Renew and release what has to be, and count as lost what has expired. While a response is awaited, nobody else
+    does."""
     most_delivered: Callable[[], int]
     """In any thread; see `Holdings`."""
     on_lock_lost: Callable[[ShareBatch, list[tuple[int, int]]], None]

@@ -53,6 +53,7 @@ class Outcomes:
         counts: Counts,
         summary: SummaryLog,
         wall_clock: Callable[[], float],
+        check_leases: Callable[[], object],
         on_failure: Callable[[Delivery, Exception], bool],
         on_success: Callable[[], None],
         on_error: Sequence[OnError],
@@ -68,6 +69,7 @@ class Outcomes:
         self._counts = counts
         self._summary = summary
         self._wall_clock = wall_clock
+        self._check_leases = check_leases
         self._on_failure = on_failure
         self._on_success = on_success
         self._on_error = on_error
@@ -101,7 +103,9 @@ class Outcomes:
         return False
 
     def has_lock(self, delivery: Delivery) -> bool:
-        """Whether its handler may be called now: a dead letter of its batch, say, may have taken long."""
+        """Whether its handler may be called now: it may have waited for long, or a dead letter of its batch may have
+        taken long."""
+        self._check_leases()
         if is_open(delivery) or delivery.decision is not None:
             return True
         self._settling.on_lost(delivery, KshareError("before its handler was called"))

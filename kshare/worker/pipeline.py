@@ -40,8 +40,8 @@ class Pipeline:
     """For one handler.
 
     `clock` is the event loop's, `wall_clock` the time of day, in seconds since 1970. `can_renew` says whether locks can
-    be renewed, `release_unseen` releases a record that nobody has tried. `on_ready` is called when a record became
-    ready, `on_admission` when the handler stops or goes on.
+    be renewed, `release_unseen` releases a record that nobody has tried, `check_leases` looks for locks that have
+    expired. `on_ready` is called when a record became ready, `on_admission` when the handler stops or goes on.
     """
 
     def __init__(
@@ -53,6 +53,7 @@ class Pipeline:
         clock: Callable[[], float],
         can_renew: Callable[[], bool],
         release_unseen: Callable[[ShareRecord], bool],
+        check_leases: Callable[[], object],
         on_ready: Callable[[], None],
         on_admission: Callable[[], None],
         wall_clock: Callable[[], float] = time.time,
@@ -134,6 +135,7 @@ class Pipeline:
             counts=self.counts,
             summary=self.summary,
             wall_clock=wall_clock,
+            check_leases=check_leases,
             on_failure=self._on_failure,
             on_success=self.admission.on_success,
             on_error=route.on_error,

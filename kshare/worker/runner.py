@@ -93,6 +93,7 @@ class HandlerRunner:
             wall_clock=wall_clock,
             can_renew=lambda: self._consumer.can_renew,
             release_unseen=lambda record: source_of(self._consumer).release_unseen(record),
+            check_leases=self._check_leases,
             on_ready=self._wake,
             on_admission=self._on_admission,
             observers=observers,
@@ -149,7 +150,7 @@ class HandlerRunner:
             self._pipeline,
             clock=self._clock,
             wants=self._wants,
-            check_leases=source_of(self._consumer).burst_size,
+            check_leases=self._check_leases,
             wake=self._wake,
             is_stopping=self._stopping.is_set,
         )
@@ -384,6 +385,10 @@ class HandlerRunner:
     @property
     def _consumers(self) -> list[ShareConsumer]:
         return [self._consumer, *(one for one in self._copy_consumers if one is not None)]
+
+    def _check_leases(self) -> None:
+        for consumer in self._consumers:
+            source_of(consumer).check_leases()
 
     def _is_idle(self) -> bool:
         """Whether everything that may be processed now is done."""

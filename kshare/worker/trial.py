@@ -165,6 +165,7 @@ class _TrialRun:
             wall_clock=lambda: now,
             can_renew=lambda: True,
             release_unseen=_release,
+            check_leases=lambda: None,
             on_ready=lambda: None,
             on_admission=lambda: None,
         )

@@ -102,6 +102,7 @@ class Ours:
             wall_clock=self.loop.time,
             can_renew=lambda: True,
             release_unseen=_release,
+            check_leases=lambda: None,
             on_ready=self.wake,
             on_admission=lambda: None,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.simulation.consumers import ConsumerPlan
 from tests.simulation.workers import WorkerPlan
-from tests.simulation.working import BLOCKS, HandlerPlan
+from tests.simulation.working import BLOCKS, PAUSES, REJECTED, WRONG, HandlerPlan
 from tests.simulation.world import Plan
 
 FOUND: dict[str, tuple[str, Plan]] = {
@@ -52,6 +52,37 @@ FOUND: dict[str, tuple[str, Plan]] = {
                 time_limit_s=0.5,
                 drain_s=10.0,
                 oddities=frozenset({BLOCKS}),
+            ),
+        ),
+    ),
+    "a handler was called after the lock of its record had expired, while a connection hung": (
+        "workers",
+        WorkerPlan(
+            seed=54082,
+            nodes=1,
+            partitions=1,
+            lasts_s=10.0,
+            rate=0.03,
+            delay_s=0.002,
+            capacity=1048576,
+            faults=frozenset({"down", "stop", "limits", "kill", "responses", "stall"}),
+            workers=1,
+            lock_s=1.0,
+            limit=5,
+            stays=True,
+            handlers=HandlerPlan(
+                concurrency=20,
+                attempts=3,
+                batch_size=0,
+                has_retry_topics=False,
+                is_ordered=False,
+                has_breaker=True,
+                publishes=False,
+                keeps_letters=True,
+                moves_runs=False,
+                time_limit_s=2.0,
+                drain_s=0.2,
+                oddities=frozenset({PAUSES, REJECTED, WRONG}),
             ),
         ),
     ),

@@ -14,9 +14,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import inf
 from typing import NamedTuple
 
+import anyio
+
 from kshare.worker import Delivery
+from tests.integration.consumer_storm.fault_book import Acquired
 
 KINDS = (
     "too many at once",
@@ -67,8 +71,10 @@ class Runs:
     now: Callable[[], float]
     stops: Callable[[], int]
     found: dict[str, list[str]]
+    was_redelivered: Callable[[int, int], bool]
+    """Whether brokers have delivered the record at this partition and offset of the topic more than once."""
     tried: set[tuple[str, int, int]] = field(default_factory=set)
-    """What any worker has begun. Brokers may forget that: a new leader doesn't know of locks, and counts from one."""
+    """What any worker has begun."""
     begun: list[Begun] = field(default_factory=list)
     is_stopping: bool = False
     """Told to stop: what must not be given back is tried, whatever its delay is."""
@@ -104,7 +110,9 @@ class Runs:
                 del self._going[deliveries[0].key]
 
     def failed(self, delivery: Delivery) -> None:
-        """Its handler is about to raise."""
+        """Its handler is about to raise. One that was cancelled before, as by its time limit, hasn't failed."""
+        if anyio.current_effective_deadline() == -inf:
+            return
         attempt = delivery.attempt - delivery.unfinished  # the policy counts none without a result
         if attempt < self.rules.attempts:
             delay = self.rules.delays[min(attempt, len(self.rules.delays)) - 1]
@@ -153,6 +161,10 @@ class Runs:
         self.tried.add(_place(delivery))
         if delivery.attempt > 1 or delivery.delivery_count > 1 or delivery.redelivered or not is_first:
             return
+        # Later ones may have passed it meanwhile. Its delivery count needn't say so: a new leader doesn't know of
+        # locks, and counts from one.
+        if self.was_redelivered(delivery.partition, offset):
+            return
         if held is not None and offset > held[0] and self.rules.keeps_delays() and not self.is_stopping:
             self._wrong("out of order", f"{delivery!r} begins at {now:.3f}: @{held[0]} is to be tried again")
         if offset < self._last[lane]:
@@ -161,6 +173,24 @@ class Runs:
 
     def _wrong(self, kind: str, text: str) -> None:
         self.found[kind].append(text)
+
+
+class Redelivered:
+    """Which records brokers have delivered more than once. Later rows may be added to `acquired`."""
+
+    def __init__(self, acquired: Sequence[Acquired]) -> None:
+        self._acquired = acquired
+        self._read = 0
+        self._once: set[tuple[int, int]] = set()
+        self._again: set[tuple[int, int]] = set()
+
+    def has(self, partition: int, offset: int) -> bool:
+        for row in self._acquired[self._read :]:
+            places = {(row.partition, each) for each in range(row.first, row.last + 1)}
+            self._again |= places & self._once
+            self._once |= places
+        self._read = len(self._acquired)
+        return (partition, offset) in self._again
 
 
 def _lane(delivery: Delivery) -> Lane:

@@ -29,6 +29,7 @@ from tests.integration.worker_storm.diary import Event
 from tests.simulation.loop import SimulatedTime
 from tests.simulation.pace import Pace, slow_hours
 from tests.simulation.processes import Process, wall_time_at
+from tests.simulation.runs import Redelivered
 from tests.simulation.tap import ShareTap
 from tests.simulation.working import (
     ALWAYS_HANGS,
@@ -160,7 +161,8 @@ class WorkerWorld(World):
         self._configure(plan.limit, plan.lock_s)
         self.book = FaultBook(topic.id, Random(f"{plan.seed} faults"), plan.lock_s)
         self.book.done = self.done
-        self.scene = Scene(plan.handlers, plan.lock_s, time.jump)
+        redelivered = Redelivered(self.book.acquired)
+        self.scene = Scene(plan.handlers, plan.lock_s, time.jump, redelivered.has)
         self.scene.keeps_delays = plan.window == _USUAL_WINDOW and plan.faults <= _MILD and not plan.changes
         self._left: int | None = None
         """How many records the workers have left that stayed, if any did."""

@@ -140,6 +140,8 @@ class Scene:
     lock_s: float
     jump: Callable[[float], None]
     """As if the process had computed so long."""
+    was_redelivered: Callable[[int, int], bool]
+    """Whether brokers have delivered the record at this partition and offset more than once."""
     stops: int = 0
     """How often everybody has stood still because of that."""
     is_down: bool = False
@@ -217,6 +219,7 @@ def build(bootstrap: str, scene: Scene, process: WorkerProcess, chance: Random) 
         anyio.current_time,
         lambda: scene.stops + len(process.suspended),
         scene.found,
+        scene.was_redelivered,
         scene.tried,
     )
     process.runs.append(runs)

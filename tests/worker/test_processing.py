@@ -19,6 +19,9 @@ from kshare.worker import Delivery, Retry, TrialOutcome, Worker
 
 pytestmark = [pytest.mark.anyio]
 
+LOCK_S = 5.0
+SHORT_LOCKS = {"group.share.record.lock.duration.ms": "5000"}
+
 
 async def cancels_its_own_task() -> None:
     task = asyncio.current_task()
@@ -343,3 +346,32 @@ def test_records_that_lose_their_locks_just_before_the_call_are_not_processed(is
         running.produce("orders", b"0", b"1")
         running.wait_until(lambda: sum(one.lost for one in running.counts.values()) == 1 + is_batch)
     assert "1" not in called
+
+
+@pytest.mark.parametrize("is_batch", [False, True])
+def test_records_whose_locks_expire_just_before_the_call_are_not_processed(is_batch: bool) -> None:
+    """Nothing has noticed that, because something has blocked the event loop."""
+    worker = Worker(group="g", concurrency=1)
+    called: list[object] = []
+
+    def is_wanted(delivery: Delivery) -> bool:
+        if delivery.offset == 1:
+            loop = asyncio.get_running_loop()
+            before = loop.time
+            loop.time = lambda: before() + LOCK_S  # type: ignore[method-assign]
+        return True
+
+    async def ship(value: str) -> None:
+        called.append(value)
+
+    async def ship_all(values: list[str]) -> None:
+        called.extend(values)
+
+    if is_batch:
+        worker.batch_handler("orders", batch_size=2, only=is_wanted)(ship_all)
+    else:
+        worker.handler("orders", only=is_wanted)(ship)
+    with run_worker(worker, settings=SHORT_LOCKS) as running:
+        running.produce("orders", b"0", b"1")
+        running.wait_until(lambda: sum(one.lost for one in running.counts.values()) >= 1)
+        assert "1" not in called
