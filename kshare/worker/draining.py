@@ -20,7 +20,7 @@ log = logging.getLogger("kshare.worker")
 _LOOK_AGAIN_S = 0.1
 _CANCEL_GRACE_S = 5.0
 """How long cancelled handlers may take to end."""
-_LAST_WRITES_S = 10.0
+LAST_WRITES_S = 10.0
 """How long copies may take to be written, after the time for handlers is over."""
 
 
@@ -64,7 +64,7 @@ class Draining:
         await self._look_for_limits()
         self._pipeline.admission.hold_up()
         self._log_given_up(f"drain_timeout: {self._drain_timeout:g} s", self._slots.cancel_handlers())
-        self._pipeline.writes.end_in(_LAST_WRITES_S)
+        self._pipeline.writes.end_in(LAST_WRITES_S)
         settling = self._pipeline.settling
         first: list[tuple[Delivery, float]] = []
         later: list[tuple[Delivery, float]] = []
@@ -120,7 +120,7 @@ class Draining:
     async def _until_settled(self) -> None:
         """Handlers have a short time after they were cancelled, what has to be written has more."""
         now = self._clock()
-        until, until_settled = now + _CANCEL_GRACE_S, now + _LAST_WRITES_S + _CANCEL_GRACE_S
+        until, until_settled = now + _CANCEL_GRACE_S, now + LAST_WRITES_S + _CANCEL_GRACE_S
         while self._slots.busy or self._elsewhere.count:
             if self._clock() >= (until_settled if self._slots.settling or self._elsewhere.count else until):
                 break

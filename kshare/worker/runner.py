@@ -24,7 +24,7 @@ from kshare.worker.adaptive import Adaptive, AdaptiveLimit
 from kshare.worker.breaker import BreakerState
 from kshare.worker.copy_intake import MAX_COPIES, CopyIntake
 from kshare.worker.counts import Counts
-from kshare.worker.draining import Draining
+from kshare.worker.draining import LAST_WRITES_S, Draining
 from kshare.worker.elsewhere import Elsewhere
 from kshare.worker.giving_back import GivingBack
 from kshare.worker.group_limits import ShareLimits
@@ -134,8 +134,11 @@ class HandlerRunner:
                     async with anyio.create_task_group() as tasks:
                         self._start(tasks)
                         on_started()
-                        await self._stopping.wait()
-                        await self._drain()
+                        try:
+                            await self._stopping.wait()
+                            await self._drain()
+                        finally:  # if it is cancelled, copies that are being written are finished
+                            self._pipeline.writes.end_in(LAST_WRITES_S)
                         tasks.cancel_scope.cancel()
                 finally:
                     self._has_ended = True

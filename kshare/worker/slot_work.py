@@ -111,6 +111,7 @@ class SlotWork:
         while True:
             if slots.has_too_many_awake:
                 await slots.sleep(slot)
+                self._check_leases()
             if coarse_clock.coarse_ms() > until:
                 await checkpoint()
                 self._check_leases()
@@ -126,6 +127,7 @@ class SlotWork:
             if item is None:
                 self._pipeline.changed.send()
                 await slots.sleep(slot)
+                self._check_leases()
                 until = coarse_clock.coarse_ms() + _BURST_MS
                 continue
             self._wake_another(slots)
