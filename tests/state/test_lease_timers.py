@@ -52,7 +52,9 @@ def test_records_that_were_acquired_one_by_one_are_renewed_in_few_requests() -> 
     renewed: list[list[Lease]] = []
     while (now := made.wake_at) < 80.0:
         due = made.due(now)
-        assert all(lease.deadline > now + 30.0 * 0.2 for lease in due.renew), "there is time for a second attempt"
+        assert all(lease.deadline > now + 30.0 * 0.2 for lease in due.renew), (
+            "there is time for a second attempt"
+        )
         for lease in due.renew:
             made.on_renewed(lease, now)
         renewed.append(due.renew)
