@@ -63,7 +63,7 @@ def simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
         env=VARIABLES,
         text=True,
         capture_output=True,
-        timeout=120,
+        timeout=280,
         check=False,
     )
 
