@@ -1,19 +1,25 @@
-"""Simulates a cluster and its clients, once for each seed, and judges each history.
+"""Simulates a cluster and its clients, once for each seed, and judges what they did.
 
-tools/simulate --seeds 1000     reports the seeds that break a promise
-tools/simulate --seeds 1000 --changes   lets topics, groups and stored data change, too
-tools/simulate --seed 17        does one again, and shows what happened when
-tools/simulate --seed 17 --shrink   looks for a smaller simulation that fails in the same way
-tools/simulate --slow --seeds 20    little happens, for hours of simulated time
-tools/simulate --world all --minutes 480    a night
-tools/simulate --found          does all again that once broke a promise
-tools/simulate --defects        plants each known kind of mistake, and looks whether it is found
+tools/simulate --seeds 1000                 many seeds: names those that break a promise
+tools/simulate --world all --minutes 480    all worlds, for a night
+tools/simulate --seeds 1000 --changes       topics, groups and stored data change as well
+tools/simulate --seeds 20 --slow            little happens, for hours of simulated time
+tools/simulate --seed 17                    one seed again: shows what happened when
+tools/simulate --seed 17 --shrink           looks for a smaller simulation that fails in the same way
+tools/simulate --found                      all again that once broke a promise
+tools/simulate --defects                    plants one mistake after another: is each found?
+tools/simulate --defect commit_is_hasty     plants this one
+
+A seed is repeated only with the same --world, --backend, --slow and --changes.
+Exit codes: 0 if all promises were kept, and all planted defects found; 1 if not; 2 for wrong options.
+docs/trust.md says what the promises are, and CONTRIBUTING.md how to read a replay.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import logging
 import multiprocessing
 import os
 import sys
@@ -27,21 +33,23 @@ from pathlib import Path
 from random import SystemRandom
 from typing import NamedTuple
 
+from tests.simulation import arguments
 from tests.simulation.consumers import ConsumerWorld
 from tests.simulation.defects import HEADER, REGISTRY, search, write_table
 from tests.simulation.found import FOUND
-from tests.simulation.interrupts import Interrupts, leave_to_parent
+from tests.simulation.interrupts import Interrupts, end_at_once, leave_to_parent
 from tests.simulation.planting import Defect
 from tests.simulation.producers import ProducerWorld
 from tests.simulation.shrinking import shrink
 from tests.simulation.spark import SparkWorld
 from tests.simulation.sync import SyncWorld
-from tests.simulation.totals import Totals
+from tests.simulation.totals import Totals, listed
 from tests.simulation.workers import WorkerWorld
 from tests.simulation.world import Outcome, Plan, simulate
 
 _MOST_SHOWN = 3
 _HIGHEST = 10**9
+_SEEDS = 100
 _PROGRESS_EVERY_S = 60.0
 WORLDS: dict[str, type[ConsumerWorld | ProducerWorld | SparkWorld | SyncWorld | WorkerWorld]] = {
     "consumers": ConsumerWorld,
@@ -69,6 +77,10 @@ class Choice(NamedTuple):
     is_slow: bool = False
     has_changes: bool = False
     is_collected: bool = True
+
+    def __str__(self) -> str:
+        special = [*(["slow"] if self.is_slow else []), *(["changes"] if self.has_changes else [])]
+        return ", ".join([self.world, *special, self.backend])
 
     def plan(self, seed: int) -> Plan:
         kind = WORLDS[self.world]
@@ -103,6 +115,9 @@ def results(seeds: Iterator[int], jobs: int, choice: Choice) -> Iterator[Result]
 
 def main() -> int:
     options = _options()
+    # Producers of programs that were killed say, when they are deleted, that they weren't closed.
+    logging.getLogger("kshare").addHandler(logging.NullHandler())
+    end_at_once()
     if options.defects:
         return _look_for_defects(options)
     if options.defect:
@@ -113,6 +128,8 @@ def main() -> int:
     if options.seed is not None:
         choice = _choice(options, worlds[0])
         return (_shrink if options.shrink else _replay)(options.seed, choice)
+    for world in sorted({*WORLDS} - {*worlds}) if options.world == "all" else ():
+        print(f"left out: {'; '.join(_refused(options, world))}")
     is_good, interrupts = True, Interrupts()
     minutes = options.minutes / len(worlds) if options.minutes else None
     for world in worlds:
@@ -131,21 +148,22 @@ def _run_many(
 ) -> bool:
     """Returns whether no seed broke a promise. `minutes`: for so long, whatever the number of seeds is."""
     first = SystemRandom().randrange(_HIGHEST) if options.first is None else options.first
-    pace = "slow, " if choice.is_slow else ""
-    print(f"first seed: {first} ({choice.world}, {pace}{choice.backend})", flush=True)
+    print(f"first seed: {first} ({choice})", flush=True)
     began, totals = time.monotonic(), Totals()
 
     def seeds() -> Iterator[int]:
         for seed in count(first):
             is_last = (
-                seed - first >= options.seeds if minutes is None else time.monotonic() - began >= 60 * minutes
+                seed - first >= (options.seeds or _SEEDS)
+                if minutes is None
+                else time.monotonic() - began >= 60 * minutes
             )
             if is_last or interrupts.is_asked:
                 return
             yield seed
 
     def tell() -> None:
-        print("\n".join(totals.lines(time.monotonic() - began)), flush=True)
+        print("\n".join(totals.lines(time.monotonic() - began, _repeating(options, choice))), flush=True)
 
     interrupts.before_exit = tell
     told = began
@@ -158,6 +176,13 @@ def _run_many(
             print(f"... {totals.progress}", flush=True)
     tell()
     return not totals.bad
+
+
+def _repeating(options: argparse.Namespace, choice: Choice) -> str:
+    """The command that does a seed again, but for its number."""
+    words = ["tools/simulate", "--world", choice.world, "--backend", choice.backend]
+    words += [f"--{name}" for name in ("slow", "changes", "uncollected") if getattr(options, name)]
+    return " ".join([*words, *(["--defect", options.defect] if options.defect else []), "--seed"])
 
 
 def _add(totals: Totals, result: Result, options: argparse.Namespace) -> None:
@@ -190,7 +215,11 @@ def _found_again(backend: str) -> int:
 
 def _look_for_defects(options: argparse.Namespace) -> int:
     """Print a table of what finds each defect, after how many seeds."""
-    chosen = [one for one in REGISTRY.values() if options.world in (None, "all", one.world)]
+    chosen = [
+        one
+        for one in REGISTRY.values()
+        if options.world in (None, "all", one.world) and options.backend in WORLDS[one.world].backends
+    ]
     print(HEADER, flush=True)
     searches = []
     for one in search(
@@ -201,7 +230,7 @@ def _look_for_defects(options: argparse.Namespace) -> int:
     found = sum(one.is_found for one in searches)
     print(f"{found} of {len(searches)} planted defects are found")
     if options.write:
-        write_table(Path(options.write), searches)
+        write_table(options.write, searches)
     return 0 if found == len(searches) else 1
 
 
@@ -234,61 +263,121 @@ def _replay(seed: int, choice: Choice) -> int:
         at, who, what = line.split(" ", 2)
         print(f"{at} {who:{width}} {what}")
     print(outcome.plan)
-    print(dict(outcome.verdict.counts))
+    print(f"what happened: {listed(sorted(outcome.verdict.counts.items()))}")
     for kind, found in outcome.problems.items():
         for one in found:
             print(f"{kind}: {one}")
+    print(f"seed {seed} broke {len(outcome.problems) or 'no'} promise{'s' * (len(outcome.problems) > 1)}")
     return 1 if outcome.problems else 0
 
 
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="tools/simulate", description=__doc__.partition("\n")[0])
-    parser.add_argument("--seeds", type=int, default=100, help="how many seeds to simulate (default: 100)")
-    parser.add_argument(
-        "--minutes", type=float, help="simulate one seed after another for so long, instead of --seeds"
+def _parser() -> arguments.Parser:
+    first_line, _, examples = __doc__.partition("\n")
+    parser = arguments.Parser(
+        prog="tools/simulate",
+        usage="tools/simulate [options]",
+        description=first_line,
+        epilog=examples.strip(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--slow", action="store_true", help="little happens, for hours of simulated time")
-    parser.add_argument("--first", type=int, help="the first of them (default: a random number)")
-    parser.add_argument("--seed", type=int, help="simulate this one, and show its history")
-    parser.add_argument("--shrink", action="store_true", help="with --seed: make what fails smaller")
-    parser.add_argument(
+    _add_what(parser)
+    _add_many(parser)
+    _add_instead(parser)
+    return parser
+
+
+def _add_what(parser: arguments.Parser) -> None:
+    what = parser.add_argument_group("what to simulate")
+    what.add_argument(
+        "--world",
+        choices=(*sorted(WORLDS), "all"),
+        help="which programs there are (default: consumers; with --defects: all)",
+    )
+    what.add_argument(
+        "--backend", choices=("asyncio", "trio"), default="asyncio", help="event loop (default: asyncio)"
+    )
+    what.add_argument(
+        "--changes", action="store_true", help="topics, groups and stored data change as well; nodes crash"
+    )
+    what.add_argument("--slow", action="store_true", help="little happens, for hours of simulated time")
+    what.add_argument(
+        "--uncollected",
+        action="store_true",
+        help="without Python's garbage collector: nothing may depend on it",
+    )
+    what.add_argument(
+        "--defect",
+        type=arguments.defect,
+        metavar="NAME",
+        help="plant a defect, in its world: is it found? (names: docs/reports/planted-defects.md)",
+    )
+
+
+def _add_many(parser: arguments.Parser) -> None:
+    many = parser.add_argument_group("many seeds")
+    how_many = many.add_mutually_exclusive_group()
+    how_many.add_argument(
+        "--seeds",
+        type=arguments.at_least(1),
+        metavar="N",
+        help=f"how many, of each world (default: {_SEEDS})",
+    )
+    how_many.add_argument(
+        "--minutes",
+        type=arguments.minutes,
+        metavar="N",
+        help="begin seeds for so long instead; with --world all, each world gets an equal share",
+    )
+    many.add_argument(
+        "--first", type=arguments.at_least(0), metavar="SEED", help="the first one (default: a random number)"
+    )
+    many.add_argument("--stop", action="store_true", help="stop at the first seed that breaks a promise")
+    many.add_argument(
+        "--digests", action="store_true", help="print a digest of each seed's history, to compare runs"
+    )
+    many.add_argument(
+        "--jobs",
+        type=arguments.at_least(1),
+        metavar="N",
+        default=os.cpu_count() or 1,
+        help="processes (default: one for each processor)",
+    )
+
+
+def _add_instead(parser: arguments.Parser) -> None:
+    instead = parser.add_argument_group("instead of many seeds")
+    modes = instead.add_mutually_exclusive_group()
+    modes.add_argument("--seed", type=arguments.at_least(0), help="simulate this one, and show its history")
+    modes.add_argument(
         "--found", action="store_true", help="simulate again what once broke a promise, made smaller"
     )
-    parser.add_argument(
-        "--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one for each processor)"
-    )
-    parser.add_argument(
-        "--world", choices=(*sorted(WORLDS), "all"), help="default: consumers; with --defects: all"
-    )
-    parser.add_argument(
+    modes.add_argument(
         "--defects",
         choices=("all", "known"),
         nargs="?",
         const="all",
         help="plant each defect in turn, and simulate seeds from 1 on until it is found; "
-        "known: from a seed on that is known to find it",
+        "known: from a seed on that is known to find it, which takes less time",
     )
-    parser.add_argument("--write", metavar="FILE", help="with --defects: replace the table in this document")
-    parser.add_argument(
-        "--changes", action="store_true", help="let topics, groups and stored data change, too"
+    instead.add_argument("--shrink", action="store_true", help="with --seed: make what fails smaller")
+    instead.add_argument(
+        "--write", type=Path, metavar="FILE", help="with --defects: replace the table in this document"
     )
-    parser.add_argument(
-        "--uncollected",
-        action="store_true",
-        help="without Python's garbage collector: nothing may depend on it",
-    )
-    parser.add_argument("--backend", choices=("asyncio", "trio"), default="asyncio")
-    parser.add_argument("--stop", action="store_true", help="stop at the first seed that breaks a promise")
-    parser.add_argument("--digests", action="store_true", help="print a digest of each seed's history")
-    parser.add_argument(
-        "--defect",
-        choices=sorted(REGISTRY),
-        help="plant a defect, to see whether it is found",
-    )
+
+
+def _options() -> argparse.Namespace:
+    parser = _parser()
     options = parser.parse_args()
-    if options.world not in (None, "all"):
-        for refused in _refused(options, options.world):
+    for conflict in arguments.conflicts(options):
+        parser.error(conflict)
+    if options.defect:
+        options.world = REGISTRY[options.defect].world
+        options.changes |= REGISTRY[options.defect].has_changes
+    if options.world != "all":
+        for refused in _refused(options, options.world or "consumers"):
             parser.error(refused)
+    if options.write and not options.write.is_file():
+        parser.error(f"--write: there is no file {options.write}")
     return options
 
 
@@ -302,12 +391,18 @@ def _worlds(options: argparse.Namespace) -> list[str]:
 def _refused(options: argparse.Namespace, world: str) -> Iterator[str]:
     kind = WORLDS[world]
     if options.backend not in kind.backends:
-        yield f"--world {world}: only with --backend {kind.backends[0]}, which its clients run whatever their user runs"
+        yield f"--world {world} can't have --backend {options.backend}: its clients always run {kind.backends[0]}"
     if options.changes and not kind.changes:
-        yield f"--world {world} knows no --changes"
+        yield f"--world {world} can't have --changes"
     if options.slow and not kind.can_be_slow:
         yield f"--world {world} can't be --slow"
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        code = main()
+        sys.stdout.flush()
+    except BrokenPipeError:  # as with `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    sys.exit(code)

@@ -139,7 +139,15 @@ class Member(Process):
     ) -> None:
         if not self.was_killed:
             self.entries.append(Entry(monotonic(), event, member, *place, delivery, text))
-            self.note(self.name, f"{event} {place[0]}:{place[1]} {delivery} {text}", member)
+            self.note(self.name, _told(event, place, delivery, text), member)
+
+
+def _told(event: Event, place: Place, delivery: int, text: str) -> str:
+    """For those who read a replay."""
+    if place[0] < 0:
+        return f"{event} {text}".rstrip()
+    more = {Event.CONFIRMED: f"-{text}", Event.HANDED: f", value {text}"}.get(event, text)
+    return f"{event} {place[0]}:{place[1]}{f', delivery {delivery}' if delivery else ''}{more}"
 
 
 class ConsumerWorld(World):
@@ -360,7 +368,9 @@ class ConsumerWorld(World):
 
     async def _corrupt(self, server: ClusterServer, tasks: TaskGroup) -> None:
         self.book.is_corrupting = True
-        await anyio.sleep(self.chance.uniform(0.0, 0.4) * self.plan.pace.stretch(self.chance))
+        seconds = self.chance.uniform(0.0, 0.4) * self.plan.pace.stretch(self.chance)
+        self.note("world", f"record batches arrive damaged for {seconds:.3f} s")
+        await anyio.sleep(seconds)
         self.book.is_corrupting = False
 
     # --- the end

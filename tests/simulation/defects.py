@@ -17,6 +17,7 @@ from tests.simulation import (
     sync_defects,
     worker_defects,
 )
+from tests.simulation.interrupts import leave_to_parent
 from tests.simulation.planting import Defect
 
 REGISTRY: dict[str, Defect] = {
@@ -62,7 +63,7 @@ def search(
 
     `is_known`: from the defect's own seed on, a few. Otherwise from the first seed on.
     """
-    with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=1) as pool:
+    with multiprocessing.get_context("fork").Pool(jobs, leave_to_parent, maxtasksperchild=1) as pool:
         yield from pool.imap(partial(_search, problems_of, is_known), defects, chunksize=1)
 
 

@@ -26,12 +26,27 @@ class Interrupts:
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self.is_asked:
             self.before_exit()
-            for process in multiprocessing.active_children():
-                process.kill()
-            os._exit(1)
+            _end(1)
         self.is_asked = True
         # Not `print`, which may be what the signal has interrupted.
         os.write(1, b"interrupted: seeds that were begun end first (again: end at once)\n")
+
+
+def end_at_once() -> None:
+    """On SIGINT and SIGTERM, from now on: for what has no totals to tell."""
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        os.write(2, b"interrupted\n")
+        _end(128 + number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, on_signal)
+
+
+def _end(code: int) -> None:
+    for process in multiprocessing.active_children():
+        process.kill()
+    os._exit(code)
 
 
 def leave_to_parent() -> None:

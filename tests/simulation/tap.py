@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from random import Random
 from typing import Any, NamedTuple
 
@@ -31,8 +32,8 @@ _READ: dict[int, Any] = {
 }
 
 
-_KINDS = "gar!R"
-"""For gap, accept, release, reject, renew."""
+_KINDS = ("gap", "accept", "release", "reject", "renew")
+"""By their numbers."""
 
 
 class Part(NamedTuple):
@@ -192,8 +193,7 @@ class ShareTap(Tap):
             for row in topic.partitions:
                 for one in row.acknowledgement_batches:
                     where = f"{row.partition_index}:{one.first_offset}-{one.last_offset}"
-                    kinds = "".join(_KINDS[kind] for kind in one.acknowledge_types)
-                    self._note(f"{request.member_id} acknowledges {where} {kinds}")
+                    self._note(f"{request.member_id} acknowledges {where}: {_told(one.acknowledge_types)}")
         for got in acquired:
             where = f"{got.partition}:{got.first}-{got.last}"
             self._note(f"{request.member_id} gets {where}, delivery {got.delivery}")
@@ -201,6 +201,12 @@ class ShareTap(Tap):
             self._note(
                 f"{request.member_id}: {type(answer).__name__} {answer.error_code or ''} {fault or ''}"
             )
+
+
+def _told(kinds: Iterable[int]) -> str:
+    """One for all offsets of a range, or one for each: alike neighbours are counted."""
+    runs = [(_KINDS[kind], len([*run])) for kind, run in groupby(kinds)]
+    return ", ".join(kind if count == 1 else f"{count} {kind}" for kind, count in runs)
 
 
 def _settles(request: Any) -> bool:

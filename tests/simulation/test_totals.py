@@ -17,11 +17,12 @@ def test_totals_are_those_of_all_seeds() -> None:
             requests={"ShareFetch": 2},
             faults={"cut": 1},
         )
-    first, happened, requests, faults, bad = totals.lines(9.0)
+    first, happened, requests, faults, bad, again = totals.lines(9.0, "tools/simulate --world workers --seed")
     assert first == (
         "2 seeds in 9 s: 1.00 simulated hours, 1,200 records, 7 s of processor time, 2.0 ms for each simulated second"
     )
     assert happened == "what happened: 1,200 written"
     assert requests == "requests: 4, such as 4 ShareFetch"
     assert faults == "faults: 2: 2 cut"
-    assert bad == "seeds that broke a promise: 1: 2 (repeat one with --seed)"
+    assert bad == "seeds that broke a promise: 1: 2"
+    assert again == "what happened in the first of them: tools/simulate --world workers --seed 2"

@@ -47,20 +47,22 @@ class Totals:
     def progress(self) -> str:
         return f"{self.seeds} seeds, {self.simulated_s / 3600:.2f} simulated hours, {len(self.bad)} broke a promise"
 
-    def lines(self, took_s: float) -> Iterator[str]:
-        """`took_s`: of real time."""
+    def lines(self, took_s: float, repeating: str) -> Iterator[str]:
+        """`took_s`: of real time. `repeating`: the command that does a seed again, which is added."""
         yield (
             f"{self.seeds} seeds in {took_s:.0f} s: {self.simulated_s / 3600:.2f} simulated hours, "
             f"{self.counts['written']:,} records, {self.cpu_s:.0f} s of processor time, "
             f"{1000 * self.cpu_s / max(1.0, self.simulated_s):.1f} ms for each simulated second"
         )
-        yield f"what happened: {_listed(sorted(self.counts.items()))}"
+        yield f"what happened: {listed(sorted(self.counts.items()))}"
         most = self.requests.most_common(_MOST_REQUESTS)
-        yield f"requests: {sum(self.requests.values()):,}, such as {_listed(most)}"
-        yield f"faults: {sum(self.faults.values()):,}: {_listed(sorted(self.faults.items()))}"
-        again = f": {', '.join(map(str, self.bad))} (repeat one with --seed)" if self.bad else ""
-        yield f"seeds that broke a promise: {len(self.bad)}{again}"
+        yield f"requests: {sum(self.requests.values()):,}, such as {listed(most)}"
+        yield f"faults: {sum(self.faults.values()):,}: {listed(sorted(self.faults.items()))}"
+        named = f": {', '.join(map(str, self.bad))}" if self.bad else ""
+        yield f"seeds that broke a promise: {len(self.bad)}{named}"
+        if self.bad:
+            yield f"what happened in the first of them: {repeating} {self.bad[0]}"
 
 
-def _listed(numbers: Iterable[tuple[str, int]]) -> str:
-    return ", ".join(f"{number:,} {kind}" for kind, number in numbers) or "nothing"
+def listed(numbers: Iterable[tuple[str, int]]) -> str:
+    return "; ".join(f"{number:,} {kind}" for kind, number in numbers) or "nothing"

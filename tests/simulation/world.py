@@ -345,12 +345,14 @@ class World(ABC):
 
     async def _refuse(self, server: ClusterServer, tasks: TaskGroup) -> None:
         seconds = self.chance.uniform(0.1, 2.0) * self.plan.pace.stretch(self.chance)
+        self.note("world", f"connections are refused for {seconds:.3f} s")
         self.network.refuses_until = anyio.current_time() + seconds
 
     async def _node(self, server: ClusterServer, tasks: TaskGroup) -> None:
         nodes = [*self.broker.cluster.nodes.values()]
         down = [one for one in nodes if not one.is_up]
         if down:
+            self.note(f"node-{down[0].id}", "starts")
             await server.start_node(down[0])
         elif len(nodes) > 1:
             node = self.chance.choice(nodes)
@@ -364,7 +366,9 @@ class World(ABC):
         up = [one.id for one in cluster.nodes.values() if one.is_up]
         if up and self.topic in cluster.topics:
             partition = self.chance.choice(cluster.topics[self.topic].partitions)
-            cluster.move_leader(partition, self.chance.choice(up))
+            leader = self.chance.choice(up)
+            self.note("world", f"{self.topic}[{partition.index}] is moved to node-{leader}")
+            cluster.move_leader(partition, leader)
 
 
 def records_of(partition: Any) -> Iterator[Any]:

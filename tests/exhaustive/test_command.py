@@ -1,0 +1,44 @@
+"""`python -m tests.exhaustive`: what it prints, and which sizes it refuses."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.exhaustive import __main__ as command
+from tests.exhaustive.explorer import Broken
+from tests.exhaustive.runs import Run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--members 0", "'0' isn't a whole number of at least 1"),
+        ("--records 0", "'0' isn't a whole number of at least 1"),
+        ("--faults -1", "'-1' isn't a whole number of at least 0"),
+        ("--run nothing", "invalid choice"),
+    ],
+)
+def test_sizes_that_make_no_sense_are_refused(
+    arguments: str, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["", *arguments.split()])
+    with pytest.raises(SystemExit) as ended:
+        command.main()
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_what_breaks_a_promise_is_shown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def explore(run: Run) -> None:
+        raise Broken("a record is lost", ["node 1 answers A", "the leader moves"])
+
+    monkeypatch.setattr(sys, "argv", ["", "--run", "sessions"])
+    monkeypatch.setattr(Run, "explore", explore)
+    assert command.main() == 1
+    assert capsys.readouterr().out.endswith(
+        "sessions: a record is lost, after 2 events:\n   1. node 1 answers A\n   2. the leader moves\n"
+    )

@@ -1,0 +1,83 @@
+"""Arguments of `tools/simulate`: numbers that make sense, options that go together, and errors that fit on a line."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+from typing import NoReturn
+
+from tests.simulation.defects import REGISTRY
+
+_MODES = ("seed", "found", "defects")
+"""Without any of them, many seeds are simulated."""
+_USELESS = {
+    "seed": ("seeds", "minutes", "first", "stop", "digests", "write"),
+    "found": (
+        *("seeds", "minutes", "first", "stop", "digests", "write", "shrink"),
+        *("world", "slow", "changes", "uncollected"),
+    ),
+    "defects": (
+        *("seeds", "minutes", "first", "stop", "digests", "shrink"),
+        *("slow", "changes", "uncollected", "defect"),
+    ),
+    "many": ("shrink", "write"),
+}
+"""Options that each mode knows nothing about."""
+_NEEDS = {"shrink": "--seed", "write": "--defects"}
+
+
+class Parser(argparse.ArgumentParser):
+    """Its errors are a line. The usage, with all options, would hide what is wrong."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (--help explains the options)\n")
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """A whole number."""
+
+    def number(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} isn't a whole number of at least {least}")
+        return int(text)
+
+    return number
+
+
+def minutes(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not 0 < found < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} isn't a number of minutes above 0")
+    return found
+
+
+def defect(text: str) -> str:
+    """The name of one."""
+    if text not in REGISTRY:
+        close = get_close_matches(text, REGISTRY, 1)
+        hint = f"did you mean {close[0]}?" if close else "docs/reports/planted-defects.md has their names"
+        raise argparse.ArgumentTypeError(f"no defect has the name {text!r}: {hint}")
+    return text
+
+
+def conflicts(options: argparse.Namespace) -> Iterator[str]:
+    """What contradicts something else, or would have no effect."""
+    mode = next((one for one in _MODES if getattr(options, one) not in (None, False)), "many")
+    for name in _USELESS[mode]:
+        if getattr(options, name) not in (None, False):
+            yield (
+                f"--{name} goes only with {_NEEDS[name]}"
+                if name in _NEEDS
+                else f"--{name} and --{mode} don't go together"
+            )
+    if mode == "seed" and options.world == "all":
+        yield "--seed needs one --world: each makes something else of a seed"
+    if options.write and options.world not in (None, "all"):
+        yield "--write needs the defects of all worlds: it replaces the whole table"
+    if options.defect and options.world not in (None, REGISTRY[options.defect].world):
+        yield f"--defect {options.defect} is for --world {REGISTRY[options.defect].world}"
