@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from tests.simulation.consumers import ConsumerPlan
 from tests.simulation.workers import WorkerPlan
-from tests.simulation.working import BLOCKS, PAUSES, REJECTED, WRONG, HandlerPlan
+from tests.simulation.working import (
+    ALWAYS_HANGS,
+    BLOCKS,
+    FAILS_TWICE,
+    HANGS,
+    PAUSES,
+    REJECTED,
+    WRONG,
+    HandlerPlan,
+)
 from tests.simulation.world import Plan
 
 FOUND: dict[str, tuple[str, Plan]] = {
@@ -83,6 +92,38 @@ FOUND: dict[str, tuple[str, Plan]] = {
                 time_limit_s=2.0,
                 drain_s=0.2,
                 oddities=frozenset({PAUSES, REJECTED, WRONG}),
+            ),
+        ),
+    ),
+    "a worker that was cancelled wrote copies for half a minute, while its broker was away": (
+        "workers",
+        WorkerPlan(
+            seed=55010,
+            nodes=1,
+            partitions=2,
+            lasts_s=20.0,
+            rate=0.1,
+            delay_s=0.002,
+            capacity=4096,
+            faults=frozenset(
+                {"leader", "refuse", "stop_twice", "responses", "stop", "stall", "node", "limits", "kill"}
+            ),
+            workers=1,
+            lock_s=1.5,
+            limit=5,
+            handlers=HandlerPlan(
+                concurrency=2,
+                attempts=2,
+                batch_size=0,
+                has_retry_topics=False,
+                is_ordered=False,
+                has_breaker=True,
+                publishes=False,
+                keeps_letters=False,
+                moves_runs=False,
+                time_limit_s=2.0,
+                drain_s=0.2,
+                oddities=frozenset({PAUSES, ALWAYS_HANGS, REJECTED, FAILS_TWICE, WRONG, HANGS}),
             ),
         ),
     ),

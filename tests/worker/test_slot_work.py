@@ -10,9 +10,6 @@ import pytest
 
 from kshare.testing import run_worker
 from kshare.worker import Delivery, Worker
-from kshare.worker.slots import Slot, Slots
-
-LOCK_S = 5.0
 
 
 def test_a_rate_limit_does_not_make_batches_wait_longer() -> None:
@@ -122,33 +119,3 @@ def test_a_task_that_is_cancelled_after_its_handler_has_returned_goes_on(takes: 
         [counts] = running.counts.values()
         assert (counts.cancelled, counts.failed, counts.done) == (0, 0, 3)
     assert got == [0, 1, 2]
-
-
-def test_records_whose_locks_expire_while_their_slot_is_woken_are_not_processed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Their handler takes only the payload, so it is called without looking at each record."""
-    worker = Worker(group="g", concurrency=1)
-    called: list[str] = []
-    sleep = Slots.sleep
-    delays = [LOCK_S]
-
-    async def sleep_long(self: Slots, slot: Slot, longest: float | None = None) -> None:
-        await sleep(self, slot, longest)
-        if produced and delays:
-            loop = asyncio.get_running_loop()
-            before, delay = loop.time, delays.pop()
-            loop.time = lambda: before() + delay  # type: ignore[method-assign]
-
-    produced: list[bool] = []
-    monkeypatch.setattr(Slots, "sleep", sleep_long)
-
-    @worker.handler("orders")
-    async def ship(value: str) -> None:
-        called.append(value)
-
-    with run_worker(worker, settings={"group.share.record.lock.duration.ms": "1000"}) as running:
-        produced.append(True)
-        running.produce("orders", b"0")
-        running.wait_until_settled()
-    assert (called, delays) == (["0"], [])
