@@ -152,6 +152,7 @@ KEPT = {"kshare/producer/fenced.py": 3}
 """A writer that has failed raises the same error again. Only journals have one, in Spark's driver."""
 
 
+@pytest.mark.lengthy
 def test_no_frame_keeps_the_error_that_it_raises() -> None:
     found = {}
     for package in ON_THE_WAY_TO_USERS:

@@ -48,6 +48,7 @@ def test_the_version_is_that_of_the_installed_package() -> None:
     assert kshare.__version__ == version("kshare")
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("module", ["kshare", "kshare.cli"])
 def test_the_command_says_its_version_python_and_whether_it_is_compiled(module: str) -> None:
     done = python("-m", module, "--version")
@@ -128,6 +129,7 @@ def test_sources_beside_the_program_are_told_from_an_installation(
     assert installation.mend() == "python -P 'my consumer.py' -v"
 
 
+@pytest.mark.lengthy
 def test_the_version_reports_that_compiled_modules_are_switched_off() -> None:
     done = python("-m", "kshare", "--version", switch="0")
     assert ", switched off\n" in done.stdout
@@ -167,6 +169,7 @@ NEEDING_EXTRAS = [
 ]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("module", "extra", "package"), NEEDING_EXTRAS)
 def test_a_missing_extra_is_named(module: str, extra: str, package: str) -> None:
     program = f"import sys; sys.modules[{package!r}] = None; import {module}"

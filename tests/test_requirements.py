@@ -106,6 +106,7 @@ def imported(module: str) -> Iterator[str]:
         waiting += ast.iter_child_nodes(node)
 
 
+@pytest.mark.lengthy
 def test_every_import_is_required_by_the_package_or_by_its_extra() -> None:
     owners = packages_distributions()
     wrong: list[str] = []

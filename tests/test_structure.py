@@ -116,6 +116,7 @@ def is_placed(path: Path) -> bool:
     return any(name == module or name.startswith(f"{module}_") for module in modules_of(folder))
 
 
+@pytest.mark.lengthy
 def test_tests_are_in_the_folder_of_the_module_they_test() -> None:
     assert [str(path.relative_to(ROOT)) for path in MODULES if not is_placed(path)] == []
 

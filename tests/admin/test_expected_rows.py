@@ -112,6 +112,7 @@ async def test_a_partition_that_doesn_t_exist_has_no_offsets(kshare_broker: Brok
             await log_offsets(Router(pool, 5), [("orders", 0), ("orders", 7)], EARLIEST)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("level", ["topic", "partition"])
 async def test_a_fetched_partition_that_isn_t_in_the_response(kshare_broker: Broker, level: str) -> None:
     kshare_broker.create_topic("orders")

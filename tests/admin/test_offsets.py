@@ -18,6 +18,7 @@ from kshare.testing import Broker
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.lengthy
 async def test_start_offset_and_lag_follow_settled_records(kshare_broker: Broker, admin: AdminClient) -> None:
     kshare_broker.create_topic("orders", 2)
     kshare_broker.produce("orders", [b"a", b"b", b"c"])
@@ -43,6 +44,7 @@ async def test_start_offset_and_lag_follow_settled_records(kshare_broker: Broker
     assert only == second
 
 
+@pytest.mark.lengthy
 async def test_offsets_are_reset(kshare_broker: Broker, admin: AdminClient) -> None:
     kshare_broker.create_topic("orders", 2)
     kshare_broker.produce("orders", [b"a", b"b", b"c"])
@@ -86,6 +88,7 @@ async def test_what_is_written_during_a_reset_is_read(
     assert standing.start_offset == 2
 
 
+@pytest.mark.lengthy
 async def test_resets_start_from_the_offset_that_progress_shows(
     kshare_broker: Broker, admin: AdminClient
 ) -> None:
@@ -120,6 +123,7 @@ async def test_offsets_of_a_new_group_can_be_reset(kshare_broker: Broker, admin:
     assert offset == PartitionOffset("orders", 0, 1, offset.leader_epoch, offset.lag)
 
 
+@pytest.mark.lengthy
 async def test_refused_resets_say_why(kshare_broker: Broker, admin: AdminClient) -> None:
     kshare_broker.create_topic("orders")
     for to, topics, message in (
@@ -162,6 +166,7 @@ async def test_offsets_are_deleted(kshare_broker: Broker, admin: AdminClient) ->
         await admin.delete_share_group_offsets("shippers", ["orders"])
 
 
+@pytest.mark.lengthy
 async def test_reset_follows_leaders_that_move(kshare_cluster: Broker) -> None:
     kshare_cluster.create_topic("orders", 3)
     for partition in range(3):

@@ -101,6 +101,7 @@ async def test_a_damaged_batch_is_left_out(router: Router, kshare_broker: Broker
     assert problem.startswith("orders[0]: offsets 2..3 can't be read: batch at partition offset 2")
 
 
+@pytest.mark.lengthy
 async def test_a_batch_that_would_take_too_much_memory_is_left_out(
     router: Router, kshare_broker: Broker
 ) -> None:

@@ -76,6 +76,7 @@ async def test_retriable_errors_are_retried(
     assert fault.hits == 2
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     "request_type",
     [
@@ -98,6 +99,7 @@ async def test_requests_are_repeated_when_the_response_is_lost(
     assert fault.hits == 1
 
 
+@pytest.mark.lengthy
 async def test_requests_that_are_not_idempotent_are_sent_once(
     kshare_broker: Broker, admin: AdminClient
 ) -> None:
@@ -157,6 +159,7 @@ async def test_config_bounds_are_none_without_permission_to_describe_the_broker(
     assert {(one.lowest, one.highest) for one in found} == {(None, None)}
 
 
+@pytest.mark.lengthy
 async def test_a_topic_may_be_unknown_for_a_while(kshare_broker: Broker) -> None:
     settings = NetSettings.parse(kshare_broker.bootstrap, client_id="patient")
     async with Pool(settings) as pool:

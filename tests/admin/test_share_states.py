@@ -40,6 +40,7 @@ async def settle(broker: Broker, count: int) -> None:
                     break
 
 
+@pytest.mark.lengthy
 async def test_states_match_the_acknowledgements(kshare_broker: Broker, admin: AdminClient) -> None:
     kshare_broker.create_topic("orders", 1)
     kshare_broker.produce("orders", [b"%d" % number for number in range(8)])
@@ -65,6 +66,7 @@ async def test_states_match_the_acknowledgements(kshare_broker: Broker, admin: A
     assert list(state.open_ranges(9))[-1] == StateRange(8, 8, StoredState.AVAILABLE, 0)
 
 
+@pytest.mark.lengthy
 async def test_state_log_is_followed_across_pruned_records(kshare_broker: Broker, admin: AdminClient) -> None:
     log = StateLog(router_of(admin))
     assert await log.partition_count() == 0
@@ -94,6 +96,7 @@ async def test_state_log_is_followed_across_pruned_records(kshare_broker: Broker
     assert log.states == await share_states(router_of(admin), [where])
 
 
+@pytest.mark.lengthy
 @pytest.mark.kshare_broker(settings={"share.coordinator.snapshot.update.records.per.snapshot": "3"})
 async def test_what_was_pruned_unread_is_counted(kshare_broker: Broker, admin: AdminClient) -> None:
     """As far as the following snapshots tell: every record that was settled, though not every release."""
@@ -143,6 +146,7 @@ async def test_share_partitions_that_were_deleted_unread_are_gone(
     assert {left} == {where for where in known if where in log.trails.of}
 
 
+@pytest.mark.lengthy
 async def test_log_is_read_while_its_leader_moves(kshare_cluster: Broker) -> None:
     kshare_cluster.create_topic("orders", 1)
     for start in range(0, 30, 10):

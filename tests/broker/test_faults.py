@@ -90,6 +90,7 @@ def test_connection_is_closed_before_or_during_the_response(
         assert produce(again) == 0
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("fault", "is_done"), [({"swallow": True}, False), ({"mute": True}, True)])
 def test_response_is_never_sent(
     broker: Broker, client: PlainClient, fault: dict[str, bool], is_done: bool
@@ -104,6 +105,7 @@ def test_response_is_never_sent(
     assert bool(broker.records("t")) == is_done
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("which", ["before_ms", "after_ms"])
 def test_delayed_response_does_not_delay_other_connections(
     broker: Broker, client: PlainClient, which: str

@@ -310,6 +310,7 @@ def committed(world: World) -> dict[bytes, bytes]:
     return {key: value for key, value in table.items() if value is not None}
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("seed", range(20))
 def test_compaction_changes_nothing_for_readers_of_committed_records(tmp_path: Path, seed: int) -> None:
     random = Random(seed)

@@ -11,6 +11,7 @@ import pytest
 from kshare.testing import Broker
 
 
+@pytest.mark.lengthy
 def test_repeated_invalid_frames_are_logged_a_few_times(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "kshare.broker"), Broker() as broker:
         host, _, port = broker.bootstrap.rpartition(":")

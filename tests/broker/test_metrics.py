@@ -37,6 +37,7 @@ pytestmark = pytest.mark.anyio
 DEADLINE_S = 30.0
 
 
+@pytest.mark.lengthy
 async def test_metrics_of_a_consumer() -> None:
     async with Broker(topics={"t": 1}) as broker:
         broker.set_group_config("g", {"share.auto.offset.reset": "earliest"})

@@ -125,6 +125,7 @@ def test_invalid_request_closes_only_its_own_connection(broker: Broker, said: by
     assert broker.state.crashes == []
 
 
+@pytest.mark.lengthy
 def test_randomly_damaged_requests_never_crash_a_handler(broker: Broker) -> None:
     dice = random.Random(1)
     data = TopicProduceData("t", partition_data=[PartitionProduceData(0, batch(2))])
@@ -159,6 +160,7 @@ def test_waiting_fetch_wakes_when_records_arrive_and_delays_no_other_connection(
         assert time.monotonic() - began < 15
 
 
+@pytest.mark.lengthy
 def test_large_requests_behind_a_waiting_one_are_not_all_read(broker: Broker) -> None:
     large = bytearray(struct.pack(">ihhihx", 10_000_000, ApiVersionsRequest.API_KEY, 3, 2, -1))
     large += bytes(10_000_004 - len(large))
@@ -169,6 +171,7 @@ def test_large_requests_behind_a_waiting_one_are_not_all_read(broker: Broker) ->
             raw.send(large * 6)
 
 
+@pytest.mark.lengthy
 def test_requests_beyond_the_limit_of_bytes_are_answered_in_turn(broker: Broker) -> None:
     value = bytes(5_000_000)
     request = ProduceRequest(

@@ -33,6 +33,7 @@ def authority(tmp_path: Path) -> tuple[ssl.SSLContext, str]:
     return context, str(path)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_kafka_python_and_librdkafka_log_in(mechanism: str) -> None:
     with Broker(topics={"t": 1}, users=USERS) as broker:
@@ -60,6 +61,7 @@ def test_kafka_python_and_librdkafka_log_in(mechanism: str) -> None:
         assert [record.value for record in broker.records("t")] == [b"kafka-python", b"librdkafka"]
 
 
+@pytest.mark.lengthy
 @pytest.mark.anyio
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 async def test_our_client_over_tls(mechanism: str, authority: tuple[ssl.SSLContext, str]) -> None:

@@ -15,6 +15,7 @@ _RESET = struct.pack("ii", 1, 0)
 """With this SO_LINGER, closing a socket resets its connection."""
 
 
+@pytest.mark.lengthy
 @pytest.mark.anyio
 async def test_connections_that_are_reset_before_they_are_accepted(kshare_broker: Broker) -> None:
     """Port scanners do that. It ended the broker."""

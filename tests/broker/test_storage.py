@@ -119,6 +119,7 @@ def test_offset_of_a_transaction_survives_an_older_deletion_in_the_journal(tmp_p
     again.end()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("start", "stable"),
     [

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.captures
 QUESTION, ANSWER = b"question" * 5_000, bytes(range(256)) * 8_000
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
 def test_captured_streams_equal_the_sent_bytes(
     tmp_path: Path, family: socket.AddressFamily, host: str

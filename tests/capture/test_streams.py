@@ -37,6 +37,7 @@ def test_reordered_and_repeated_segments(order: list[int], again: list[int], fir
     assert told(segments[:3] + [segments[one] for one in doubled]) == WHOLE
 
 
+@pytest.mark.lengthy
 @given(st.data())
 def test_retransmissions_with_other_boundaries(data: st.DataObject) -> None:
     """Retransmitted segments are larger or smaller, and overlap."""
@@ -185,6 +186,7 @@ damaged = st.builds(
 )
 
 
+@pytest.mark.lengthy
 @given(st.lists(damaged, max_size=60))
 def test_arbitrary_segments_are_handled(segments: list[Segment]) -> None:
     """Without exceptions and endless loops, and with no more bytes than were captured."""

@@ -70,6 +70,7 @@ def test_usage_is_shown_without_arguments(run: Kshare) -> None:
     assert "Usage: kshare" in done.out
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts_are_printed(shell: str) -> None:
     done = kshare(environment={"_KSHARE_COMPLETE": f"source_{shell}"})

@@ -58,6 +58,7 @@ def test_transcripts_match_the_output(command: str, scene: Broker, run: Kshare) 
         assert steady("\n".join(again), scene) == text.rstrip("\n")
 
 
+@pytest.mark.lengthy
 def test_columns_of_top_match_the_documentation(scene: Broker, run: Kshare) -> None:
     (text,) = transcripts("top")
     words = shlex.split(text.splitlines()[0])[2:]

@@ -137,6 +137,7 @@ async def wait_until_asked(source: ShareConsumer, is_asked: Callable[[], bool]) 
         tasks.cancel_scope.cancel()
 
 
+@pytest.mark.lengthy
 async def test_consumer_may_be_opened_and_closed_in_different_tasks() -> None:
     """As fixtures and exit stacks do."""
     async with TinyCluster("t").running() as cluster:

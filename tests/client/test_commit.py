@@ -30,6 +30,7 @@ def filled(count: int) -> TinyCluster:
     return cluster
 
 
+@pytest.mark.lengthy
 @pytest.mark.anyio
 async def test_continuous_decisions_do_not_delay_commits() -> None:
     async with filled(5000).running() as cluster:
@@ -105,6 +106,7 @@ async def test_outcomes_of_a_cancelled_commit_are_returned_by_the_next() -> None
                 assert await source.commit() == {}
 
 
+@pytest.mark.lengthy
 @pytest.mark.anyio
 async def test_commit_without_a_response_times_out() -> None:
     async with filled(1).running() as cluster:
@@ -159,6 +161,7 @@ async def test_batch_can_be_settled_after_some_of_its_records() -> None:
                 assert cluster.topics["t"].states[1:] == [ACCEPTED] * 2
 
 
+@pytest.mark.lengthy
 @pytest.mark.anyio
 async def test_commit_returns_losses_of_handed_out_records() -> None:
     events: list[Event] = []
@@ -195,6 +198,7 @@ async def test_commit_returns_losses_that_no_error_was_raised_for() -> None:
                 assert isinstance(results[("t", 0)], AcknowledgeError)
 
 
+@pytest.mark.lengthy
 @pytest.mark.anyio
 async def test_late_record_loop_gets_an_outcome_instead_of_an_exception() -> None:
     events: list[Event] = []
@@ -214,6 +218,7 @@ async def test_late_record_loop_gets_an_outcome_instead_of_an_exception() -> Non
                 assert isinstance((await source.commit())[("t", 0)], KshareError)
 
 
+@pytest.mark.lengthy
 @pytest.mark.anyio
 async def test_confirmed_redeliveries_supersede_refusals() -> None:
     events: list[Event] = []
@@ -239,6 +244,7 @@ async def test_confirmed_redeliveries_supersede_refusals() -> None:
                 assert await source.commit() == {("t", 0): None}
 
 
+@pytest.mark.lengthy
 @pytest.mark.anyio
 async def test_late_batch_loop_gets_an_outcome_instead_of_an_exception() -> None:
     events: list[Event] = []

@@ -28,6 +28,7 @@ async def some_heartbeats(cluster: TinyCluster, number: int = 3) -> None:
     await until(lambda: len(cluster.asked(ShareGroupHeartbeatRequest)) >= beats + number)
 
 
+@pytest.mark.lengthy
 async def test_after_stop_acquiring_another_maximum_fetches_nothing() -> None:
     """Everything was acquired, released and acquired again, until all of the topic was archived."""
     cluster = TinyCluster("a")
@@ -50,6 +51,7 @@ async def test_after_stop_acquiring_another_maximum_fetches_nothing() -> None:
         assert ACQUIRED not in topic.states
 
 
+@pytest.mark.lengthy
 async def test_topics_that_are_removed_and_added_again_and_again() -> None:
     cluster = TinyCluster("a", "b")
     topic = cluster.topics["a"]
@@ -67,6 +69,7 @@ async def test_topics_that_are_removed_and_added_again_and_again() -> None:
     assert max(topic.deliveries) <= DEFAULT_LIMIT - 2
 
 
+@pytest.mark.lengthy
 async def test_damaged_responses_are_not_fetched_at_wire_speed(caplog: pytest.LogCaptureFixture) -> None:
     """Of 300 records, 270 were archived within 0.3 s."""
     cluster = TinyCluster("a")
@@ -102,6 +105,7 @@ async def test_damaged_responses_are_not_fetched_at_wire_speed(caplog: pytest.Lo
     assert sum("can't be verified" in line for line in caplog.messages) <= 2
 
 
+@pytest.mark.lengthy
 async def test_a_last_release_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     cluster = TinyCluster("a")
     topic = cluster.topics["a"]
@@ -122,6 +126,7 @@ async def test_a_last_release_is_named_in_the_log(caplog: pytest.LogCaptureFixtu
     ]
 
 
+@pytest.mark.lengthy
 async def test_nothing_is_fetched_before_somebody_asks() -> None:
     """Programs that died between opening and the first request archived records that nobody had seen."""
     cluster = TinyCluster("a")
@@ -139,6 +144,7 @@ async def test_nothing_is_fetched_before_somebody_asks() -> None:
                 (await source.next_batch()).accept()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("limit", [2, 3, 10])
 async def test_what_short_runs_archive_is_named(limit: int, caplog: pytest.LogCaptureFixture) -> None:
     """Each run takes one record and ends. Groups have limits of their own: with 2, 14 records weren't named."""
@@ -166,6 +172,7 @@ async def test_what_short_runs_archive_is_named(limit: int, caplog: pytest.LogCa
     assert named == set(range(40)) - seen
 
 
+@pytest.mark.lengthy
 async def test_closing_releases_records_of_partitions_that_are_paused() -> None:
     """They aren't in the session any more, so its end doesn't release them: they stayed locked for 30 s."""
     with Broker(topics={"orders": 1, "others": 1}) as broker:
@@ -186,6 +193,7 @@ async def test_closing_releases_records_of_partitions_that_are_paused() -> None:
                     other.accept()
 
 
+@pytest.mark.lengthy
 async def test_a_record_with_few_deliveries_left_does_not_wait_for_the_rest_of_a_batch() -> None:
     """It was behind first deliveries each time a consumer ended, and was archived without having been seen."""
     cluster = TinyCluster("a", "b")

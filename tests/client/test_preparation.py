@@ -237,6 +237,7 @@ async def test_cancelling_loses_no_record(is_loop: bool) -> None:
         assert set(cluster.topics["t"].states) == {AVAILABLE}, "closing releases what wasn't accepted"
 
 
+@pytest.mark.lengthy
 async def test_another_loop_gets_what_a_cancelled_one_was_preparing() -> None:
     fetching = Fetching()
     got: list[Any] = []
@@ -262,6 +263,7 @@ async def test_another_loop_gets_what_a_cancelled_one_was_preparing() -> None:
         second.cancel()
 
 
+@pytest.mark.lengthy
 async def test_locks_are_renewed_while_a_batch_is_prepared() -> None:
     fetching = Fetching()
     cluster = filled(3)
@@ -277,6 +279,7 @@ async def test_locks_are_renewed_while_a_batch_is_prepared() -> None:
         fetching.may_finish.set()
 
 
+@pytest.mark.lengthy
 async def test_what_nobody_asks_for_again_is_released() -> None:
     fetching = Fetching()
     cluster = filled(3)
@@ -293,6 +296,7 @@ def renewals(cluster: TinyCluster) -> int:
     return sum(getattr(one, "is_renew_ack", False) for _, one in cluster.requests)
 
 
+@pytest.mark.lengthy
 async def test_a_batch_whose_lock_was_lost_meanwhile_is_not_handed_out() -> None:
     fetching = Fetching()
     events: list[Event] = []

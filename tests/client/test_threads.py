@@ -18,6 +18,7 @@ from tests.helpers.consuming import DEADLINE_S, consumer, next_of
 pytestmark = pytest.mark.anyio
 
 
+@pytest.mark.lengthy
 async def test_acknowledging_in_another_thread_is_refused_before_anything_happens() -> None:
     """It took effect, and then raised RuntimeError on trio; asyncio's event loop wasn't woken."""
 

@@ -82,6 +82,7 @@ def test_wrong_checksum_is_reported_and_dissecting_continues() -> None:
     assert _values(dissection, "records[0].records[0].value") == [b"one"]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP])
 def test_last_batch_may_be_truncated_at_any_byte(codec: Compression) -> None:
     whole = batch(*_RECORDS, codec=codec)

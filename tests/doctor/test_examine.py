@@ -172,6 +172,7 @@ def silent(broker: Broker, api: type[Request[Any]], node: int | None = None) -> 
     return asked
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("api", "first"),
     [
@@ -197,6 +198,7 @@ async def test_what_gets_no_response_is_a_problem_and_not_asked_again(
     assert not any(one.check == f"group {GROUP}" and "members" in one.text for one in found)
 
 
+@pytest.mark.lengthy
 @pytest.mark.usefixtures("short_limit")
 @pytest.mark.anyio
 async def test_another_broker_is_asked_instead_of_one_that_does_not_respond() -> None:
@@ -213,6 +215,7 @@ async def test_another_broker_is_asked_instead_of_one_that_does_not_respond() ->
         assert len(asked) <= 1
 
 
+@pytest.mark.lengthy
 @pytest.mark.usefixtures("short_limit")
 @pytest.mark.anyio
 async def test_a_broker_that_does_not_respond_is_a_problem_also_if_another_does() -> None:
@@ -228,6 +231,7 @@ async def test_a_broker_that_does_not_respond_is_a_problem_also_if_another_does(
             asked.clear()
 
 
+@pytest.mark.lengthy
 @pytest.mark.usefixtures("short_limit")
 @pytest.mark.anyio
 async def test_limits_get_shorter_with_each_operation_in_vain(

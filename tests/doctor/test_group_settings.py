@@ -25,6 +25,7 @@ def test_a_group_that_was_never_used_would_start_at_the_end(kshare_broker: Broke
     )
 
 
+@pytest.mark.lengthy
 def test_a_group_whose_members_have_settled_nothing_must_lose_them_first(
     kshare_broker: Broker, check: RunCheck
 ) -> None:
@@ -41,6 +42,7 @@ def test_a_group_whose_members_have_settled_nothing_must_lose_them_first(
     assert "no effect until they have left" in found.text
 
 
+@pytest.mark.lengthy
 def test_all_topics_are_requested_once_for_all_groups(
     kshare_broker: Broker, check: RunCheck, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,6 +31,7 @@ def joined(broker: Broker) -> list[str]:
     return broker.call(lambda: list(groups.find(GROUP).members) if groups.has(GROUP) else [])
 
 
+@pytest.mark.lengthy
 @pytest.mark.kshare_broker(settings={SETTING: "2"})
 def test_full_group(kshare_broker: Broker, check: RunCheck) -> None:
     kshare_broker.create_topic("orders")
@@ -53,6 +54,7 @@ def test_nearly_full_group(kshare_broker: Broker, check: RunCheck) -> None:
     assert "it has 9 of at most 10 members" in found.text
 
 
+@pytest.mark.lengthy
 @pytest.mark.kshare_broker(settings={SETTING: "3"})
 def test_group_with_room(kshare_broker: Broker, check: RunCheck) -> None:
     kshare_broker.create_topic("orders")

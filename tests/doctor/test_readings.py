@@ -67,6 +67,7 @@ def stalls(broker: Broker, members_since: MembersSince | None = None) -> list[fl
     return [one for one in quiet if one is not None]
 
 
+@pytest.mark.lengthy
 def test_a_member_that_is_slow_has_not_stalled(broker: Broker) -> None:
     with consumer(broker) as slow:
         worker = threading.Thread(target=settle, args=(slow, 20.0, LONG_S / 2))
@@ -75,6 +76,7 @@ def test_a_member_that_is_slow_has_not_stalled(broker: Broker) -> None:
         worker.join(20)
 
 
+@pytest.mark.lengthy
 def test_a_member_that_settles_nothing_is_found_all_the_same(broker: Broker) -> None:
     idle_since = time.time()
     with consumer(broker) as holder:
@@ -83,6 +85,7 @@ def test_a_member_that_settles_nothing_is_found_all_the_same(broker: Broker) -> 
     assert LONG_S < quiet < time.time() - idle_since
 
 
+@pytest.mark.lengthy
 def test_who_looks_again_and_again_does_not_wait(broker: Broker) -> None:
     """As the console does: its checks are repeated, and its readings tell when a member joined."""
     members_since = MembersSince()

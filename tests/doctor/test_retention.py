@@ -49,6 +49,7 @@ def settle(broker: Broker, partitions: int = 1) -> None:
         consumer.commit()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("retention_s", "level", "when"),
     [
@@ -76,6 +77,7 @@ def test_old_records(
         assert f"--add-config retention.ms={int(2000 * retention_s)}" in found[0].todo[-1]
 
 
+@pytest.mark.lengthy
 def test_one_finding_for_a_topic(broker: Broker, check: RunCheck) -> None:
     write(broker, age_s=1_000)
     write(broker, age_s=1_100, partition=1)
@@ -86,6 +88,7 @@ def test_one_finding_for_a_topic(broker: Broker, check: RunCheck) -> None:
     assert "(1 more partition of the topic is close to it)" in found.text
 
 
+@pytest.mark.lengthy
 def test_compacted_topic_has_no_retention(broker: Broker, check: RunCheck) -> None:
     write(broker, age_s=1_000)
     settle(broker)
@@ -97,6 +100,7 @@ def test_compacted_topic_has_no_retention(broker: Broker, check: RunCheck) -> No
     )
 
 
+@pytest.mark.lengthy
 def test_large_topic(broker: Broker, check: RunCheck) -> None:
     write(broker, count=100)
     settle(broker)
@@ -112,6 +116,7 @@ def test_large_topic(broker: Broker, check: RunCheck) -> None:
     assert "--add-config retention.bytes=260000" in found.todo[-1]
 
 
+@pytest.mark.lengthy
 def test_size_needs_a_permission(broker: Broker, check: RunCheck) -> None:
     write(broker)
     settle(broker)
@@ -125,6 +130,7 @@ def test_size_needs_a_permission(broker: Broker, check: RunCheck) -> None:
         check(retention, GROUP)
 
 
+@pytest.mark.lengthy
 def test_nothing_waits(broker: Broker, check: RunCheck) -> None:
     """Then nobody needs the records."""
     write(broker, age_s=1_000, count=1)

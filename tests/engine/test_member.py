@@ -102,6 +102,7 @@ async def test_subscriptions_are_validated() -> None:
         consumer(cluster, "a").subscribe(["a"])
 
 
+@pytest.mark.lengthy
 async def test_rebootstrap_uses_the_bootstrap_servers_again() -> None:
     async with TinyCluster("a", "b").running() as cluster, consumer(cluster, "a") as source:
         cluster.topics["a"].append(b"a0")

@@ -31,6 +31,7 @@ def leaves(cluster: TinyCluster) -> int:
     return sum(one.member_epoch == _LEAVE for one in cluster.asked(ShareGroupHeartbeatRequest))
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("code", [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS])
 async def test_leaving_is_tried_again_when_the_coordinator_has_moved(
     code: ErrorCode, caplog: pytest.LogCaptureFixture
@@ -65,6 +66,7 @@ async def test_leaving_is_tried_again_when_the_connection_ends(caplog: pytest.Lo
     assert "couldn't leave" not in caplog.text
 
 
+@pytest.mark.lengthy
 async def test_an_error_of_the_background_heartbeats_does_not_delay_leaving(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,6 +91,7 @@ async def test_an_error_of_the_background_heartbeats_does_not_delay_leaving(
     assert "couldn't leave it: the credentials were revoked" in caplog.text
 
 
+@pytest.mark.lengthy
 async def test_member_that_could_not_leave_says_so(caplog: pytest.LogCaptureFixture) -> None:
     async with TinyCluster("a").running() as cluster, consumer(cluster, "a") as source:
         cluster.topics["a"].append(b"a0")
@@ -102,6 +105,7 @@ async def test_member_that_could_not_leave_says_so(caplog: pytest.LogCaptureFixt
     assert "share.session.timeout.ms" in line
 
 
+@pytest.mark.lengthy
 async def test_while_it_closes_it_acquires_nothing_from_a_broker_that_leads_only_now() -> None:
     """That would cost the records a delivery: nobody gets them."""
     async with TinyCluster("a", "b", nodes=2).running() as cluster:

@@ -53,6 +53,7 @@ async def test_acknowledgements_are_sent_with_fetches_in_long_runs() -> None:
     assert len(alone) <= 0.1 * len(broker.requests)
 
 
+@pytest.mark.lengthy
 async def test_fetch_waits_no_longer_than_the_records_in_hand_take() -> None:
     """They may lock all that the broker has, and their acknowledgement must not wait behind this fetch."""
     broker = TinyBroker(20_000)
@@ -177,6 +178,7 @@ async def test_rule_3_records_of_a_lost_idle_session_are_lost() -> None:
         await accept_all(rig, broker)
 
 
+@pytest.mark.lengthy
 async def test_few_records_are_held_after_a_loss_until_some_are_processed() -> None:
     """Otherwise, five losses in a row would archive thousands of records that no user has seen."""
     broker = TinyBroker(5000)

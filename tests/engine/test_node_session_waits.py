@@ -58,6 +58,7 @@ def on_its_clock(rig: Rig, broker: Timed) -> Rig:
     return rig
 
 
+@pytest.mark.lengthy
 async def test_undecided_records_cause_hardly_more_fetches_than_idling() -> None:
     broker = Timed(1)
     async with running(broker) as rig:

@@ -89,6 +89,7 @@ def values(push: ClientPush) -> dict[str, float]:
     return {metric.name: metric.points[0].value for metric in resource.metrics}
 
 
+@pytest.mark.lengthy
 async def test_metrics_are_pushed_and_the_last_push_is_terminating(
     broker: Broker, pushes: list[ClientPush]
 ) -> None:
@@ -111,6 +112,7 @@ async def test_metrics_are_pushed_and_the_last_push_is_terminating(
     assert values(pushes[-1])["org.apache.kafka.consumer.connection.count"] == 3
 
 
+@pytest.mark.lengthy
 async def test_an_empty_first_assignment_counts_as_in_java(broker: Broker, pushes: list[ClientPush]) -> None:
     """A group that is new gets partitions only after they are initialized."""
     broker.set_group_config(
@@ -184,6 +186,7 @@ async def test_a_broker_without_a_receiver_is_sent_nothing(
     assert "elemetry" not in caplog.text
 
 
+@pytest.mark.lengthy
 async def test_a_changed_subscription_is_followed(broker: Broker, pushes: list[ClientPush]) -> None:
     async with opened(broker) as consumer:
         await consume_all(consumer)
@@ -194,6 +197,7 @@ async def test_a_changed_subscription_is_followed(broker: Broker, pushes: list[C
     assert sum(values(each)[CONSUMED] for each in pushes) == RECORDS
 
 
+@pytest.mark.lengthy
 async def test_a_refused_push_is_counted_in_the_next(broker: Broker, pushes: list[ClientPush]) -> None:
     fault = broker.faults.add(PushTelemetryRequest, error=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
     async with opened(broker) as consumer:
@@ -203,6 +207,7 @@ async def test_a_refused_push_is_counted_in_the_next(broker: Broker, pushes: lis
     assert sum(values(each)[CONSUMED] for each in pushes) == RECORDS
 
 
+@pytest.mark.lengthy
 async def test_a_push_without_response_isnt_counted_again(broker: Broker, pushes: list[ClientPush]) -> None:
     """The broker has it. It is under way when the consumer is closed."""
     broker.faults.add(PushTelemetryRequest, mute=True, when=lambda request: not request.terminating)
@@ -213,6 +218,7 @@ async def test_a_push_without_response_isnt_counted_again(broker: Broker, pushes
     assert sum(values(each)[CONSUMED] for each in pushes) == RECORDS
 
 
+@pytest.mark.lengthy
 async def test_after_an_unsupported_compression_pushes_arent_compressed(
     broker: Broker, pushes: list[ClientPush]
 ) -> None:
@@ -231,6 +237,7 @@ async def test_after_an_unsupported_compression_pushes_arent_compressed(
     assert {each.compression for each in pushes} == {Compression.NONE}
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("codec", [Compression.LZ4, Compression.GZIP, Compression.SNAPPY])
 async def test_the_brokers_order_of_compressions_is_followed(
     broker: Broker, pushes: list[ClientPush], codec: Compression
@@ -283,6 +290,7 @@ FAULTS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("api", APIS, ids=["subscription", "push"])
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_faults_of_telemetry_dont_disturb_consuming(
@@ -308,6 +316,7 @@ async def test_faults_of_telemetry_dont_disturb_consuming(
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
+@pytest.mark.lengthy
 async def test_a_broker_that_never_answers_a_push_doesnt_delay_heartbeats(
     broker: Broker, pushes: list[ClientPush]
 ) -> None:
@@ -330,6 +339,7 @@ async def test_a_slow_subscription_delays_no_record_and_no_close(broker: Broker)
         await consume_all(consumer)
 
 
+@pytest.mark.lengthy
 async def test_closing_after_the_broker_is_gone_pushes_nothing(
     broker: Broker, pushes: list[ClientPush]
 ) -> None:
@@ -339,6 +349,7 @@ async def test_closing_after_the_broker_is_gone_pushes_nothing(
     assert not any(each.is_terminating for each in pushes)
 
 
+@pytest.mark.lengthy
 async def test_metrics_contain_no_secrets_and_no_names_of_topics(pushes_of_alice: list[ClientPush]) -> None:
     text = repr(pushes_of_alice)
     assert pushes_of_alice

@@ -59,6 +59,7 @@ async def test_null_records_are_no_records() -> None:
     assert not any(isinstance(event, SessionEnded) for event in events)
 
 
+@pytest.mark.lengthy
 @in_both_loops
 async def test_repeated_undecodable_responses_are_logged_and_raised(
     caplog: pytest.LogCaptureFixture,
@@ -104,6 +105,7 @@ async def test_single_undecodable_response_only_closes_the_connection() -> None:
         assert set((await source.commit()).values()) == {None}
 
 
+@pytest.mark.lengthy
 @in_both_loops
 async def test_undecodable_heartbeats_are_raised() -> None:
     cluster = TinyCluster("a")
@@ -146,6 +148,7 @@ def announcing(*sizes: int) -> Callable[[Message, bytearray], bytearray]:
     return spoil
 
 
+@pytest.mark.lengthy
 @in_both_loops
 async def test_two_absurd_frame_lengths_do_not_end_the_consumer() -> None:
     cluster = TinyCluster("a")
@@ -157,6 +160,7 @@ async def test_two_absurd_frame_lengths_do_not_end_the_consumer() -> None:
         assert batch.delivery_count == 3
 
 
+@pytest.mark.lengthy
 @in_both_loops
 async def test_a_third_absurd_frame_length_ends_the_consumer_as_damage() -> None:
     cluster = TinyCluster("a")

@@ -39,6 +39,7 @@ def broker(kshare_broker: Broker) -> Broker:
     return kshare_broker
 
 
+@pytest.mark.lengthy
 async def test_metrics_of_a_group_and_its_partitions(broker: Broker, anyio_backend: str) -> None:
     async with exporting(broker.bootstrap) as exporter:
         found = await exporter.until(lambda found: "kshare_group_lag_records" in found)
@@ -67,6 +68,7 @@ async def test_json_of_a_group(broker: Broker, anyio_backend: str) -> None:
         assert [one["group"] for one in json.loads(body)["groups"]] == [NAME]
 
 
+@pytest.mark.lengthy
 async def test_what_is_unknown_is_an_error(
     broker: Broker, anyio_backend: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -105,6 +107,7 @@ async def test_other_pages_do_not_exist(broker: Broker, anyio_backend: str) -> N
         assert (status, body) == (404, "there are /metrics, /groups, /groups/NAME, /live and /ready\n")
 
 
+@pytest.mark.lengthy
 async def test_figures_are_dropped_while_the_cluster_is_away(
     broker: Broker, anyio_backend: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -140,6 +143,7 @@ async def test_a_cluster_that_is_not_there_yet(anyio_backend: str) -> None:
             assert (status, "can't reach" in body) == (503, True)
 
 
+@pytest.mark.lengthy
 async def test_work_of_groups_and_topics_that_are_new_counts(broker: Broker, anyio_backend: str) -> None:
     """From the first record on: their share-partitions didn't exist when the exporter started."""
     async with exporting(broker.bootstrap) as exporter:
@@ -162,6 +166,7 @@ async def test_work_of_groups_and_topics_that_are_new_counts(broker: Broker, any
         assert found["kshare_group_deliveries_total"][labels(group="new")] == 9
 
 
+@pytest.mark.lengthy
 async def test_groups_that_track_dead_letters_are_marked(broker: Broker, anyio_backend: str) -> None:
     from_the_start(broker, "kshare-dlq-dlq.orders")
     reject(broker.bootstrap, "kshare-dlq-dlq.orders", "orders", 5)
@@ -173,6 +178,7 @@ async def test_groups_that_track_dead_letters_are_marked(broker: Broker, anyio_b
         assert marked == {NAME: False, "kshare-dlq-dlq.orders": True}
 
 
+@pytest.mark.lengthy
 async def test_why_the_lag_of_a_group_is_unknown(broker: Broker, anyio_backend: str) -> None:
     """It has settled nothing, and started at the latest record."""
     broker.set_group_config("late", {"share.auto.offset.reset": "latest"})

@@ -62,6 +62,7 @@ async def cost(broker: Broker) -> tuple[Counter[str], int]:
         return sent(broker) - before, router.requests - counted
 
 
+@pytest.mark.lengthy
 @pytest.mark.anyio
 async def test_a_bug_in_a_reading_does_not_end_the_exporter(
     kshare_broker: Broker, monkeypatch: pytest.MonkeyPatch
@@ -88,6 +89,7 @@ async def test_a_bug_in_a_reading_does_not_end_the_exporter(
         tasks.cancel_scope.cancel()
 
 
+@pytest.mark.lengthy
 @pytest.mark.anyio
 async def test_refused_connections_are_a_failed_reading_soon(
     kshare_broker: Broker, monkeypatch: pytest.MonkeyPatch

@@ -42,6 +42,7 @@ def test_each_module_says_what_it_gains_and_how_to_remove_it(name: str) -> None:
     assert "\nTo take it out: " in said
 
 
+@pytest.mark.lengthy
 def test_no_other_module_uses_such_optimizations() -> None:
     sources = [path for path in (ROOT / "kshare").rglob("*") if path.suffix in (".py", ".pxd")]
     found = {

@@ -72,6 +72,7 @@ async def trickle(stream: ByteStream) -> None:
         await anyio.sleep(0.01)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("act", [stall, stall_within, trickle])
 async def test_a_server_that_stalls(anyio_backend: str, act: object) -> None:
     assert await told_by(act, 0.2) == NoStatus(Why.TIMED_OUT, "it has not responded within 0.2 s")
@@ -185,6 +186,7 @@ async def test_tls_with_a_server_that_has_none(anyio_backend: str) -> None:
     assert told.why is Why.UNREACHABLE
 
 
+@pytest.mark.lengthy
 async def test_all_are_asked_at_the_same_time(anyio_backend: str) -> None:
     """One that stalls costs the others nothing."""
     async with serving(stall) as stalled, serving(json_response()) as fine, serving(b"") as closed:

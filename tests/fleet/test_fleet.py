@@ -95,6 +95,7 @@ async def test_what_an_announced_worker_is_doing(broker: Broker, anyio_backend: 
         assert (await looking.look()) == FleetView((), ())
 
 
+@pytest.mark.lengthy
 async def test_a_configured_worker(broker: Broker, anyio_backend: str) -> None:
     worker = Worker(broker.bootstrap, group="g", http="127.0.0.1:0")
     worker.handler("orders")(lambda value: None)

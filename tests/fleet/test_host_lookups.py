@@ -56,6 +56,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowNames]:
     names.end.set()
 
 
+@pytest.mark.lengthy
 async def test_slow_names_do_not_hold_up_others(anyio_backend: str, slow: SlowNames) -> None:
     """Neither a process whose URL is given, nor other lookups of the same loop."""
     urls = [(StatusUrl("http", f"w{number}.slow.test", 80), FOR_OTHERS) for number in range(_MANY)]

@@ -104,6 +104,7 @@ async def test_a_claim_that_has_expired_meanwhile_is_tried_again() -> None:
     assert caught.value.retry_after == 0
 
 
+@pytest.mark.lengthy
 async def test_a_redelivery_returns_the_stored_result(every_store: Harness) -> None:
     effects: list[int] = []
 
@@ -154,6 +155,7 @@ async def test_plain_functions_on_the_event_loops_thread_are_refused() -> None:
         charge(record())
 
 
+@pytest.mark.lengthy
 async def test_a_failure_isnt_stored(every_store: Harness) -> None:
     attempts = 0
 
@@ -170,6 +172,7 @@ async def test_a_failure_isnt_stored(every_store: Harness) -> None:
     assert [await charge(record()), await charge(record())] == [2, 2]
 
 
+@pytest.mark.lengthy
 async def test_a_call_in_progress_excludes_a_second(every_store: Harness) -> None:
     is_running, may_end = anyio.Event(), anyio.Event()
 
@@ -249,6 +252,7 @@ async def test_a_waiting_call_takes_over_from_a_dead_one() -> None:
     assert await charge("a") == "taken over"
 
 
+@pytest.mark.lengthy
 async def test_a_call_that_outlives_its_claim_isnt_done(every_store: Harness) -> None:
     results: list[object] = []
 
@@ -442,6 +446,7 @@ async def test_a_coroutine_that_is_thrown_away_awaits_nothing_and_leaves_its_cla
         await charge(record())
 
 
+@pytest.mark.lengthy
 async def test_more_plain_functions_than_threads(tmp_path: Path) -> None:
     """Stores have threads of their own; otherwise all calls would wait for one."""
     with harness("sqlite", tmp_path) as (store, _):

@@ -16,6 +16,7 @@ Call = tuple[str, bytes]
 CALLS = st.tuples(st.text(st.characters(codec="utf-8")), st.binary(min_size=1))
 
 
+@pytest.mark.lengthy
 @given(CALLS, CALLS)
 def test_different_functions_or_identities_have_different_keys(one: Call, other: Call) -> None:
     assert (store_key(*one) == store_key(*other)) == (one == other)

@@ -44,6 +44,7 @@ class Breaking:
             raise sqlite3.OperationalError("the server has gone away with your data")
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("where", ["statement", "commit", "answer"])
 @pytest.mark.parametrize("step", ["claim", "finish"])
 async def test_a_broken_connection_is_replaced(tmp_path: Path, step: str, where: str) -> None:
@@ -78,6 +79,7 @@ async def test_the_databases_own_clock(tmp_path: Path) -> None:
     times.close()
 
 
+@pytest.mark.lengthy
 async def test_at_most_four_connections(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     through_dbapi(path, Clock()).close()

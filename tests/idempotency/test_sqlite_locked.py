@@ -48,6 +48,7 @@ def other(store: Impatient, tmp_path: Path) -> Iterator[sqlite3.Connection]:
     connection.close()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("is_new", [False, True])
 async def test_concurrent_calls_have_one_deadline(
     store: Impatient, other: sqlite3.Connection, is_new: bool
@@ -109,6 +110,7 @@ async def test_a_cancellation_during_a_claim_wins(
     assert await call(RECORD) == "charged"
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("kind", [0, 1], ids=["async", "plain"])
 async def test_a_cancellation_while_the_result_is_stored_wins(
     store: Impatient, other: sqlite3.Connection, kind: int

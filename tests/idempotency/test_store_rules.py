@@ -93,6 +93,7 @@ async def test_a_late_result_counts_if_nobody_took_over(every_store: Harness, is
     assert (await store.claim(KEY, BERT, 60)).result == b"late"
 
 
+@pytest.mark.lengthy
 async def test_purging_deletes_only_what_has_expired(every_store: Harness) -> None:
     store, advance = every_store
     await store.claim(KEY, ANNE, 60)
@@ -104,6 +105,7 @@ async def test_purging_deletes_only_what_has_expired(every_store: Harness) -> No
     assert (await store.claim(OTHER_KEY, BERT, 60)).state is ClaimState.IN_PROGRESS
 
 
+@pytest.mark.lengthy
 async def test_of_many_claims_at_once_one_succeeds(every_store: Harness) -> None:
     states: list[ClaimState] = []
 

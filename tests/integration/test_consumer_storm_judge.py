@@ -128,6 +128,7 @@ NAMED = (
 LOST, CORRUPT = "lost response", "corrupt batch"
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("seen", "faults", "log", "was_killed", "expected", "counted"),
     [

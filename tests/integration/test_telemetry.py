@@ -111,6 +111,7 @@ def reason_missing(name: str) -> str | None:
     return next((why for start, why in MISSING.items() if name.removeprefix(PREFIX).startswith(start)), None)
 
 
+@pytest.mark.lengthy
 def test_every_metric_of_ours_is_one_of_javas(both: BothPushed) -> None:
     """The same name, kind and attributes."""
     for name, metric in both.ours.metrics.items():
@@ -222,6 +223,7 @@ def kind_of(metric: PushedMetric) -> str:
     return metric.kind + "".join(f", {key}" for key in metric.attributes)
 
 
+@pytest.mark.lengthy
 def test_an_idle_consumer_names_only_metrics_of_java(both: BothPushed) -> None:
     data = ConsumerMetrics().collect((), lambda name: True, lambda peer: 1, is_delta=True)
     (idle,) = decode_metrics(data)

@@ -37,6 +37,7 @@ def test_brokers_write_only_to_topics_that_are_there_and_accept_dead_letters(
     assert dead_letter_flaw("dlq.orders", brokers, settings) is flaw
 
 
+@pytest.mark.lengthy
 @pytest.mark.anyio
 async def test_a_reading_finds_what_is_wrong_with_a_groups_dead_letter_topic(
     kshare_broker: Broker, anyio_backend: str

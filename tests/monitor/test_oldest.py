@@ -30,6 +30,7 @@ async def known(broker: Broker) -> dict[str, list[bool]]:
     return {one.group: [row.oldest is not None for row in one.partitions] for one in found.groups}
 
 
+@pytest.mark.lengthy
 async def test_topics_that_may_not_be_read_have_records(kshare_broker: Broker, anyio_backend: str) -> None:
     """Otherwise a group could stand still unnoticed, only because the monitor's user lacks a right."""
     for name in GROUPS:
@@ -43,6 +44,7 @@ async def test_topics_that_may_not_be_read_have_records(kshare_broker: Broker, a
     assert (row.oldest, row.has_records) == (None, True)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("codec", list(Compression), ids=lambda codec: codec.name)
 async def test_one_batch_that_cannot_be_read_costs_one_time(
     kshare_broker: Broker, anyio_backend: str, codec: Compression

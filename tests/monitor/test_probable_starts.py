@@ -70,6 +70,7 @@ def test_all_records_of_a_group_that_starts_at_the_first(kshare_broker: Broker) 
     assert isinstance(row["oldest_seconds"], float)
 
 
+@pytest.mark.lengthy
 def test_records_since_the_group_was_assigned_the_partition(kshare_broker: Broker) -> None:
     with holding(kshare_broker, "latest"):
         before, now = readings(kshare_broker)

@@ -309,6 +309,7 @@ async def test_connection_stays_usable_after_cancelled_requests() -> None:
             assert (await connection.ask(MetadataRequest([]))).cluster_id == "here"
 
 
+@pytest.mark.lengthy
 async def test_peer_that_stops_reading_closes_the_connection() -> None:
     """A partly sent request can't be followed by another one, so the connection is closed."""
 
@@ -323,6 +324,7 @@ async def test_peer_that_stops_reading_closes_the_connection() -> None:
         assert not connection.is_open
 
 
+@pytest.mark.lengthy
 async def test_request_abandoned_before_it_is_sent_is_not_sent() -> None:
     seen: list[int] = []
     go = anyio.Event()
@@ -517,6 +519,7 @@ async def test_request_sent_during_exclusive_use_leaves_afterwards() -> None:
     assert heard == ["0", "1", "2", "3"]
 
 
+@pytest.mark.lengthy
 async def test_other_requests_are_answered_during_a_chain() -> None:
     heard: list[str] = []
     async with talking(say_keys) as connection, anyio.create_task_group() as tasks:

@@ -105,6 +105,7 @@ async def test_refused_login_is_not_retried_at_other_addresses() -> None:
             await name_of(pool, None)
 
 
+@pytest.mark.lengthy
 async def test_broken_connection_is_replaced() -> None:
     greeted: list[str] = []
 
@@ -162,6 +163,7 @@ async def test_silent_node_is_skipped_when_any_node_will_do() -> None:
             assert await name_of(pool, None) == "lively"
 
 
+@pytest.mark.lengthy
 async def test_timeout_includes_connecting() -> None:
     async def mute(talk: Conversation) -> None:
         await talk.silence()

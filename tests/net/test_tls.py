@@ -87,6 +87,7 @@ async def test_untrusted_authority(authority: Authority) -> None:
         assert "ca_file" in str(problem)
 
 
+@pytest.mark.lengthy
 async def test_certificate_for_another_name(authority: Authority) -> None:
     async with peer(polite, context=authority.context("elsewhere.test")) as address:
         problem = await refusal(settings(address, tls=True, ca_file=authority.ca_file))

@@ -296,6 +296,7 @@ def test_failure_is_told_until_its_records_are_seen() -> None:
     assert made.failures.tell(None, 0) is None
 
 
+@pytest.mark.lengthy
 def test_work_for_each_batch_does_not_grow_with_the_partitions() -> None:
     """Counted in looks at a batch, because time depends on the machine."""
     made = backlog()
@@ -331,6 +332,7 @@ def test_memory_of_small_records_is_counted() -> None:
     assert 0.5 < made.size / (after - before) < 2
 
 
+@pytest.mark.lengthy
 def test_batches_that_are_over_are_forgotten() -> None:
     made = backlog()
     add(made, b"stuck", partition=1)

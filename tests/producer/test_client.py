@@ -46,6 +46,7 @@ async def test_result_says_where_the_record_was_written(broker: Broker, producer
     assert list(record.headers) == [("trace", b"a1")]
 
 
+@pytest.mark.lengthy
 async def test_thousands_of_records_in_flight_keep_their_order(broker: Broker, producer: Producer) -> None:
     sends = [await producer.enqueue("orders", b"%d" % number, key=b"k") for number in range(5000)]
     await producer.flush()
@@ -66,6 +67,7 @@ async def test_producer_must_be_open(broker: Broker) -> None:
         await Producer(broker.bootstrap).send("orders", b"one")
 
 
+@pytest.mark.lengthy
 async def test_all_who_close_it_return_when_the_records_are_written(broker: Broker) -> None:
     broker.faults.add(ProduceRequest, before_ms=300)
     found: list[list[bytes | None]] = []
@@ -110,6 +112,7 @@ async def test_records_without_key_are_spread(broker: Broker) -> None:
         assert {(await send).partition for send in sends} == {0, 1, 2}
 
 
+@pytest.mark.lengthy
 async def test_each_task_is_told_of_its_records_by_flush(broker: Broker) -> None:
     """In turn and at the same time; also if there are more failures than are kept."""
     broker.faults.add(ProduceRequest, times=None, error=ErrorCode.INVALID_RECORD)
@@ -151,6 +154,7 @@ async def test_each_task_is_told_of_its_records_by_flush(broker: Broker) -> None
         await opened.flush()
 
 
+@pytest.mark.lengthy
 async def test_more_failures_than_anybody_remembers(broker: Broker) -> None:
     broker.faults.add(ProduceRequest, times=None, error=ErrorCode.INVALID_RECORD)
     async with Producer(broker.bootstrap, batch_bytes=1) as producer:

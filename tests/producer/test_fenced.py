@@ -86,6 +86,7 @@ async def test_an_append_is_unknown_whatever_follows_a_lost_response(
     assert written(kshare_broker) == [b"a"]
 
 
+@pytest.mark.lengthy
 async def test_a_transient_error_is_retried(kshare_broker: Broker, writer: NewWriter) -> None:
     one = writer()
     await one.claim()

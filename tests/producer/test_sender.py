@@ -54,6 +54,7 @@ async def test_every_record_is_written_once_and_in_order(broker: Broker, fault: 
     assert written(broker) == numbers
 
 
+@pytest.mark.lengthy
 async def test_leader_moves_to_another_node(kshare_cluster: Broker) -> None:
     kshare_cluster.create_topic("orders", 1)
     async with producer(kshare_cluster, request_timeout=5) as opened:
@@ -62,6 +63,7 @@ async def test_leader_moves_to_another_node(kshare_cluster: Broker) -> None:
             assert (await opened.send("orders", b"%d" % number)).offset == number
 
 
+@pytest.mark.lengthy
 async def test_expired_record_is_open_and_the_next_one_is_not_taken_for_a_duplicate(broker: Broker) -> None:
     async with producer(broker, delivery_timeout=0.5) as opened:
         fault = broker.faults.add(ProduceRequest, times=None, mute=True)
@@ -73,6 +75,7 @@ async def test_expired_record_is_open_and_the_next_one_is_not_taken_for_a_duplic
     assert written(broker) == [b"one", b"two"]
 
 
+@pytest.mark.lengthy
 async def test_expired_record_that_no_broker_accepted_was_not_written(broker: Broker) -> None:
     broker.faults.add(ProduceRequest, times=None, error=ErrorCode.NOT_ENOUGH_REPLICAS)
     async with producer(broker, delivery_timeout=0.3) as opened:
@@ -90,6 +93,7 @@ async def test_refusal_names_the_partition_and_later_records_are_written(broker:
         assert (await opened.send("orders", b"two", partition=1)).offset == 0
 
 
+@pytest.mark.lengthy
 async def test_unexpected_sequence_number_is_corrected(broker: Broker) -> None:
     async with producer(broker) as opened:
         await opened.send("orders", b"one", partition=1)
@@ -183,6 +187,7 @@ async def test_buffers_are_written_as_they_were_when_they_were_enqueued(broker: 
     assert (third.value, third.key, list(third.headers)) == (b"x" * 40, b"x" * 20, [("a", b"xz")])
 
 
+@pytest.mark.lengthy
 async def test_full_buffer_delays_and_then_refuses(broker: Broker) -> None:
     async with producer(broker, buffer_bytes=1000, delivery_timeout=0.4) as opened:
         sends = [await opened.enqueue("orders", bytes(300), partition=0) for _ in range(20)]
@@ -207,6 +212,7 @@ async def test_cancelled_send_disturbs_nobody(broker: Broker) -> None:
     assert written(broker) == [b"0", b"1", b"2", b"cancelled", b"later"]
 
 
+@pytest.mark.lengthy
 async def test_what_is_cancelled_before_it_is_in_the_buffer_is_not_written(broker: Broker) -> None:
     async with producer(broker, buffer_bytes=4000) as opened:
         with anyio.CancelScope() as scope:
@@ -236,6 +242,7 @@ async def test_cancelled_block_still_writes_what_is_left(broker: Broker) -> None
     assert written(broker) == [b"one"]
 
 
+@pytest.mark.lengthy
 async def test_closing_has_a_deadline_and_says_what_was_not_written(broker: Broker) -> None:
     broker.faults.add(ProduceRequest, times=None, swallow=True)
     with pytest.raises(DeliveryFailed, match=r"may have been written.*the producer was closed") as raised:

@@ -44,6 +44,7 @@ AFTER_APPENDING = [
 ]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("code", AFTER_APPENDING)
 async def test_error_after_the_append_leaves_the_record_open(kshare_broker: Broker, code: ErrorCode) -> None:
     kshare_broker.create_topic("orders", 1)
@@ -58,6 +59,7 @@ async def test_error_after_the_append_leaves_the_record_open(kshare_broker: Brok
     assert [record.value for record in kshare_broker.records("orders")] == [b"one", b"two"]
 
 
+@pytest.mark.lengthy
 async def test_an_offset_is_asked_for_again_if_it_is_missing(kshare_broker: Broker) -> None:
     def forget(answer: Any) -> None:
         answer.responses[0].partition_responses[0].base_offset = -1
@@ -86,6 +88,7 @@ def faults(random: Random) -> dict[str, Any]:
     )
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("seed", range(2))
 async def test_storm(kshare_cluster: Broker, seed: int) -> None:
     random = Random(seed)

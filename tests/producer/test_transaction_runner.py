@@ -99,6 +99,7 @@ async def cancelled_transaction(broker: Broker, cancel: Cancel, first: int, last
     return waits, is_cancelled
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("cancel", "backend", "is_repeated"),
     [
@@ -137,6 +138,7 @@ def test_a_transaction_is_over_when_its_block_has_ended(
         assert len(visible) in allowed, f"cancelled at wait {wait}: {visible}"
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_transaction_that_is_cancelled_while_it_begins(kshare_broker: Broker, backend: str) -> None:
     kshare_broker.create_topic("orders", 1)
@@ -164,6 +166,7 @@ def test_a_transaction_that_is_cancelled_while_it_begins(kshare_broker: Broker, 
     assert b"aborted" not in anyio.run(committed, kshare_broker.bootstrap, "orders")
 
 
+@pytest.mark.lengthy
 def test_interrupted_blocking_transactions(kshare_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C while the calling thread waits in any of the calls."""
     kshare_broker.create_topic("orders", 2)
@@ -216,6 +219,7 @@ def test_interrupted_blocking_transactions(kshare_broker: Broker, monkeypatch: p
         assert [one for one in mine if one in found] in ([mine, []] if number < wait else [mine]), number
 
 
+@pytest.mark.lengthy
 @pytest.mark.anyio
 @pytest.mark.parametrize("is_late", [False, True])
 async def test_flush_of_another_task_fails_if_its_record_was_given_up_by_an_abort(is_late: bool) -> None:
@@ -247,6 +251,7 @@ async def test_flush_of_another_task_fails_if_its_record_was_given_up_by_an_abor
     assert outcomes == [True]
 
 
+@pytest.mark.lengthy
 @pytest.mark.anyio
 async def test_record_that_waits_for_room_does_not_outlast_its_transaction() -> None:
     async def other(producer: Producer) -> None:

@@ -41,6 +41,7 @@ def producer(broker: Broker, **options: Any) -> Producer:
     return Producer(broker.bootstrap, **(chosen | options))
 
 
+@pytest.mark.lengthy
 async def test_committed_and_aborted_transactions(broker: Broker) -> None:
     async def abort() -> None:
         async with opened.transaction():
@@ -61,6 +62,7 @@ async def test_committed_and_aborted_transactions(broker: Broker) -> None:
     assert await committed(broker.bootstrap, "orders") == [b"a", b"e", b"b"]
 
 
+@pytest.mark.lengthy
 async def test_cancelled_transaction_is_aborted(broker: Broker) -> None:
     async with producer(broker) as opened:
         with anyio.CancelScope() as scope:
@@ -73,6 +75,7 @@ async def test_cancelled_transaction_is_aborted(broker: Broker) -> None:
     assert await committed(broker.bootstrap, "orders") == [b"b"]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("is_caught", [True, False])
 async def test_record_that_was_not_written_aborts_the_transaction(broker: Broker, is_caught: bool) -> None:
     async def fail() -> None:
@@ -94,6 +97,7 @@ async def test_record_that_was_not_written_aborts_the_transaction(broker: Broker
     assert await committed(broker.bootstrap, "orders") == [b"d"]
 
 
+@pytest.mark.lengthy
 async def test_newer_producer_fences_an_older_one(broker: Broker) -> None:
     async with producer(broker) as older, producer(broker) as newer:
         async with newer.transaction():
@@ -107,6 +111,7 @@ async def test_newer_producer_fences_an_older_one(broker: Broker) -> None:
     assert await committed(broker.bootstrap, "orders") == [b"new"]
 
 
+@pytest.mark.lengthy
 async def test_producer_that_is_fenced_within_a_transaction(broker: Broker) -> None:
     async def write() -> None:
         async with older.transaction():
@@ -131,6 +136,7 @@ async def test_lost_requests_and_responses(broker: Broker, api: Any, fault: dict
     assert await committed(broker.bootstrap, "orders") == [b"a", b"b"]
 
 
+@pytest.mark.lengthy
 async def test_commit_without_response_is_open(broker: Broker) -> None:
     async with producer(broker, request_timeout=0.5) as opened:
         fault = broker.faults.add(EndTxnRequest, times=None, mute=True)
@@ -143,6 +149,7 @@ async def test_commit_without_response_is_open(broker: Broker) -> None:
     assert await committed(broker.bootstrap, "orders") == [b"a", b"b"]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     "code",
     [
@@ -164,6 +171,7 @@ async def test_commit_is_open_whatever_follows_a_lost_response(broker: Broker, c
     assert await committed(broker.bootstrap, "orders") == [b"a"]
 
 
+@pytest.mark.lengthy
 async def test_commit_that_was_refused_is_aborted(broker: Broker) -> None:
     async with producer(broker) as opened:
         broker.faults.add(EndTxnRequest, error=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -176,6 +184,7 @@ async def test_commit_that_was_refused_is_aborted(broker: Broker) -> None:
     assert await committed(broker.bootstrap, "orders") == [b"b"]
 
 
+@pytest.mark.lengthy
 async def test_coordinator_that_was_never_reached_leaves_nothing_open(broker: Broker) -> None:
     async def write() -> None:
         async with opened.transaction():
@@ -192,6 +201,7 @@ async def test_coordinator_that_was_never_reached_leaves_nothing_open(broker: Br
     assert await committed(broker.bootstrap, "orders") == [b"b"]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("api", "version"), [(AddPartitionsToTxnRequest, 3), (EndTxnRequest, 4)])
 async def test_late_requests_of_a_transaction_change_nothing(broker: Broker, api: Any, version: int) -> None:
     """A request that wasn't answered arrives when the next transaction is under way."""
@@ -211,6 +221,7 @@ async def test_late_requests_of_a_transaction_change_nothing(broker: Broker, api
     assert await committed(broker.bootstrap, "orders") == [b"a", b"b", b"c"]
 
 
+@pytest.mark.lengthy
 async def test_records_of_other_tasks_are_refused_during_the_commit(broker: Broker) -> None:
     outcomes: list[str] = []
 
@@ -237,6 +248,7 @@ async def test_records_of_other_tasks_are_refused_during_the_commit(broker: Brok
     ]
 
 
+@pytest.mark.lengthy
 async def test_record_that_waits_for_room_does_not_get_into_the_next_transaction(broker: Broker) -> None:
     problems: list[str] = []
 
@@ -264,6 +276,7 @@ async def test_record_that_waits_for_room_does_not_get_into_the_next_transaction
     assert await committed(broker.bootstrap, "orders") == [b"next"]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("is_ended", [False, True], ids=["in the block", "while it ends"])
 async def test_producer_that_is_closed_in_a_transaction_aborts_it(broker: Broker, is_ended: bool) -> None:
     async def write() -> None:
@@ -286,6 +299,7 @@ async def test_producer_that_is_closed_in_a_transaction_aborts_it(broker: Broker
     assert known.state == "CompleteAbort"
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("fault", [{"after_ms": 4000}, {"mute": True}], ids=["late", "lost"])
 async def test_commit_is_open_if_the_producer_is_closed_before_its_response(
     broker: Broker, fault: dict[str, Any]

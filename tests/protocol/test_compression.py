@@ -180,6 +180,7 @@ def test_false_sizes_allocate_no_memory() -> None:
         tracemalloc.stop()
 
 
+@pytest.mark.lengthy
 @packing
 def test_decompression_bomb_uses_no_more_memory_than_the_limit(codec: Compression) -> None:
     bomb = compress(codec, bytes(50_000_000))

@@ -18,6 +18,7 @@ def _vectors(name: str) -> list[dict[str, Any]]:
     return vectors
 
 
+@pytest.mark.lengthy
 def test_every_message_in_every_version_has_vectors() -> None:
     assert {path.stem for path in _GOLDEN.glob("*.json")} == set(messages.MODULES)
     for name in messages.MODULES:

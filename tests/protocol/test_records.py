@@ -172,6 +172,7 @@ def test_ranges_outside_of_a_batch_have_no_records_after_another_walk(read: Any)
     assert offsets(batch.records([(0, 3)])) == [2]
 
 
+@pytest.mark.lengthy
 @given(
     ranges=st.lists(
         st.lists(st.integers(-2, 45), min_size=2, max_size=6, unique=True).map(sorted), min_size=2, max_size=8

@@ -60,6 +60,7 @@ def read_by_us(implementation: str, data: bytes) -> list[Row]:
     ]
 
 
+@pytest.mark.lengthy
 @given(rows=records, codec=plain_codecs)
 def test_kafka_python_reads_our_batches(rows: list[Row], codec: Compression) -> None:
     data = ours(rows, codec)

@@ -133,6 +133,7 @@ async def test_rule_8_requests_are_sent_one_after_another() -> None:
     assert leader_epochs == [*range(len(leader_epochs) - 1), -1]
 
 
+@pytest.mark.lengthy
 async def test_rule_7_a_corrupt_batch_is_released_until_the_delivery_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -148,6 +149,7 @@ async def test_rule_7_a_corrupt_batch_is_released_until_the_delivery_limit(
     assert len(broker.requests) < 60
 
 
+@pytest.mark.lengthy
 async def test_rule_7_a_batch_corrupted_in_transit_is_redelivered_intact() -> None:
     broker = Damaging(30, broken=range(10, 20), times=1)
     async with running(broker, max_records=10) as rig:

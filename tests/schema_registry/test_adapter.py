@@ -64,6 +64,7 @@ def written(
     return data, DeserializerContext("orders", part, tuple(context.headers))  # type: ignore[arg-type]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("part", ["key", "value"])
 @pytest.mark.parametrize("is_in_header", [True, False])
 async def test_avro_with_its_schema_id_in_the_bytes_or_in_a_header(

@@ -39,6 +39,7 @@ def test_lost_lease_takes_a_logarithmic_number_of_requests(records: int, request
     assert lease.count(LOST) == records
 
 
+@pytest.mark.lengthy
 def test_many_small_lost_leases_take_no_more_requests_than_one_large_one() -> None:
     book, leases = acks(*((offset, offset) for offset in range(1024)))
     for lease in leases:

@@ -372,6 +372,7 @@ def test_acknowledgements_are_repeated_while_the_coordinator_moves() -> None:
     assert book.take(renewals=False) == ranges
 
 
+@pytest.mark.lengthy
 @given(
     st.lists(st.integers(1, 40), min_size=1, max_size=5),
     st.lists(st.integers(0, 30), max_size=5),
@@ -437,6 +438,7 @@ def test_counter_counts_undecided_records_and_notifies_once_at_the_limit() -> No
     assert (counter.undecided, rung) == (0, [17, 17, 0])
 
 
+@pytest.mark.lengthy
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4), st.sampled_from("dtcurslx"))))
 def test_counter_equals_the_sum_over_the_leases(steps: list[tuple[int, int, str]]) -> None:
     counter = UndecidedCounter(lambda: None)

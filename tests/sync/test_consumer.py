@@ -166,6 +166,7 @@ async def test_a_batch_is_accepted_when_the_loop_asks_for_the_next() -> None:
         assert cluster.topics["t"].states == [ACCEPTED] * 3 + [AVAILABLE] * 3
 
 
+@pytest.mark.lengthy
 async def test_commit_does_not_count_what_no_loop_has_got_as_lost() -> None:
     lost = threading.Event()
 
@@ -187,6 +188,7 @@ async def test_commit_does_not_count_what_no_loop_has_got_as_lost() -> None:
     assert said.startswith("t[0], offset 0: ")
 
 
+@pytest.mark.lengthy
 async def test_batch_that_is_accepted_first_is_processed_all_the_same() -> None:
     def work(consumer: sync.ShareConsumer) -> tuple[list[int], list[int]]:
         batch = consumer.next_batch()
@@ -451,6 +453,7 @@ async def test_only_one_thread_may_iterate_at_a_time() -> None:
         assert ACCEPTED not in cluster.topics["t"].states[1:]
 
 
+@pytest.mark.lengthy
 async def test_several_threads_may_wait_for_batches() -> None:
     """A second call took the place of the first, which returned None though it had no timeout."""
     total = 300
@@ -481,6 +484,7 @@ async def test_several_threads_may_wait_for_batches() -> None:
     assert len(seen) == len(set(seen)) >= total
 
 
+@pytest.mark.lengthy
 async def test_accepting_a_lost_batch_raises_and_continuing_the_loop_does_not() -> None:
     outcomes: list[Settled] = []
 
@@ -581,6 +585,7 @@ async def test_next_batch_releases_the_record_of_an_ended_loop_but_not_of_a_runn
         assert cluster.topics["t"].states == [ACCEPTED] * 2
 
 
+@pytest.mark.lengthy
 async def test_stop_acquiring_and_set_max_records() -> None:
     def work(consumer: sync.ShareConsumer) -> None:
         assert consumer.can_renew
@@ -623,6 +628,7 @@ async def test_deserializers_may_be_async() -> None:
         assert cluster.topics["t"].states == [ACCEPTED] * 3 + [ARCHIVED, ACCEPTED]
 
 
+@pytest.mark.lengthy
 async def test_a_call_that_times_out_while_records_are_deserialized_loses_nothing() -> None:
     may_finish = threading.Event()
 

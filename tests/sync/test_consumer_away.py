@@ -346,6 +346,7 @@ with consumer:
 """
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("is_large", [False, True])
 def test_rest_of_a_batch_that_a_loop_left_is_handed_to_the_next_caller(
     broker: Broker, is_large: bool
@@ -445,6 +446,7 @@ def members(broker: Broker) -> int:
     return anyio.run(count)
 
 
+@pytest.mark.lengthy
 def test_rest_that_a_loop_over_batches_finishes_leaves_the_record_in_hand_alone(broker: Broker) -> None:
     broker.set_group_config("g", {"share.record.lock.duration.ms": "15000"})  # on a busy machine, too
     broker.create_topic("t")
@@ -470,6 +472,7 @@ def test_rest_that_a_loop_over_batches_finishes_leaves_the_record_in_hand_alone(
     assert set(unaccepted(broker)) == set(values) - finished
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("over", ["records", "batches"])
 def test_thread_that_shares_an_iterator_accepts_nothing_of_another_thread(broker: Broker, over: str) -> None:
     broker.create_topic("t")
@@ -541,6 +544,7 @@ def test_batch_that_arrives_as_its_caller_is_interrupted_is_released(broker: Bro
         signal.signal(signal.SIGALRM, before)
 
 
+@pytest.mark.lengthy
 def test_consumer_closed_by_another_thread_while_it_is_opened_says_so() -> None:
     with Broker() as broker:
         consumer = consume(broker)

@@ -138,6 +138,7 @@ async def test_a_record_that_a_thread_got_while_another_one_took_over_is_not_acc
     assert "another thread is waiting on it" in str(got)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("seed", range(4))
 def test_what_a_random_user_has_finished_is_accepted_and_nothing_else(seed: int) -> None:
     with Broker(topics={"t": 2}) as broker:

@@ -48,6 +48,7 @@ def test_producer_must_be_open(broker: Broker) -> None:
         kshare.sync.Producer(broker.bootstrap).send("orders", b"one")
 
 
+@pytest.mark.lengthy
 def test_several_threads_use_a_producer(broker: Broker) -> None:
     def work(name: int) -> None:
         for number in range(50):
@@ -66,6 +67,7 @@ def test_several_threads_use_a_producer(broker: Broker) -> None:
         assert own == [b"%d %d" % (name, number) for number in range(50)]
 
 
+@pytest.mark.lengthy
 def test_all_threads_that_close_it_return_when_the_records_are_written(broker: Broker) -> None:
     broker.faults.add(ProduceRequest, before_ms=300)
     found: list[object] = []
@@ -90,6 +92,7 @@ def test_all_threads_that_close_it_return_when_the_records_are_written(broker: B
     assert found == [100] * 3
 
 
+@pytest.mark.lengthy
 def test_transactions(broker: Broker) -> None:
     def abort() -> None:
         with producer.transaction():
@@ -107,6 +110,7 @@ def test_transactions(broker: Broker) -> None:
     assert anyio.run(committed, broker.bootstrap, "orders") == [b"a"]
 
 
+@pytest.mark.lengthy
 def test_errors_at_the_end(broker: Broker) -> None:
     broker.faults.add(ProduceRequest, times=None, swallow=True)
     with (
@@ -160,6 +164,7 @@ class Interrupted(BaseException):
     """Raised by a signal handler."""
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("step", ["__enter__", "close"])
 def test_an_interrupt_at_any_line_of_opening_and_closing_leaves_nothing_open(
     broker: Broker, step: str

@@ -337,6 +337,7 @@ def test_it_runs_while_another_thread_imports_trio(loop: SharedLoop, monkeypatch
     assert loop.run(where) is threading.current_thread()
 
 
+@pytest.mark.lengthy
 @pytest.mark.usefixtures("on_signal")
 def test_the_error_of_an_interrupted_call_is_not_logged(
     loop: SharedLoop, caplog: pytest.LogCaptureFixture

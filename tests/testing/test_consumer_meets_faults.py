@@ -141,6 +141,7 @@ async def three_in_hand(clock: ManualClock) -> AsyncIterator[tuple[Broker, Share
         tasks.cancel_scope.cancel()
 
 
+@pytest.mark.lengthy
 async def test_redelivered_records_are_lost_to_the_first_lease() -> None:
     """After a suspension, or with a shortened lock, the broker redelivers records that the consumer still holds."""
     clock = ManualClock()
@@ -156,6 +157,7 @@ async def test_redelivered_records_are_lost_to_the_first_lease() -> None:
         assert set((await consumer.commit()).values()) == {None}
 
 
+@pytest.mark.lengthy
 async def test_renewing_one_record_renews_its_whole_lease() -> None:
     clock = ManualClock()
     async with three_in_hand(clock) as (broker, consumer, in_hand):
@@ -174,6 +176,7 @@ async def test_renewing_one_record_renews_its_whole_lease() -> None:
         assert set((await consumer.commit()).values()) == {None}
 
 
+@pytest.mark.lengthy
 async def test_stopped_leader_is_replaced_by_the_new_one(kshare_cluster: Broker) -> None:
     """It closes connections and refuses new ones: no response tells the consumer that leadership moved."""
     kshare_cluster.create_topic("t")

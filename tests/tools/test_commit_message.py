@@ -69,6 +69,7 @@ def test_subjects_not_in_the_imperative_are_refused(subject: str) -> None:
     assert "in the imperative" in complaint
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("message", "code"), [("Add a file\n", 0), ("Added a file\n", 1)])
 def test_hook_is_called_as_git_calls_it(tmp_path: Path, message: str, code: int) -> None:
     (tmp_path / "COMMIT_EDITMSG").write_text(message, encoding="utf-8")

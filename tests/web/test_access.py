@@ -46,12 +46,14 @@ def value_of(broker: Broker) -> str | None:
     return found
 
 
+@pytest.mark.lengthy
 def test_the_cookie_of_a_session_is_for_the_browser_alone(start: StartConsole) -> None:
     cookie = start().request("/")[1]["set-cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=strict" in cookie
 
 
+@pytest.mark.lengthy
 def test_read_only_by_default_even_with_a_valid_form(start: StartConsole, broker: Broker) -> None:
     console = start()
     headers, token = session(console, OFFSETS)
@@ -60,6 +62,7 @@ def test_read_only_by_default_even_with_a_valid_form(start: StartConsole, broker
     assert value_of(broker) is None
 
 
+@pytest.mark.lengthy
 def test_a_form_of_our_own_page_is_accepted_and_audited(
     start: StartConsole, broker: Broker, tmp_path: Path
 ) -> None:
@@ -80,6 +83,7 @@ def test_a_form_of_our_own_page_is_accepted_and_audited(
         assert (line["setting"], line["before"], line["value"]) == (CHANGE["setting"], "45000", "50000")
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("form", "headers"),
     [
@@ -105,6 +109,7 @@ def test_forged_forms_are_refused(
     assert value_of(broker) is None
 
 
+@pytest.mark.lengthy
 def test_no_change_is_made_that_cannot_be_written_down(
     start: StartConsole, broker: Broker, tmp_path: Path
 ) -> None:
@@ -119,6 +124,7 @@ def test_no_change_is_made_that_cannot_be_written_down(
     assert value_of(broker) is None
 
 
+@pytest.mark.lengthy
 def test_other_host_names_are_refused(start: StartConsole) -> None:
     console = start()
     port = console.url.rpartition(":")[2]
@@ -132,6 +138,7 @@ def basic(name: str, password: str) -> dict[str, str]:
     return {"Authorization": "Basic " + base64.b64encode(f"{name}:{password}".encode()).decode()}
 
 
+@pytest.mark.lengthy
 def test_users_need_their_password_and_may_do_what_their_line_says(
     start: StartConsole, broker: Broker, tmp_path: Path
 ) -> None:
@@ -165,6 +172,7 @@ def test_users_need_their_password_and_may_do_what_their_line_says(
     assert value_of(broker) == "50000"
 
 
+@pytest.mark.lengthy
 def test_a_trusted_proxy_names_the_user(start: StartConsole) -> None:
     console = start(user_header="X-Forwarded-User")
     assert console.request("/")[0] == 401
@@ -175,6 +183,7 @@ def test_a_trusted_proxy_names_the_user(start: StartConsole) -> None:
     assert other.request("/", headers={"X-Forwarded-User": "anna"})[0] == 401
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("sent", "forwarded_for"),
     [
@@ -195,6 +204,7 @@ def test_the_audit_log_tells_what_a_proxy_says_from_what_is_known(
         assert (line["address"], line.get("forwarded_for")) == ("127.0.0.1", forwarded_for)
 
 
+@pytest.mark.lengthy
 def test_only_a_trusted_proxy_may_name_another_address(start: StartConsole, tmp_path: Path) -> None:
     audit = tmp_path / "audit.log"
     console = start(allow_changes=True, audit_log=audit)
@@ -204,6 +214,7 @@ def test_only_a_trusted_proxy_may_name_another_address(start: StartConsole, tmp_
         assert (line["address"], line.get("forwarded_for")) == ("127.0.0.1", None)
 
 
+@pytest.mark.lengthy
 def test_a_proxys_users_need_a_right_to_make_changes(
     start: StartConsole, broker: Broker, tmp_path: Path
 ) -> None:
@@ -221,6 +232,7 @@ def test_a_proxys_users_need_a_right_to_make_changes(
     assert console.request("/group/settings", {**CHANGE, "token": token}, headers)[0] == 303
 
 
+@pytest.mark.lengthy
 def test_a_removed_user_is_out_at_once(start: StartConsole, tmp_path: Path) -> None:
     users = tmp_path / "users"
     anna = user_line("anna", "correct horse", may_change=False)
@@ -233,6 +245,7 @@ def test_a_removed_user_is_out_at_once(start: StartConsole, tmp_path: Path) -> N
     assert console.request("/", headers=basic("anna", "correct horse"))[0] == 200
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("sent", "is_secure"),
     [
@@ -248,6 +261,7 @@ def test_behind_tls_the_cookie_is_for_tls_only(
     assert ("; Secure" in start().request("/", headers=sent)[1]["set-cookie"]) == is_secure
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("host", "is_warned"), [("0.0.0.0", True), ("127.0.0.1", False)])
 def test_passwords_that_the_network_could_read_are_warned_of(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, host: str, is_warned: bool
@@ -262,6 +276,7 @@ def test_passwords_that_the_network_could_read_are_warned_of(
     ] * is_warned
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
@@ -276,6 +291,7 @@ def test_options_that_would_let_nobody_in_or_anybody(options: dict[str, Any], re
         WebConfig({"bootstrap.servers": "localhost:9092"}, **options)
 
 
+@pytest.mark.lengthy
 def test_a_header_that_was_sent_twice_names_nobody(start: StartConsole) -> None:
     """A proxy that appends its header would let the client choose the user."""
     console = start(user_header="X-User")
@@ -288,6 +304,7 @@ def test_a_header_that_was_sent_twice_names_nobody(start: StartConsole) -> None:
     connection.close()
 
 
+@pytest.mark.lengthy
 def test_odd_characters_are_refused_and_no_error_of_ours(start: StartConsole, broker: Broker) -> None:
     console = start(allow_changes=True)
     headers, token = session(console, OFFSETS)
@@ -299,6 +316,7 @@ def test_odd_characters_are_refused_and_no_error_of_ours(start: StartConsole, br
     assert value_of(broker) is None
 
 
+@pytest.mark.lengthy
 def test_an_empty_session_is_replaced(start: StartConsole) -> None:
     console = start()
     found = eventually(
@@ -307,6 +325,7 @@ def test_an_empty_session_is_replaced(start: StartConsole) -> None:
     assert len(found["set-cookie"].partition(";")[0].partition("=")[2]) > 20
 
 
+@pytest.mark.lengthy
 def test_consoles_on_one_host_do_not_take_each_others_sessions(start: StartConsole, broker: Broker) -> None:
     """A browser sends its cookies to all ports of a host: forms of one were outdated once a page of the other came."""
     first, second = start(allow_changes=True), start(allow_changes=True)
@@ -317,6 +336,7 @@ def test_consoles_on_one_host_do_not_take_each_others_sessions(start: StartConso
     assert value_of(broker) is not None
 
 
+@pytest.mark.lengthy
 def test_a_session_is_of_the_user_that_it_was_given_to(
     start: StartConsole, broker: Broker, tmp_path: Path
 ) -> None:
@@ -332,12 +352,14 @@ def test_a_session_is_of_the_user_that_it_was_given_to(
     assert value_of(broker) is None
 
 
+@pytest.mark.lengthy
 def test_allowed_hosts_are_compared_as_names_are(start: StartConsole) -> None:
     console = start(allowed_hosts=("Queues.Example",))
     for host in ("queues.example", "Queues.Example", "QUEUES.EXAMPLE:80"):
         assert console.request("/", headers={"Host": host})[0] == 200, host
 
 
+@pytest.mark.lengthy
 def test_guesses_of_passwords_keep_nobody_waiting(start: StartConsole, tmp_path: Path) -> None:
     """A password is checked in a thread. While one is, the console answers others."""
     users = tmp_path / "users"
@@ -361,6 +383,7 @@ def test_guesses_of_passwords_keep_nobody_waiting(start: StartConsole, tmp_path:
         guess.join(20)
 
 
+@pytest.mark.lengthy
 def test_idle_connections_keep_nobody_out(start: StartConsole) -> None:
     console = start()
     host, port = urlsplit(console.url).netloc.split(":")
@@ -376,6 +399,7 @@ def test_names_that_a_file_of_users_could_not_have_are_refused(name: str) -> Non
         user_line(name, "correct horse", may_change=False)
 
 
+@pytest.mark.lengthy
 def test_a_file_of_users_says_what_is_wrong_with_it(tmp_path: Path) -> None:
     path = tmp_path / "users"
     with pytest.raises(ConfigError, match="there is no users file"):
@@ -388,6 +412,7 @@ def test_a_file_of_users_says_what_is_wrong_with_it(tmp_path: Path) -> None:
     assert read_users(path).check("anna", "correct horse") == User("anna", True)
 
 
+@pytest.mark.lengthy
 def test_the_network_may_not_read_without_users() -> None:
     with pytest.raises(ConfigError, match="everyone in the network"):
         WebConfig({"bootstrap.servers": "localhost:9092"}, host="0.0.0.0")
@@ -395,6 +420,7 @@ def test_the_network_may_not_read_without_users() -> None:
         WebConfig({"bootstrap.servers": "x"}, allow_changes=True, user_header="X-User")
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     "text", ["", "anna", "anna:read", "anna:all:scrypt$a$b", "anna:read:plain", "\udcff"]
 )
@@ -404,6 +430,7 @@ def test_a_broken_file_of_users_is_refused(tmp_path: Path, text: str) -> None:
         read_users(tmp_path / "users")
 
 
+@pytest.mark.lengthy
 def test_secrets_are_in_no_repr() -> None:
     options = {
         "bootstrap.servers": "h:1",
@@ -414,6 +441,7 @@ def test_secrets_are_in_no_repr() -> None:
     assert "hunter2" not in repr(WebConfig(options))
 
 
+@pytest.mark.lengthy
 def test_methods_and_sizes_that_no_page_takes(start: StartConsole) -> None:
     console = start()
     assert console.request("/", method="POST", form={})[0] == 405
@@ -422,6 +450,7 @@ def test_methods_and_sizes_that_no_page_takes(start: StartConsole) -> None:
     assert console.request("/", headers={"Content-Length": "999999999999"})[0] == 413
 
 
+@pytest.mark.lengthy
 def test_wrong_passwords_are_logged_and_limited(
     start: StartConsole, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -442,6 +471,7 @@ def test_wrong_passwords_are_logged_and_limited(
     assert "guess" not in caplog.text
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("mode", "is_warned"), [(0o644, True), (0o602, True), (0o600, False), (0o640, False)]
 )
@@ -456,6 +486,7 @@ def test_a_users_file_that_is_open_to_all_is_warned_of(
     assert [one.getMessage() for one in caplog.records] == [said] * is_warned
 
 
+@pytest.mark.lengthy
 def test_a_reader_is_told_that_a_right_is_missing(
     start: StartConsole, broker: Broker, tmp_path: Path
 ) -> None:
@@ -472,6 +503,7 @@ def test_a_reader_is_told_that_a_right_is_missing(
     assert "This console is read-only" not in text
 
 
+@pytest.mark.lengthy
 def test_who_guesses_is_not_told_which_password_is_right(start: StartConsole, tmp_path: Path) -> None:
     """Once anna had logged in anywhere, her password was accepted however many had been wrong."""
     users = tmp_path / "users"
@@ -493,6 +525,7 @@ def test_who_guesses_is_not_told_which_password_is_right(start: StartConsole, tm
     assert console.request("/", headers=annas)[0] == 200
 
 
+@pytest.mark.lengthy
 def test_a_session_of_somebody_else_is_replaced(start: StartConsole, tmp_path: Path) -> None:
     """As after a restart: without a session of their own, the limits would count for who is logged in."""
     users = tmp_path / "users"

@@ -27,6 +27,7 @@ def chunk(size: int) -> bytes:
     return b"%x\r\n%s\r\n" % (size, size * b"x")
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("pieces", "size"),
     [

@@ -69,6 +69,7 @@ def test_bytes_have_the_names_of_their_fields() -> None:
     assert len(section.rows[0].text) == ROW_BYTES
 
 
+@pytest.mark.lengthy
 def test_the_tree_is_nested_as_the_fields_are() -> None:
     (page,) = pages(frames.fetch_response())
     roots = page.sections[0].fields
@@ -96,11 +97,13 @@ def test_a_page_has_the_fields_around_its_bytes() -> None:
                 assert one.span.end >= section.first
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("number", [None, "", "0", "-1", "x", "99999", "1" * 50])
 def test_other_numbers_lead_to_a_page(number: str | None) -> None:
     assert byte_page(named(bytes(3000)), number).page.number in (1, 3)
 
 
+@pytest.mark.lengthy
 def test_a_page_is_bounded_if_fields_have_no_bytes() -> None:
     whole = named(frames.fetch_request())
     (last,) = whole.spans[-1:]

@@ -53,6 +53,7 @@ def read_to_end(opened: socket.socket) -> bytes:
     return received
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("sent", [b"", b"GET /health HTTP/1.1\r\nHost: "], ids=["nothing", "half a request"])
 def test_silent_connections_do_not_lock_others_out(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
     limited(monkeypatch, most=_MOST)
@@ -66,6 +67,7 @@ def test_silent_connections_do_not_lock_others_out(monkeypatch: pytest.MonkeyPat
         assert first.recv(1) == b"", "the one that has waited longest is closed"
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     "sent",
     [b"", b"GET /health HTTP/1.1\r\n", b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\nGET /hea"],
@@ -80,6 +82,7 @@ def test_headers_have_a_deadline(monkeypatch: pytest.MonkeyPatch, sent: bytes) -
 _CSS = b"GET /static/console.css HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
+@pytest.mark.lengthy
 def test_slow_readers_do_not_lock_others_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "MOST_PIPELINED", 1000)
     limited(monkeypatch, most=_MOST, stalled_s=DEADLINE_S, headers_s=DEADLINE_S)
@@ -90,6 +93,7 @@ def test_slow_readers_do_not_lock_others_out(monkeypatch: pytest.MonkeyPatch) ->
             assert console.request("/health")[0] == 200
 
 
+@pytest.mark.lengthy
 def test_a_response_that_is_not_read_has_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "MOST_PIPELINED", 1000)
     limited(monkeypatch, stalled_s=0.3)
@@ -102,6 +106,7 @@ def is_reset(opened: socket.socket) -> bool:
     return opened.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == errno.ECONNRESET
 
 
+@pytest.mark.lengthy
 def test_a_response_that_is_read_slowly_comes_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "MOST_PIPELINED", 1000)
     limited(monkeypatch, stalled_s=0.5, headers_s=0.5)
@@ -114,6 +119,7 @@ def test_a_response_that_is_read_slowly_comes_to_its_end(monkeypatch: pytest.Mon
     assert received > 3 * len(_STYLE.read_bytes())
 
 
+@pytest.mark.lengthy
 def test_live_pages_have_no_deadline_and_are_closed_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kshare.web.live._QUIET_S", 1.0)
     limited(monkeypatch, most=_MOST, stalled_s=0.1, headers_s=0.1)
@@ -125,6 +131,7 @@ def test_live_pages_have_no_deadline_and_are_closed_last(monkeypatch: pytest.Mon
         assert live.recv(4096) != b""
 
 
+@pytest.mark.lengthy
 def test_one_address_has_only_so_many_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     limited(monkeypatch, of_address=5)
     with running_console("127.0.0.1:1") as console, ExitStack() as stack:
@@ -171,6 +178,7 @@ def test_which_connection_is_closed() -> None:
     assert not added.is_closed
 
 
+@pytest.mark.lengthy
 def test_pipelined_requests_are_bounded() -> None:
     """The page of each is made in turn: thousands at once would make others wait."""
     most = connections.MOST_PIPELINED
@@ -179,6 +187,7 @@ def test_pipelined_requests_are_bounded() -> None:
         assert 0 < read_to_end(opened).count(b"HTTP/1.1 200") <= most + 1
 
 
+@pytest.mark.lengthy
 def test_a_refused_request_is_the_last_of_its_connection() -> None:
     sent = 5 * b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n"
     with running_console("127.0.0.1:1") as console, connect(console, sent) as opened:
@@ -188,6 +197,7 @@ def test_a_refused_request_is_the_last_of_its_connection() -> None:
 _REFUSED = b"POST /wire HTTP/1.1\r\nHost: evil.example\r\n"
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     "body",
     [b"Content-Length: 100000\r\n\r\nx", b"Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n"],
@@ -202,6 +212,7 @@ def test_the_body_of_a_refused_request_is_not_waited_for(
         assert read_to_end(opened).startswith(b"HTTP/1.1 421"), "with more of the body to come"
 
 
+@pytest.mark.lengthy
 def test_the_body_of_a_refused_request_is_thrown_away_unparsed(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[object] = []
     next_event = BoundedConnection.next_event
@@ -221,6 +232,7 @@ def test_the_body_of_a_refused_request_is_thrown_away_unparsed(monkeypatch: pyte
     assert len(parsed) == before
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("is_refused", [False, True], ids=["served", "refused"])
 def test_a_body_of_very_small_parts_is_refused(is_refused: bool) -> None:
     """Each part costs time, whatever is in it."""

@@ -108,6 +108,7 @@ def test_a_console_that_stops_ends_the_process_and_answers(
     visitor.close()
 
 
+@pytest.mark.lengthy
 def test_the_process_ends_when_the_console_is_killed() -> None:
     registry = DrippingRegistry()
     with registry.running() as url:
@@ -126,6 +127,7 @@ def test_the_process_ends_when_the_console_is_killed() -> None:
             assert child.wait(DEADLINE_S) == 0
 
 
+@pytest.mark.lengthy
 @pytest.mark.usefixtures("patient")
 def test_a_client_that_leaves_gives_its_place_back(
     kshare_broker: Broker, started: list[subprocess.Popen[bytes]]
@@ -143,6 +145,7 @@ def test_a_client_that_leaves_gives_its_place_back(
         eventually(lambda: started[0].poll(), lambda status: status is not None)
 
 
+@pytest.mark.lengthy
 @pytest.mark.anyio
 async def test_waiting_for_the_records_of_others_has_a_deadline() -> None:
     registry = DrippingRegistry()
@@ -161,6 +164,7 @@ async def test_waiting_for_the_records_of_others_has_a_deadline() -> None:
     assert found.note == "can't be decoded: records of others took too long: try again in a moment"
 
 
+@pytest.mark.lengthy
 def test_the_process_takes_little_memory() -> None:
     """With the console it stays below 300 MB, so most of that isn't the process's."""
     code = "from kshare.web import decoding_child as child; child.limit_memory(); bytearray(130 << 20)"

@@ -48,6 +48,7 @@ def post(console: RunningConsole, path: str, form: dict[str, str]) -> tuple[int,
     return status, text
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("value", "reason"),
     [("7 seconds", "INVALID_CONFIG"), ("7", "INVALID_CONFIG"), (" ", "a value is missing")],
@@ -63,6 +64,7 @@ def test_a_refused_setting_is_explained_above_the_form(
     assert f'value="{value if value.strip() else 30000}" aria-label="New value of {SETTING}"' in text
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     "path",
     [
@@ -81,6 +83,7 @@ def test_times_of_filters(console: RunningConsole, path: str, time_: str, reason
     assert (status, reason in text) == (400, True)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("value", ["1969-12-31T23:59:59.999", "0001-01-01T00:00:00+14:00", "soon", ""])
 def test_a_time_to_which_offsets_are_reset(console: RunningConsole, value: str) -> None:
     status, text = post(
@@ -90,6 +93,7 @@ def test_a_time_to_which_offsets_are_reset(console: RunningConsole, value: str) 
     assert "time" in text
 
 
+@pytest.mark.lengthy
 def test_the_time_of_a_job_is_checked_before_it_begins(console: RunningConsole, tmp_path: Path) -> None:
     form = {"action": "drop", "topic": "orders", "letters": "", "since": "soon"}
     status, text = post(console, "/dead-letters/start", form)
@@ -97,6 +101,7 @@ def test_the_time_of_a_job_is_checked_before_it_begins(console: RunningConsole, 
     assert (tmp_path / "audit.log").read_text() == ""
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("page", ["/records/record", "/dead-letters/letter"])
 def test_an_offset_that_the_log_does_not_have(console: RunningConsole, broker: Broker, page: str) -> None:
     began = time.monotonic()

@@ -48,6 +48,7 @@ def health(netloc: str) -> int:
         connection.close()
 
 
+@pytest.mark.lengthy
 def test_more_connections_than_descriptors_are_a_few_lines_of_the_log(tmp_path: Path) -> None:
     """There were 66,000 lines, and errors of the log itself."""
     log = tmp_path / "log"
@@ -75,6 +76,7 @@ def test_more_connections_than_descriptors_are_a_few_lines_of_the_log(tmp_path: 
     assert len(lines) < 10, lines[:20]
 
 
+@pytest.mark.lengthy
 def test_what_is_not_http_is_logged_in_sums(caplog: pytest.LogCaptureFixture) -> None:
     with running_console("127.0.0.1:1") as console:
         where = urlsplit(console.url)

@@ -40,6 +40,7 @@ def refuse(answer: Any) -> None:
         one.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
+@pytest.mark.lengthy
 def test_a_group_that_a_reading_has_lost_may_exist(broker: Broker, console: RunningConsole) -> None:
     broker.faults.add(ListGroupsRequest, times=None, change=lose)
     for page in PAGES:
@@ -47,6 +48,7 @@ def test_a_group_that_a_reading_has_lost_may_exist(broker: Broker, console: Runn
     assert console.request("/group?name=other")[0] == 404
 
 
+@pytest.mark.lengthy
 def test_nobody_knows_whether_a_group_exists_that_may_not_be_described(
     broker: Broker, console: RunningConsole
 ) -> None:
@@ -55,6 +57,7 @@ def test_nobody_knows_whether_a_group_exists_that_may_not_be_described(
     assert "its coordinator doesn't tell" in refused(console, PAGES[0])
 
 
+@pytest.mark.lengthy
 def test_a_group_is_not_missing_while_the_cluster_cannot_be_read(
     broker: Broker, console: RunningConsole
 ) -> None:

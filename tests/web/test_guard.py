@@ -16,6 +16,7 @@ from tests.helpers.consoles import DEADLINE_S, RunningConsole, running_console
 _CHUNK = 1000
 
 
+@pytest.mark.lengthy
 def test_a_body_whose_length_is_not_announced_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, "MOST_BYTES_TO_NAME", 3 * _CHUNK)
 
@@ -38,6 +39,7 @@ def test_a_body_whose_length_is_not_announced_is_bounded(monkeypatch: pytest.Mon
         connection.close()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("page", ["/wire", "/group/offsets"])
 def test_a_client_that_leaves_in_the_middle_of_a_body_is_no_error(
     caplog: pytest.LogCaptureFixture, page: str
@@ -64,6 +66,7 @@ def form(console: RunningConsole) -> dict[str, str]:
 PAGES = ("/wire", "/group/offsets", "/group/settings", "/dead-letters/start", "/dead-letters/stop")
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -90,6 +93,7 @@ def test_forms_are_refused_by_their_headers(headers: dict[str, str], status: int
             connection.close()
 
 
+@pytest.mark.lengthy
 def test_bodies_are_small_where_nothing_is_uploaded() -> None:
     with running_console("127.0.0.1:1", allow_changes=True) as console:
         for page in PAGES:
@@ -97,6 +101,7 @@ def test_bodies_are_small_where_nothing_is_uploaded() -> None:
             assert console.request(page, headers=headers, method="POST")[0] == 413
 
 
+@pytest.mark.lengthy
 def test_a_form_has_few_fields_and_few_separators() -> None:
     with running_console("127.0.0.1:1", allow_changes=True) as console:
         for page in PAGES:
@@ -107,11 +112,13 @@ def test_a_form_has_few_fields_and_few_separators() -> None:
                 connection.close()
 
 
+@pytest.mark.lengthy
 def test_to_ask_for_a_page_no_body_is_needed() -> None:
     with running_console("127.0.0.1:1") as console:
         assert console.request("/health", headers={"Content-Length": "1"})[0] == 400
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("mode", "target", "status"),
     [

@@ -63,6 +63,7 @@ def jobs(audit_log: Path) -> Jobs:
     return Jobs(AuditLog(audit_log))
 
 
+@pytest.mark.lengthy
 async def test_a_job_ends_with_its_outcomes(jobs: Jobs, audit_log: Path) -> None:
     async def work(job: Job) -> None:
         job.note(LetterOutcome(LETTER, Fate.REDRIVEN, Origin("a", 1, 9)))

@@ -16,6 +16,7 @@ SOON_S = 6.0
 """It takes one or two. A consumer that is closed waits ten for the cluster, unless it is told otherwise."""
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("action", ["redrive", "drop"])
 def test_a_job_does_not_keep_the_console(kshare_broker: Broker, tmp_path: Path, action: str) -> None:
     kshare_broker.create_topic("dlq.orders")

@@ -29,6 +29,7 @@ def test_fields_make_a_selection() -> None:
     )
 
 
+@pytest.mark.lengthy
 def test_long_choices_are_shortened() -> None:
     """They are written into the audit log, and shown on each page of a job."""
     found = LetterChoice.of(
@@ -42,6 +43,7 @@ def test_long_choices_are_shortened() -> None:
         LetterChoice.of({"topic": "dlq.a"}, [f"0:{number}" for number in range(201)])
 
 
+@pytest.mark.lengthy
 def test_its_own_fields_make_the_same_choice() -> None:
     wanted = {"topic": "dlq.a", "reason": "x", "to": "b", "tracker": "t"}
     found = LetterChoice.of(wanted, ())

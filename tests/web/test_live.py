@@ -8,11 +8,14 @@ from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
+
 from kshare.testing import Broker
 from kshare.web.users import user_line
 from tests.helpers.consoles import DEADLINE_S, running_console
 
 
+@pytest.mark.lengthy
 def test_each_reading_is_an_event_and_closing_does_not_wait(kshare_broker: Broker) -> None:
     with running_console(kshare_broker.bootstrap) as console:
         stream = HTTPConnection(urlsplit(console.url).netloc, timeout=DEADLINE_S)
@@ -31,6 +34,7 @@ def test_each_reading_is_an_event_and_closing_does_not_wait(kshare_broker: Broke
     stream.close()
 
 
+@pytest.mark.lengthy
 def test_many_pages_may_be_open_but_one_user_does_not_take_all(kshare_broker: Broker) -> None:
     with running_console(kshare_broker.bootstrap) as console:
         streams = []
@@ -49,6 +53,7 @@ def test_many_pages_may_be_open_but_one_user_does_not_take_all(kshare_broker: Br
             stream.close()
 
 
+@pytest.mark.lengthy
 def test_who_was_removed_hears_of_no_further_reading(kshare_broker: Broker, tmp_path: Path) -> None:
     users = tmp_path / "users"
     users.write_text(user_line("anna", "secret-pass", may_change=False) + "\n")

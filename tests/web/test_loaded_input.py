@@ -47,6 +47,7 @@ def test_the_longest_link_is_accepted() -> None:
     assert unpacked(packed(bytes(MOST_IN_LINK))).given == MOST_IN_LINK
 
 
+@pytest.mark.lengthy
 def test_text_in_any_form_gives_the_bytes() -> None:
     data = frames.fetch_request()
     for text in (data.hex(), data.hex(" "), packed(data), repr(data)):

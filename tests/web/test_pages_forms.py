@@ -34,6 +34,7 @@ def problem_of(text: str) -> str:
     return unescape(found)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     "path",
     [
@@ -48,6 +49,7 @@ def test_names_that_are_too_long_for_kafka(console: RunningConsole, path: str) -
     assert "32768 bytes, but a string has at most 32767. Write a shorter text" in problem_of(text)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("typed", "status", "reason"),
     [
@@ -71,6 +73,7 @@ def test_what_was_typed_stays_in_the_form_of_offsets(
     assert f'name="value" value="{typed["value"]}"' in text
 
 
+@pytest.mark.lengthy
 def test_the_audit_log_has_the_offsets_before_a_reset(start: StartConsole, tmp_path: Path) -> None:
     audit = tmp_path / "audit.log"
     console = showing_packers(start, allow_changes=True, audit_log=audit)
@@ -87,6 +90,7 @@ def test_the_audit_log_has_the_offsets_before_a_reset(start: StartConsole, tmp_p
     assert done["partitions"] == 1
 
 
+@pytest.mark.lengthy
 def test_choosing_again_keeps_what_was_chosen(console: RunningConsole) -> None:
     form = {"name": GROUP, "topic": "orders", "to": "offset", "value": "2"}
     _, _, text = submit(console, OFFSETS, "/group/offsets", form)
@@ -94,6 +98,7 @@ def test_choosing_again_keeps_what_was_chosen(console: RunningConsole) -> None:
     assert 'name="value" value="2"' in console.request(unescape(again))[2]
 
 
+@pytest.mark.lengthy
 def test_a_reset_is_shown_soon(start: StartConsole, broker: Broker) -> None:
     """Long before the next reading would be taken."""
     console = start(allow_changes=True, interval_s=600)
@@ -105,6 +110,7 @@ def test_a_reset_is_shown_soon(start: StartConsole, broker: Broker) -> None:
     eventually(lambda: console.request(f"/group?name={GROUP}")[2], lambda text: "start 3" in text)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("query", "reason"),
     [
@@ -126,6 +132,7 @@ def test_what_was_typed_stays_in_the_filter_of_records(
 SETTING = "share.session.timeout.ms"
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -150,6 +157,7 @@ def test_a_changed_setting_has_its_old_and_its_new_value(
     assert "was changed" not in console.request(location)[2]
 
 
+@pytest.mark.lengthy
 def test_a_link_cannot_say_that_offsets_were_reset(console: RunningConsole) -> None:
     headers, token = session(console, OFFSETS)
     form = {"name": GROUP, "to": "earliest", "confirm": "1", "token": token}
@@ -162,6 +170,7 @@ def test_a_link_cannot_say_that_offsets_were_reset(console: RunningConsole) -> N
     assert "were reset" not in console.request(location)[2]
 
 
+@pytest.mark.lengthy
 def test_a_value_that_is_too_long_is_said_above_the_form(console: RunningConsole) -> None:
     form = {"name": GROUP, "setting": SETTING, "value": LONG}
     status, _, text = submit(console, f"/group/settings?name={GROUP}", "/group/settings", form)
@@ -169,6 +178,7 @@ def test_a_value_that_is_too_long_is_said_above_the_form(console: RunningConsole
     assert SETTING in problem_of(text)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("topic", "said"),
     [
@@ -185,6 +195,7 @@ def test_whether_brokers_will_write_to_a_dead_letter_topic(
     check_dead_letter_topic(console, topic, said)
 
 
+@pytest.mark.lengthy
 def test_a_dead_letter_topic_to_which_brokers_would_not_write_is_refused(
     console: RunningConsole, broker: Broker
 ) -> None:
@@ -199,6 +210,7 @@ def test_a_dead_letter_topic_to_which_brokers_would_not_write_is_refused(
     assert broker.call(lambda: broker.state.configs.of(Resource.GROUP, GROUP)).get(name) is None
 
 
+@pytest.mark.lengthy
 def test_a_dead_letter_topic_without_the_prefix_that_is_set_already(
     console: RunningConsole, broker: Broker
 ) -> None:
@@ -208,6 +220,7 @@ def test_a_dead_letter_topic_without_the_prefix_that_is_set_already(
     assert "but brokers only write to names that begin with 'dlq.'" in text
 
 
+@pytest.mark.lengthy
 @pytest.mark.kshare_broker(settings={"errors.deadletterqueue.auto.create.topics.enable": "true"})
 def test_brokers_may_create_a_dead_letter_topic(console: RunningConsole) -> None:
     check_dead_letter_topic(console, "dlq.none", "which will be created with the first one")

@@ -62,6 +62,7 @@ def _is_of_group(row: Any) -> bool:
     return getattr(row, "resource_type", _GROUP_TYPE) == _GROUP_TYPE
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("request_type", "error", "pages"),
     [
@@ -105,6 +106,7 @@ def reset(console: RunningConsole) -> tuple[int, str]:
     return status, text
 
 
+@pytest.mark.lengthy
 def test_a_group_that_was_deleted_since_the_last_reading(broker: Broker, console: RunningConsole) -> None:
     broker.faults.add(
         DescribeShareGroupOffsetsRequest, times=None, change=refusing(ErrorCode.GROUP_ID_NOT_FOUND)
@@ -113,6 +115,7 @@ def test_a_group_that_was_deleted_since_the_last_reading(broker: Broker, console
     assert (status, f"group {GROUP}: GROUP_ID_NOT_FOUND" in text) == (404, True)
 
 
+@pytest.mark.lengthy
 def test_a_group_whose_offsets_are_in_use(broker: Broker, console: RunningConsole) -> None:
     with sync.ShareConsumer(broker.bootstrap, group=GROUP, topics=["orders"]) as consumer:
         broker.produce("orders", [b"1"])

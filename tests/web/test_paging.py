@@ -33,6 +33,7 @@ def test_no_rows_are_one_empty_page() -> None:
     assert (list(page.rows), page.number, page.count) == ([], 1, 1)
 
 
+@pytest.mark.lengthy
 @given(st.lists(st.none() | st.integers() | st.floats(allow_nan=False)), st.booleans())
 def test_unknown_values_come_last(values: list[float | None], descending: bool) -> None:
     found = ordered(values, lambda value: value, descending=descending)

@@ -33,6 +33,7 @@ def broker(kshare_broker: Broker) -> Broker:
     return kshare_broker
 
 
+@pytest.mark.lengthy
 def test_pages_show_control_characters_as_escapes(start: StartConsole) -> None:
     console = start(allow_changes=True)
     eventually(lambda: console.request("/")[2], lambda text: "touch" in text)

@@ -62,6 +62,7 @@ def framed(number: int, data: bytes) -> bytes:
     return b"\0" + number.to_bytes(4, "big") + data
 
 
+@pytest.mark.lengthy
 async def test_avro_is_decoded(registry: SchemaRegistry, decoding: Decoding) -> None:
     data = avro(registry, {"to": "<script>", "raw": b"\xff"})
     found = await decoding(data)
@@ -83,6 +84,7 @@ async def test_json_is_laid_out_and_protobuf_is_not_decoded(
     assert found.note == "PROTOBUF, schema 2: the console decodes Avro and JSON only"
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("data", "note"),
     [

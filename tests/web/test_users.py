@@ -26,6 +26,7 @@ def test_hashes_cost_what_is_advised(tmp_path: Path) -> None:
     assert users.check("anna", "correct hors") is None
 
 
+@pytest.mark.lengthy
 def test_hashes_of_earlier_versions_stay_valid(tmp_path: Path) -> None:
     (tmp_path / "users").write_text(f"anna:read:{EARLIER}")
     users = read_users(tmp_path / "users")
@@ -40,6 +41,7 @@ def test_hashes_of_unreasonable_cost_are_refused(tmp_path: Path, cost: str) -> N
         read_users(tmp_path / "users")
 
 
+@pytest.mark.lengthy
 def test_what_was_checked_is_forgotten_with_the_line(tmp_path: Path) -> None:
     path = tmp_path / "users"
     path.write_text(f"anna:read:{EARLIER}\nben:read:{EARLIER}\n")

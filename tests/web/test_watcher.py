@@ -62,6 +62,7 @@ def test_the_last_reading_remains_when_the_cluster_goes(kshare_broker: Broker) -
         assert back.snapshot.time > gone.snapshot.time
 
 
+@pytest.mark.lengthy
 def test_an_outage_is_logged_once_and_its_end(
     kshare_broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -82,6 +83,7 @@ def test_an_outage_is_logged_once_and_its_end(
     assert logged() == [away, "the cluster can be read now"]
 
 
+@pytest.mark.lengthy
 def test_a_bug_in_a_reading_does_not_end_watching(
     kshare_broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

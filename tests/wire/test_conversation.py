@@ -41,6 +41,7 @@ def text(line: ListedExchange | ListedFinding) -> str:
     return "".join(part for part, _ in line.line)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 def test_a_capture_is_read(path: Path) -> None:
     found = read_conversation(path.read_bytes(), in_time)

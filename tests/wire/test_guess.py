@@ -20,6 +20,7 @@ def best(frame: bytes, wanted: Hints | None = None) -> str:
     return str(rank(memoryview(frame), wanted or Hints())[0].guess)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("is_sized", [True, False])
 def test_messages_of_a_share_consumer_are_recognized(is_sized: bool) -> None:
     start = 0 if is_sized else 4

@@ -31,6 +31,7 @@ HANDSHAKE_RESPONSE = sized(struct.pack(">ihi", 9, 0, 1) + b"\0\x05PLAIN")
 METADATA = sized(struct.pack(">hhih", 3, 1, 10, 2) + b"me\xff\xff\xff\xff")
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     "data",
     [
@@ -85,6 +86,7 @@ def test_a_password_is_masked_whatever_is_wrong_with_its_request(data: bytes) ->
     assert found.is_masked, "it would become part of the page's address"
 
 
+@pytest.mark.lengthy
 def test_what_comes_after_a_raw_token_is_read_again() -> None:
     found = pasted((HANDSHAKE + sized(TOKEN) + METADATA).hex(), HintTexts())
     assert isinstance(found, LoadedMessage)

@@ -43,6 +43,7 @@ def test_any_bytes_are_named(data: bytes, draw: st.DataObject) -> None:
     assert_named(name_input(bytes(changed)))
 
 
+@pytest.mark.lengthy
 @settings(max_examples=60)
 @given(
     st.binary(min_size=1, max_size=100),
@@ -61,6 +62,7 @@ def test_any_hints_give_names_or_the_error(
         assert "version" in str(problem)
 
 
+@pytest.mark.lengthy
 @settings(max_examples=60)
 @given(st.sampled_from(GIVEN), st.integers(0, 60), st.integers(0, 200))
 def test_limits_leave_a_rest(data: bytes, spans: int, guessing: int) -> None:

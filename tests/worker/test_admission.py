@@ -19,6 +19,7 @@ from tests.helpers.running_worker import from_the_start, running
 BREAKER = Breaker(min_failures=3, failing_share=0.1, probe_after=1.0)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("probe", ["filtered", "unreadable", "in progress", "cancelled"])
 def test_a_probe_without_a_result_is_followed_by_another(probe: str) -> None:
     """Otherwise the breaker would never close."""
@@ -140,6 +141,7 @@ def test_records_that_hang_at_different_times_do_not_stop_a_handler(
         running.wait_until(lambda: got == [good])
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_breaker_that_opens_again_and_again_logs_few_lines(
     backend: Literal["asyncio", "trio"], caplog: pytest.LogCaptureFixture
@@ -250,6 +252,7 @@ def test_a_record_that_always_hangs_is_handed_back_while_others_are_processed(is
     assert max(tries[number] for number in got) <= (4 if is_batch else 1)
 
 
+@pytest.mark.lengthy
 def test_a_handler_that_was_paused_goes_on_though_another_one_goes_before_it() -> None:
     worker = Worker(group="g", concurrency=1)
     low: list[str] = []
@@ -276,6 +279,7 @@ def test_a_handler_that_was_paused_goes_on_though_another_one_goes_before_it() -
         running.wait_until(lambda: low == ["1"])
 
 
+@pytest.mark.lengthy
 @pytest.mark.anyio
 async def test_a_long_pause_hands_back_what_pins_too_much(kshare_broker: Broker) -> None:
     """Otherwise its locks would be renewed all the time, and nobody else got the records."""
@@ -363,6 +367,7 @@ def test_what_pauses_hand_back_comes_again(backend: Literal["asyncio", "trio"]) 
     assert max(deliveries) == 2
 
 
+@pytest.mark.lengthy
 @pytest.mark.anyio
 async def test_a_rate_limit_of_a_higher_priority_leaves_time_for_a_lower_one(kshare_broker: Broker) -> None:
     """The lower one got nothing until all records of the higher one were processed."""
@@ -407,6 +412,7 @@ def test_a_pause_of_no_time_ends_the_pause() -> None:
         running.wait_until(lambda: got == [1])
 
 
+@pytest.mark.lengthy
 @pytest.mark.anyio
 async def test_records_that_succeed_while_the_first_one_hangs_keep_the_breaker_closed(
     kshare_broker: Broker,

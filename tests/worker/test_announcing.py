@@ -45,6 +45,7 @@ def is_announced(broker: Broker) -> bool:
     return broker.call(lambda: TOPIC in broker.state.cluster.topics) and bool(announced(broker))
 
 
+@pytest.mark.lengthy
 async def test_announced_until_it_ends(broker: Broker, anyio_backend: str) -> None:
     worker = a_worker(broker)
     async with running(worker):
@@ -61,6 +62,7 @@ async def test_announced_until_it_ends(broker: Broker, anyio_backend: str) -> No
     assert settings == ANNOUNCEMENT_TOPIC["cleanup.policy"]
 
 
+@pytest.mark.lengthy
 async def test_announced_again_and_again(
     broker: Broker, anyio_backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,6 +85,7 @@ async def test_a_failing_start_ends_with_a_tombstone(broker: Broker, anyio_backe
     assert announced(broker)[-1] is None
 
 
+@pytest.mark.lengthy
 async def test_work_goes_on_where_it_cannot_be_announced(
     broker: Broker, anyio_backend: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -253,5 +253,6 @@ class AgainstModel(RuleBasedStateMachine):
         assert (self.machine.state is BreakerState.HALF_OPEN) is self.is_probing
 
 
+@pytest.mark.lengthy
 def test_agrees_with_a_simple_model() -> None:
     run_state_machine_as_test(AgainstModel)

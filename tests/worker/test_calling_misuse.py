@@ -95,6 +95,7 @@ def returns_a_map(value: bytes) -> Any:
     return map(numbers, [value])
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     "function",
     [
@@ -159,6 +160,7 @@ def test_generators_with_methods_are_refused() -> None:
         Worker(group="g").handler("orders")(Handles())
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("result", [7, b"", [], {"x": 1}, iter([1]), object()])
 def test_results_that_need_no_await_are_fine(result: object) -> None:
     worker = Worker(group="g")
@@ -212,6 +214,7 @@ async def test_no_delay_is_a_short_one() -> None:
     assert (await worker.test(b"")).delay == 0.01
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("method", ["accept", "release", "reject", "renew", "publish"])
 def test_threads_that_go_on_after_their_time_limit_settle_nothing(method: str) -> None:
     worker = Worker(group="g", time_limit=1, concurrency=1)
@@ -264,6 +267,7 @@ async def test_threads_of_a_handler_are_told_where_to_settle() -> None:
     ]
 
 
+@pytest.mark.lengthy
 async def test_records_of_one_key_that_pin_too_much_are_handed_back_at_once_in_a_long_pause(
     kshare_broker: Broker,
 ) -> None:

@@ -25,6 +25,7 @@ def header(headers: object, name: str) -> bytes | None:
     return dict(headers)[name]  # type: ignore[call-overload, no-any-return]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("retry_topics", [False, RetryTopics(tiers=(1.0,))])
 async def test_topics_of_copies_take_the_largest_records_of_their_source(
     kshare_broker: Broker, retry_topics: bool | RetryTopics
@@ -88,6 +89,7 @@ def test_a_dead_letter_that_is_too_large_is_held_until_its_topic_takes_it(
     assert "raise its max.message.bytes, or set oversized_dead_letters" in caplog.text
 
 
+@pytest.mark.lengthy
 def test_a_dead_letter_that_is_too_large_can_be_rejected(caplog: pytest.LogCaptureFixture) -> None:
     with run_worker(oversized_worker("reject")) as running_worker:
         running_worker.broker.set_topic_config("dead", {"max.message.bytes": LIMIT})
@@ -100,6 +102,7 @@ def test_a_dead_letter_that_is_too_large_can_be_rejected(caplog: pytest.LogCaptu
     assert "orders[0]@0" in line.getMessage()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("size", [5000, 50_000])
 def test_a_dead_letter_that_is_too_large_can_be_cut(size: int, caplog: pytest.LogCaptureFixture) -> None:
     value = noise(size)
@@ -116,6 +119,7 @@ def test_a_dead_letter_that_is_too_large_can_be_cut(size: int, caplog: pytest.Lo
     assert "were cut" in caplog.text
 
 
+@pytest.mark.lengthy
 def test_a_dead_letter_that_is_too_large_without_its_value_is_held(caplog: pytest.LogCaptureFixture) -> None:
     with run_worker(oversized_worker("truncate")) as running_worker:
         running_worker.broker.set_topic_config("dead", {"max.message.bytes": LIMIT})
@@ -153,6 +157,7 @@ def test_a_record_that_is_too_large_for_its_retry_topic_is_held_for_its_next_att
     assert attempts == [1, 2, 3]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_record_that_is_too_large_for_its_retry_topic_is_released_when_the_worker_stops(
     backend: str,

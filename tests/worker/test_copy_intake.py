@@ -8,6 +8,7 @@ from kshare.testing import run_worker
 from kshare.worker import Retry, RetryTopics, Worker
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("dead_letters", [None, "dead"])
 def test_a_record_in_a_retry_topic_without_headers(
     dead_letters: str | None, caplog: pytest.LogCaptureFixture

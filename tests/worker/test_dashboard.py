@@ -76,6 +76,7 @@ async def labels_of_a_run(broker: Broker) -> dict[str, dict[str, set[str]]]:
     return found
 
 
+@pytest.mark.lengthy
 @pytest.mark.anyio
 async def test_the_guide_lists_all_metrics(kshare_broker: Broker, anyio_backend: str) -> None:
     exported = await labels_of_a_run(kshare_broker)

@@ -73,6 +73,7 @@ async def test_defaults_are_used_if_nothing_can_be_read(
     assert "group g: using Kafka's default limits, because they can't be read" in caplog.text
 
 
+@pytest.mark.lengthy
 async def test_limits_that_change_are_followed(
     kshare_broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -132,6 +133,7 @@ async def test_a_limit_that_was_lowered_is_known_when_the_worker_stops(
     assert "orders[0] (offset 0)" in caplog.text
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("moment", ["while handlers may end", "while they are cancelled"])
 async def test_a_limit_that_is_lowered_while_the_worker_stops_is_known_before_records_are_given_back(
     kshare_broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, moment: str

@@ -30,6 +30,7 @@ NAMES = TEXT.filter(lambda name: not name.startswith((RETRY, DEAD_LETTER)))
 FOREIGN = st.lists(st.tuples(NAMES, st.none() | st.binary(max_size=20)))
 
 
+@pytest.mark.lengthy
 @given(
     st.builds(
         RetryContext,

@@ -34,6 +34,7 @@ async def state_of(worker: Worker) -> tuple[int, int, str]:
     return live, ready, json.loads(page)["state"]
 
 
+@pytest.mark.lengthy
 async def test_live_and_ready_while_it_starts_runs_and_drains(broker: Broker, anyio_backend: str) -> None:
     worker = Worker(broker.bootstrap, group="g", http="127.0.0.1:0")
     seen = []
@@ -60,6 +61,7 @@ async def test_live_and_ready_while_it_starts_runs_and_drains(broker: Broker, an
     assert worker.http_port is None
 
 
+@pytest.mark.lengthy
 async def test_health_of_a_handler(broker: Broker, anyio_backend: str) -> None:
     worker = Worker(broker.bootstrap, group="g")
 
@@ -108,6 +110,7 @@ async def test_not_ready_while_no_broker_responds(
         assert await state_of(worker) == (200, 200, "running")
 
 
+@pytest.mark.lengthy
 async def test_a_taken_port_stops_the_start(broker: Broker, anyio_backend: str) -> None:
     worker = Worker(broker.bootstrap, group="g", http="127.0.0.1:0")
 

@@ -45,6 +45,7 @@ def logged(caplog: pytest.LogCaptureFixture, text: str) -> list[tuple[object, ..
     return [fields(record) for record in caplog.records if text in record.getMessage()]
 
 
+@pytest.mark.lengthy
 async def test_lines_of_async_handlers_and_of_threads(
     broker: Broker, worker: Worker, caplog: pytest.LogCaptureFixture, anyio_backend: str
 ) -> None:
@@ -70,6 +71,7 @@ async def test_lines_of_async_handlers_and_of_threads(
     assert logged(caplog, "running: ship") == [(None,) * len(NAMES)]
 
 
+@pytest.mark.lengthy
 async def test_lines_of_batch_handlers(
     broker: Broker, worker: Worker, caplog: pytest.LogCaptureFixture, anyio_backend: str
 ) -> None:
@@ -85,6 +87,7 @@ async def test_lines_of_batch_handlers(
     assert not hasattr(record, "offset")
 
 
+@pytest.mark.lengthy
 async def test_the_workers_own_lines_about_a_record(
     broker: Broker, caplog: pytest.LogCaptureFixture, anyio_backend: str
 ) -> None:
@@ -101,6 +104,7 @@ async def test_the_workers_own_lines_about_a_record(
     assert logged(caplog, "rejected: ValueError in attempt 1") == [COORDINATES]
 
 
+@pytest.mark.lengthy
 async def test_a_dead_letter_is_logged_with_its_topic_and_reason(
     broker: Broker, caplog: pytest.LogCaptureFixture, anyio_backend: str
 ) -> None:

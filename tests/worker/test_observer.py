@@ -73,6 +73,7 @@ def observed(broker: Broker, **options: Any) -> tuple[Worker, Diary]:
     return worker, diary
 
 
+@pytest.mark.lengthy
 async def test_runs_that_return(broker: Broker, anyio_backend: str) -> None:
     worker, diary = observed(broker)
     seen = []
@@ -92,6 +93,7 @@ async def test_runs_that_return(broker: Broker, anyio_backend: str) -> None:
     assert all(run.seconds > 0 for run in diary.runs)
 
 
+@pytest.mark.lengthy
 async def test_failures_are_held_and_become_dead_letters(broker: Broker, anyio_backend: str) -> None:
     worker, diary = observed(broker, retry=Retry(attempts=2, delay=0.01), dead_letters="dead")
 
@@ -107,6 +109,7 @@ async def test_failures_are_held_and_become_dead_letters(broker: Broker, anyio_b
     assert diary.outcomes == [(RecordOutcome.HELD, "ValueError"), (RecordOutcome.DEAD, "ValueError")]
 
 
+@pytest.mark.lengthy
 async def test_records_are_moved_filtered_and_released(broker: Broker, anyio_backend: str) -> None:
     worker, diary = observed(
         broker,
@@ -138,6 +141,7 @@ async def test_records_are_moved_filtered_and_released(broker: Broker, anyio_bac
     assert diary.settled[1].seconds > 0
 
 
+@pytest.mark.lengthy
 async def test_cancelled_runs_release_their_records(broker: Broker, anyio_backend: str) -> None:
     worker, diary = observed(broker, time_limit=0.05)
 
@@ -153,6 +157,7 @@ async def test_cancelled_runs_release_their_records(broker: Broker, anyio_backen
     assert [outcome for outcome, _ in diary.outcomes] == [RecordOutcome.RELEASED, RecordOutcome.ACCEPTED]
 
 
+@pytest.mark.lengthy
 async def test_a_batch_is_one_run(broker: Broker, anyio_backend: str) -> None:
     worker, diary = observed(broker, batch_size=3)
 
@@ -168,6 +173,7 @@ async def test_a_batch_is_one_run(broker: Broker, anyio_backend: str) -> None:
     assert [one.offset for one in run.deliveries] == [0, 1, 2]
 
 
+@pytest.mark.lengthy
 async def test_breaker_opens_and_closes(broker: Broker, anyio_backend: str) -> None:
     worker, diary = observed(
         broker, retry=Retry(delay=0.01), breaker=Breaker(min_failures=2, probe_after=0.05)

@@ -130,6 +130,7 @@ async def test_processing_and_settling_follow_the_conventions(
     assert linked(process) == linked(accept) == [(TRACE, SPAN)]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("place", ["loop", "thread"])
 async def test_handlers_run_in_the_context_of_their_span(
     broker: Broker, telemetry: Telemetry, anyio_backend: str, place: str
@@ -152,6 +153,7 @@ async def test_handlers_run_in_the_context_of_their_span(
     assert {one.span_id for one in seen} == {one.span_id for one in spans if one is not None}
 
 
+@pytest.mark.lengthy
 async def test_failures_have_an_error_type_and_copies_keep_the_trace(
     broker: Broker, telemetry: Telemetry, anyio_backend: str
 ) -> None:
@@ -210,6 +212,7 @@ async def test_a_batch_has_one_span_with_a_link_for_each_record(
     assert accept.parent == process.context
 
 
+@pytest.mark.lengthy
 async def test_metrics_follow_the_conventions(
     broker: Broker, telemetry: Telemetry, anyio_backend: str
 ) -> None:
@@ -238,6 +241,7 @@ async def test_metrics_follow_the_conventions(
     assert telemetry.points("messaging.client.consumed.messages") == expected
 
 
+@pytest.mark.lengthy
 async def test_malformed_trace_headers_are_ignored(
     broker: Broker, telemetry: Telemetry, anyio_backend: str
 ) -> None:

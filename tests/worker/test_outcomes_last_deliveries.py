@@ -131,6 +131,7 @@ async def test_copies_that_are_not_due_survive_any_number_of_deliveries(broker: 
     assert len(contexts) > RECORDS
 
 
+@pytest.mark.lengthy
 async def test_copies_that_are_not_due_are_released_at_the_end_without_further_copies(broker: Broker) -> None:
     worker = Worker(
         broker.bootstrap,
@@ -208,6 +209,7 @@ async def test_attempts_without_a_result_leave_the_policy_all_of_its_attempts(br
     assert [calls[offset] for offset in range(RECORDS)] == [expected] * RECORDS
 
 
+@pytest.mark.lengthy
 async def test_postponed_records_are_redelivered(broker: Broker) -> None:
     worker = Worker(broker.bootstrap, group="g")
     calls: list[bool] = []
@@ -225,6 +227,7 @@ async def test_postponed_records_are_redelivered(broker: Broker) -> None:
     assert sorted(calls) == [False] * RECORDS + [True] * RECORDS
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("stops", [False, True], ids=["time limit", "drain timeout"])
 @pytest.mark.parametrize("is_batch", [False, True], ids=["record", "batch"])
 async def test_dead_letters_before_a_call_are_not_limited_as_handlers_are(

@@ -37,6 +37,7 @@ async def awaits_a_cancelled_task() -> None:
     await task
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("cancels", [cancels_its_own_task, awaits_a_cancelled_task])
 @pytest.mark.parametrize("takes_delivery", [False, True])
 def test_made_up_cancellations_release_the_record_only(
@@ -65,6 +66,7 @@ def test_made_up_cancellations_release_the_record_only(
         assert (counts.cancelled, counts.failed, counts.done) == (1, 0, 6)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("runs_in", "error"),
     [
@@ -101,6 +103,7 @@ def test_exceptions_that_end_programs_are_the_failure_of_one_record(
         assert letter.value == b"bad"
 
 
+@pytest.mark.lengthy
 async def test_a_plain_function_that_returns_a_coroutine_has_not_processed_anything() -> None:
     async def send(value: str) -> None: ...
 
@@ -146,6 +149,7 @@ async def test_a_middleware_may_leave_the_handler_out() -> None:
     assert (await worker.test("1")).outcome is TrialOutcome.ACCEPTED
 
 
+@pytest.mark.lengthy
 def test_done_is_counted_while_a_later_record_is_awaited() -> None:
     """Records whose handlers don't suspend are processed in a burst; one that suspends may take long."""
     worker = Worker(group="g")
@@ -216,6 +220,7 @@ async def test_on_error_and_middleware_may_decide_when_the_handler_has_failed() 
         assert (await worker.test(value)).outcome is TrialOutcome.REJECTED
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit])
 @pytest.mark.parametrize("is_batch", [False, True])
 def test_a_filter_that_wants_to_end_the_program_fails_its_record(
@@ -271,6 +276,7 @@ def left_open() -> list[AsyncIterator[int]]:
     return LEFT
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @pytest.mark.parametrize("left", [in_a_scope, in_a_group, with_a_deadline])
 @pytest.mark.parametrize("takes", ["payload", "delivery", "batch"])

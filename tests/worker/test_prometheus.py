@@ -24,6 +24,7 @@ def broker(kshare_broker: Broker) -> Broker:
     return kshare_broker
 
 
+@pytest.mark.lengthy
 async def test_counters_histograms_and_gauges(broker: Broker, anyio_backend: str) -> None:
     registry = CollectorRegistry()
     value = registry.get_sample_value
@@ -60,6 +61,7 @@ async def test_counters_histograms_and_gauges(broker: Broker, anyio_backend: str
     assert value("kshare_worker_held_records", HANDLER) is None
 
 
+@pytest.mark.lengthy
 async def test_metrics_page(broker: Broker, anyio_backend: str) -> None:
     worker = Worker(broker.bootstrap, group="g", http="127.0.0.1:0")
     bare = Worker(broker.bootstrap, group="g", http="127.0.0.1:0")

@@ -49,6 +49,7 @@ async def test_results_are_written_in_order_and_then_the_record_is_accepted(brok
     assert second.value is None
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("end", ["raise", "release", "reject", "delay", "cancel"])
 async def test_nothing_is_published_unless_the_record_is_accepted(broker: Broker, end: str) -> None:
     limit = 0.2 if end == "cancel" else 30.0
@@ -79,6 +80,7 @@ async def test_nothing_is_published_unless_the_record_is_accepted(broker: Broker
     assert values(broker) == ([] if end == "reject" else [b"2"])
 
 
+@pytest.mark.lengthy
 async def test_accepting_early_waits_for_the_results_and_holds_if_the_handler_raises(broker: Broker) -> None:
     worker = Worker(broker.bootstrap, group="g")
 
@@ -97,6 +99,7 @@ async def test_accepting_early_waits_for_the_results_and_holds_if_the_handler_ra
     assert values(broker) == [b"1"]
 
 
+@pytest.mark.lengthy
 async def test_results_that_cannot_be_written_fail_the_handler(broker: Broker) -> None:
     dead: list[str] = []
 
@@ -121,6 +124,7 @@ async def test_results_that_cannot_be_written_fail_the_handler(broker: Broker) -
     assert values(broker) == [b"tea"]
 
 
+@pytest.mark.lengthy
 async def test_results_of_a_batch_are_written_before_any_of_it_is_accepted(broker: Broker) -> None:
     worker = Worker(broker.bootstrap, group="g", retry=Retry(attempts=3, delay=0.01), breaker=None)
     sizes: list[int] = []
@@ -141,6 +145,7 @@ async def test_results_of_a_batch_are_written_before_any_of_it_is_accepted(broke
     assert values(broker).count(b"last") >= 1
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("first", ["reject", "release", "delay"])
 async def test_results_of_a_batch_are_written_whatever_becomes_of_its_first_record(
     broker: Broker, first: str
@@ -166,6 +171,7 @@ async def test_results_of_a_batch_are_written_whatever_becomes_of_its_first_reco
     assert values(broker) == [b"total"]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("end", ["return", "raise"])
 @pytest.mark.parametrize("accepts", ["all", "each", "last"])
 async def test_no_record_of_a_batch_is_accepted_before_its_results_are_written(

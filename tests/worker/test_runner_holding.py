@@ -15,6 +15,7 @@ HELD = 500
 """Many times `concurrency`, so more than the worker has room for if it doesn't allow for what is held."""
 
 
+@pytest.mark.lengthy
 async def test_others_are_acquired_while_many_are_held(kshare_broker: Broker) -> None:
     kshare_broker.create_topic("t", 2)
     kshare_broker.set_group_config("g", {"share.auto.offset.reset": "earliest"})

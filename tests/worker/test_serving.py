@@ -41,6 +41,7 @@ async def test_stop_while_starting_ends_it_at_once(broker: Broker) -> None:
             worker.stop()
 
 
+@pytest.mark.lengthy
 async def test_stop_while_a_handler_starts_lets_the_others_finish(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +121,7 @@ async def start_and_stop(worker: Worker) -> None:
         raise group.exceptions[0] from None
 
 
+@pytest.mark.lengthy
 async def test_no_handler_starts_after_the_drain_deadline(broker: Broker) -> None:
     broker.produce("orders", [b"%d" % number for number in range(300)])
     worker = Worker(broker.bootstrap, group="g", concurrency=3, drain_timeout=0.3)
@@ -162,6 +164,7 @@ async def test_dead_letters_may_not_go_where_they_come_from() -> None:
         worker.handler("orders")(lambda value: None)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("name", ["{topic}.retry.{delay}", "{topic}-again-{delay}"])
 @pytest.mark.parametrize("shares_worker", [True, False])
 async def test_patterns_of_another_group_do_not_match_retry_topics(

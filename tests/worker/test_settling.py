@@ -44,6 +44,7 @@ def test_dead_letters_that_cannot_be_kept_are_tried_again(
     assert all(one.levelno <= logging.ERROR for one in caplog.records)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("retry_topics", [False, RetryTopics(tiers=(1.0,))])
 def test_copies_of_large_records_fit(retry_topics: bool | RetryTopics) -> None:
     """The largest record that brokers take by default, and the headers of its copy."""
@@ -102,6 +103,7 @@ def test_copies_of_a_run_say_so_whoever_writes_them_again() -> None:
     assert all("__kshare.retry.run" in dict(one.headers) for one in copies)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("takes", ["payload", "delivery"])
 def test_a_dead_letters_function_that_hangs_has_a_limit(
     takes: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -12,6 +12,7 @@ from kshare.testing import run_worker
 from kshare.worker import Delivery, Worker
 
 
+@pytest.mark.lengthy
 def test_a_rate_limit_does_not_make_batches_wait_longer() -> None:
     worker = Worker(group="g", rate_limit=5, concurrency=1)
     batches: list[list[int]] = []
@@ -29,6 +30,7 @@ def test_a_rate_limit_does_not_make_batches_wait_longer() -> None:
         assert len(batches) > 3
 
 
+@pytest.mark.lengthy
 def test_time_for_collecting_does_not_count_as_running() -> None:
     worker = Worker(group="g", concurrency=1)
     batches: list[list[int]] = []
@@ -59,6 +61,7 @@ def test_a_batch_that_becomes_full_is_processed_at_once() -> None:
         running.wait_until(lambda: [len(one) for one in batches] == [20, 20, 20])
 
 
+@pytest.mark.lengthy
 def test_a_handler_that_pauses_itself_gets_no_more_records_of_its_burst() -> None:
     worker = Worker(group="g", concurrency=1)
     got: list[int] = []
@@ -79,6 +82,7 @@ def test_a_handler_that_pauses_itself_gets_no_more_records_of_its_burst() -> Non
         assert got == [*range(500)]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("takes", ["payload", "delivery", "batch"])
 def test_a_task_that_is_cancelled_after_its_handler_has_returned_goes_on(takes: str) -> None:
     """A handler may have armed a watchdog for its task, and not have disarmed it."""

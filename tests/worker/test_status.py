@@ -31,6 +31,7 @@ async def status_of(worker: Worker) -> Any:
     return json.loads(page)
 
 
+@pytest.mark.lengthy
 async def test_who_it_is_and_what_it_may_do(broker: Broker, anyio_backend: str) -> None:
     worker = Worker(broker.bootstrap, group="g", http="127.0.0.1:0", client_id="shop")
 
@@ -54,6 +55,7 @@ async def test_who_it_is_and_what_it_may_do(broker: Broker, anyio_backend: str) 
     )
 
 
+@pytest.mark.lengthy
 async def test_the_longest_runs_are_shown(broker: Broker, anyio_backend: str) -> None:
     worker = Worker(broker.bootstrap, group="g", http="127.0.0.1:0", concurrency=60)
     may_end = anyio.Event()
@@ -88,6 +90,7 @@ async def test_the_longest_runs_are_shown(broker: Broker, anyio_backend: str) ->
         may_end.set()
 
 
+@pytest.mark.lengthy
 async def test_a_batch_is_one_run(broker: Broker, anyio_backend: str) -> None:
     worker = Worker(broker.bootstrap, group="g", http="127.0.0.1:0")
     may_end = anyio.Event()
@@ -109,6 +112,7 @@ async def test_a_batch_is_one_run(broker: Broker, anyio_backend: str) -> None:
     ]
 
 
+@pytest.mark.lengthy
 async def test_runs_that_wait_for_a_thread_and_runs_that_were_cancelled(
     broker: Broker, anyio_backend: str
 ) -> None:

@@ -13,6 +13,7 @@ from kshare.worker import Worker
 from kshare.worker.thread_places import ThreadPlaces
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_there_are_never_more_threads_than_places(backend: str, caplog: pytest.LogCaptureFixture) -> None:
     worker = Worker(group="g", concurrency=2, time_limit=5, breaker=None)
@@ -60,6 +61,7 @@ async def test_a_call_that_is_cancelled_before_it_begins_leaves_its_place() -> N
     assert calls == ["called"] * 3
 
 
+@pytest.mark.lengthy
 @pytest.mark.anyio
 async def test_calls_that_are_cancelled_at_any_time_leave_as_many_places() -> None:
     places = ThreadPlaces(2, on_full=lambda: None)

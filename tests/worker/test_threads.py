@@ -122,6 +122,7 @@ def test_invalid_numbers_of_threads_are_refused(threads: int) -> None:
         Worker(group="g").run(threads=threads)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_pause_stops_the_handlers_of_all_threads(
     broker: Broker, backend: Literal["asyncio", "trio"]

@@ -36,6 +36,7 @@ def fast_worker(broker: Broker) -> Worker:
     return worker
 
 
+@pytest.mark.lengthy
 async def test_a_held_record_makes_way_when_other_members_have_filled_the_window(broker: Broker) -> None:
     """Two members: one holds the first record and is busy, the other one settles what follows."""
     holder = Worker(
@@ -67,6 +68,7 @@ async def test_a_held_record_makes_way_when_other_members_have_filled_the_window
             await until(lambda: first.counts.done + others.runners[0].counts.done == COUNT - 1)
 
 
+@pytest.mark.lengthy
 async def test_a_long_run_is_moved_when_other_members_have_filled_the_window(broker: Broker) -> None:
     holder = Worker(
         broker.bootstrap,

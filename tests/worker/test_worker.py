@@ -30,6 +30,7 @@ def settled(worker: Worker) -> int:
     return sum(one.counts.done + one.counts.dead + one.counts.filtered for one in worker.runners)
 
 
+@pytest.mark.lengthy
 async def test_higher_priority_goes_first(broker: Broker) -> None:
     worker = Worker(broker.bootstrap, group="g", concurrency=1)
     order: list[str] = []
@@ -54,6 +55,7 @@ async def test_higher_priority_goes_first(broker: Broker) -> None:
     assert order[first : first + 16].count("low") <= 5, order
 
 
+@pytest.mark.lengthy
 async def test_dead_letters_can_be_kept_by_a_function(broker: Broker) -> None:
     kept: list[tuple[bytes | None, str]] = []
     refused: list[int] = []
@@ -83,6 +85,7 @@ async def test_dead_letters_can_be_kept_by_a_function(broker: Broker) -> None:
     assert (runner.counts.dead, runner.counts.released, runner.counts.failed) == (5, 0, 5)
 
 
+@pytest.mark.lengthy
 async def test_deliveries_of_a_batch_can_be_decided_together(broker: Broker) -> None:
     worker = Worker(broker.bootstrap, group="g", breaker=None)
     seen: list[tuple[int, bool]] = []
@@ -105,6 +108,7 @@ async def test_deliveries_of_a_batch_can_be_decided_together(broker: Broker) -> 
     assert {offset for offset, again in seen if not again} == set(range(20))
 
 
+@pytest.mark.lengthy
 async def test_handlers_are_composed_and_hooks_and_middleware_run_in_order(broker: Broker) -> None:
     happened: list[str] = []
     part = Handlers(group="g")
@@ -177,6 +181,7 @@ async def test_shutdown_hooks_are_run_if_a_later_startup_hook_fails(broker: Brok
     assert seen == ["connected", "disconnected"]
 
 
+@pytest.mark.lengthy
 async def test_patterns_find_new_topics(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kshare.worker.serving._LOOK_FOR_TOPICS_S", 0.1)
     worker = Worker(broker.bootstrap, group="g")
@@ -195,6 +200,7 @@ async def test_patterns_find_new_topics(broker: Broker, monkeypatch: pytest.Monk
         worker.stop()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("name", ["process", "a"], ids=["handler", "topic"])
 async def test_pausing_starts_nothing_for_some_time(broker: Broker, name: str) -> None:
     worker = Worker(broker.bootstrap, group="g", concurrency=1)
@@ -275,6 +281,7 @@ def test_a_wrong_configuration_is_refused_before_there_is_an_event_loop(
         worker.run()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("backend", "message"),
     [("gevent", """^backend must be "asyncio" or "trio", not 'gevent'"""), ("trio", "pip install trio")],

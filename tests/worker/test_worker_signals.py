@@ -12,6 +12,7 @@ from kshare.worker import Worker
 pytestmark = pytest.mark.usefixtures("default_signals")
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_signal_before_the_loop_runs_stops_the_worker(
     backend: str, monkeypatch: pytest.MonkeyPatch

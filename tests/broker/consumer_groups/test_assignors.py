@@ -82,6 +82,7 @@ subscriptions = strategies.dictionaries(
 )
 
 
+@pytest.mark.lengthy
 @given(
     subscriptions,
     subscriptions,

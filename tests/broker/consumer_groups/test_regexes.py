@@ -90,6 +90,7 @@ def test_unusual_ones_are_accepted(regex: str) -> None:
     check_regex(regex)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("regex", ["(a|aa)+", "(a*)*", "a*a*a*a*a*a*a*", "(.*){100}c", "((a{0,30}){0,30})"])
 def test_matching_takes_linear_time(regex: str) -> None:
     check_regex(regex)

@@ -154,6 +154,7 @@ def test_records_written_while_a_fetch_wakes_are_in_its_response(broker: Broker,
     assert crowd.next() == (0, [(0, 1)])
 
 
+@pytest.mark.lengthy
 def test_remaining_records_wake_the_next_fetch(broker: Broker, crowd: Crowd) -> None:
     for number in range(MEMBERS):
         crowd.park(number, share_acquire_mode=_RECORD_LIMIT, max_records=1)

@@ -12,6 +12,7 @@ from tests.cli import frames
 from tests.cli.running import Kshare
 
 
+@pytest.mark.lengthy
 def test_request_is_recognized_by_its_header(run: Kshare) -> None:
     done = run("decode", frames.fetch_request().hex())
     assert (done.code, done.err) == (0, "")
@@ -49,6 +50,7 @@ def test_json_is_the_input_format_of_encode(run: Kshare) -> None:
     assert form["body"]["topics"][0]["partitions"][1]["partitionIndex"] == 1
 
 
+@pytest.mark.lengthy
 def test_field_option_selects_one_field(run: Kshare) -> None:
     frame = frames.fetch_request().hex()
     done = run("decode", "--field", "topics[0].partitions[1]", frame)
@@ -154,6 +156,7 @@ def test_empty_text_is_no_folder(run: Kshare, nothing: str) -> None:
     )
 
 
+@pytest.mark.lengthy
 def test_guesses_are_listed_best_first(run: Kshare) -> None:
     done = run("decode", "--guesses", frames.fetch_response().hex())
     assert done.out.split()[1:3] == ["ShareFetchResponse", "v2"]

@@ -73,6 +73,7 @@ def test_batch_boundaries_cover_all_bytes() -> None:
         assert b"".join(data[start:end] for start, end in cuts) == data
 
 
+@pytest.mark.lengthy
 def test_key_without_batch_is_guessed(run: Kshare) -> None:
     done = run("decode", frames.state_key().hex())
     assert done.code == 0
@@ -131,6 +132,7 @@ def test_summary_reports_damage_and_continues(run: Kshare, large_segment: Path) 
     assert "not a complete batch" in done.out
 
 
+@pytest.mark.lengthy
 def test_field_of_a_large_segment_is_found(run: Kshare, large_segment: Path) -> None:
     data = bytearray(large_segment.read_bytes())
     data[500] ^= 1  # damage in another batch doesn't matter

@@ -26,6 +26,7 @@ from tests.helpers.reading_groups import make_reader
 # --- list and show
 
 
+@pytest.mark.lengthy
 def test_topics_with_dead_letters_are_listed(broker: Broker, run: Kshare) -> None:
     bury(broker, 3)
     broker.create_topic("dlq.empty", 1, {f"{SETTINGS}group.enable": "true"})
@@ -41,6 +42,7 @@ def test_topics_with_dead_letters_are_listed(broker: Broker, run: Kshare) -> Non
     assert found == {"topic": GRAVE, **counts, "groups": ["shippers"], "problems": []}
 
 
+@pytest.mark.lengthy
 def test_groups_that_write_their_dead_letters_themselves_are_listed(broker: Broker, run: Kshare) -> None:
     """As kshare's workers do: no config names the topic. Names of groups that don't exist may be anybody's."""
     letter(broker, b"x", ("orders", 0, 9))
@@ -68,6 +70,7 @@ def test_redriven_letters_are_counted_separately_and_marked(broker: Broker, run:
     assert (other["letters"], other["settled"]) == (4, 0)
 
 
+@pytest.mark.lengthy
 def test_letters_that_are_redriven_one_by_one_are_not_given_up(broker: Broker, run: Kshare) -> None:
     """Each run delivers the others, too: with Kafka's usual limit of five deliveries, the sixth would be archived."""
     bury(broker, 6)
@@ -83,6 +86,7 @@ def test_no_dead_letter_topics(kshare_broker: Broker, run: Kshare) -> None:
     )
 
 
+@pytest.mark.lengthy
 def test_letters_show_their_source(broker: Broker, run: Kshare) -> None:
     bury(broker, 2)
     found = letters_of(run)
@@ -117,6 +121,7 @@ def test_timestamp_out_of_range_is_shown_as_a_dash(broker: Broker, run: Kshare, 
     assert second.split()[:3] == ["0:1", "1970-01-01", "00:00:01"]
 
 
+@pytest.mark.lengthy
 def test_letters_are_filtered(broker: Broker, run: Kshare) -> None:
     letter(
         broker,
@@ -176,6 +181,7 @@ def test_copies_are_redriven_when_the_original_record_is_gone(broker: Broker, ru
     assert all(not list(one.headers) for one in broker.records("orders"))
 
 
+@pytest.mark.lengthy
 def test_letters_without_copy_and_original_are_left(broker: Broker, run: Kshare) -> None:
     bury(broker, 1)
     broker.delete_topic("orders")
@@ -323,6 +329,7 @@ def test_few_deliveries_are_refused(broker: Broker, run: Kshare) -> None:
     assert_refused(done, 1, f"kshare groups config set kshare-dlq-{GRAVE} share.delivery.count.limit=5")
 
 
+@pytest.mark.lengthy
 def test_settings_of_a_group_in_use_are_not_changed(broker: Broker, run: Kshare) -> None:
     letter(broker, b"x", ("orders", 0, 9))
     with sync.ShareConsumer(broker.bootstrap, group="shippers", topics=["orders"]):
@@ -336,6 +343,7 @@ def test_settings_of_a_group_in_use_are_not_changed(broker: Broker, run: Kshare)
     assert redriven(run, "--group", "shippers")["redriven"] == 1
 
 
+@pytest.mark.lengthy
 def test_settled_letters_are_refused(broker: Broker, run: Kshare) -> None:
     letter(broker, b"x", ("orders", 0, 9))
     assert redriven(run)["redriven"] == 1
@@ -358,6 +366,7 @@ def test_others_are_settled_when_all_chosen_are_redriven(broker: Broker, run: Ks
     assert (found["redriven"], found["passed_over"]) == (1, 699)
 
 
+@pytest.mark.lengthy
 def test_dry_run_shows_what_would_be_done(broker: Broker, run: Kshare) -> None:
     for number in range(3):
         letter(broker, b"%d" % number, ("orders", 0, 9))
@@ -458,6 +467,7 @@ def test_ctrl_c_settles_what_was_written(
 # --- drop
 
 
+@pytest.mark.lengthy
 def test_letters_are_dropped(broker: Broker, run: Kshare) -> None:
     bury(broker, 3)
     before = len(broker.records("orders"))
@@ -474,6 +484,7 @@ def test_letters_are_dropped(broker: Broker, run: Kshare) -> None:
     assert len(broker.records("orders")) == before + 2
 
 
+@pytest.mark.lengthy
 def test_letters_are_dropped_by_reason(broker: Broker, run: Kshare) -> None:
     letter(broker, b"a", ("orders", 0, 0), message="Broken.")
     letter(broker, b"b", ("orders", 0, 1), message="Too often.")

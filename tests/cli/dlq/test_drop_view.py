@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ShareAcknowledgeRequest
 from kshare.testing import Broker
@@ -11,6 +13,7 @@ from tests.cli.dlq.letters import GRAVE, letter, letters_of
 from tests.cli.running import Kshare
 
 
+@pytest.mark.lengthy
 def test_a_drop_that_the_broker_refuses_is_not_called_redelivered(broker: Broker, run: Kshare) -> None:
     letter(broker, b"x", ("orders", 0, 9))
     broker.faults.add(ShareAcknowledgeRequest, error=ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -23,6 +26,7 @@ def test_a_drop_that_the_broker_refuses_is_not_called_redelivered(broker: Broker
     assert json.loads(run("dlq", "drop", GRAVE, "--all", "--json").out)["unconfirmed"] == 0
 
 
+@pytest.mark.lengthy
 def test_the_copy_of_a_dropped_letter_is_settled(broker: Broker, run: Kshare) -> None:
     letter(broker, b"x", ("orders", 0, 9))
     letter(broker, b"x", ("orders", 0, 9), moved_from="0:0")
@@ -34,6 +38,7 @@ def test_the_copy_of_a_dropped_letter_is_settled(broker: Broker, run: Kshare) ->
     assert [one["settled"] for one in letters_of(run)] == [True, True]
 
 
+@pytest.mark.lengthy
 def test_a_dry_run_shows_duplicates(broker: Broker, run: Kshare) -> None:
     letter(broker, b"x", ("orders", 0, 9), message="Broken.")
     letter(broker, b"x", ("orders", 0, 9), message="Broken.", moved_from="0:0")
@@ -48,6 +53,7 @@ def test_a_dry_run_shows_duplicates(broker: Broker, run: Kshare) -> None:
     assert [one["settled"] for one in letters_of(run)] == [True, True]
 
 
+@pytest.mark.lengthy
 def test_a_dry_run_with_a_maximum_counts_duplicates_as_the_run_does(broker: Broker, run: Kshare) -> None:
     letter(broker, b"x", ("orders", 0, 9))
     letter(broker, b"x", ("orders", 0, 9), moved_from="0:0")

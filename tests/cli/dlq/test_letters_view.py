@@ -16,6 +16,7 @@ from tests.fakes.bombs import MIB, append, bomb, damaged
 from tests.helpers.rejecting import reject
 
 
+@pytest.mark.lengthy
 def test_the_old_place_says_where_the_letter_is(broker: Broker, run: Kshare) -> None:
     letter(broker, b"x", ("orders", 0, 9))
     letter(broker, b"y", ("orders", 0, 9))
@@ -30,6 +31,7 @@ def test_the_old_place_says_where_the_letter_is(broker: Broker, run: Kshare) -> 
     assert cut_off["moved_to"] is None, "its copy wasn't read"
 
 
+@pytest.mark.lengthy
 def test_a_moved_letter_that_was_dropped_since_is_said_to_be_settled(broker: Broker, run: Kshare) -> None:
     letter(broker, b"x", ("orders", 0, 9))
     assert run("dlq", "drop", GRAVE, "--letter", "0:0").code == 0
@@ -43,6 +45,7 @@ def test_a_moved_letter_that_was_dropped_since_is_said_to_be_settled(broker: Bro
     assert f": {said}\n" in run("dlq", "show", GRAVE, "--explain").out
 
 
+@pytest.mark.lengthy
 def test_brokers_do_not_tell_given_up_letters_from_settled_ones_for_ever(broker: Broker, run: Kshare) -> None:
     group = f"kshare-dlq-{GRAVE}"
     broker.set_group_config(group, {"share.auto.offset.reset": "earliest"})
@@ -58,6 +61,7 @@ def test_brokers_do_not_tell_given_up_letters_from_settled_ones_for_ever(broker:
     assert "redriven, dropped or moved; or given up, which brokers don't tell any more\n" in explained
 
 
+@pytest.mark.lengthy
 def test_a_batch_that_cannot_be_read_hides_only_its_own_letters(broker: Broker, run: Kshare) -> None:
     letter(broker, b"x", ("orders", 0, 9))
     append(broker, GRAVE, bomb(160 * MIB))
@@ -91,6 +95,7 @@ def test_a_topic_that_cannot_be_counted_does_not_hide_the_others(broker: Broker,
     assert "the dead letters in dlq.gone can't be counted: " in listed.err
 
 
+@pytest.mark.lengthy
 def test_long_values_are_cut_and_their_sum_is_bounded(
     broker: Broker, run: Kshare, monkeypatch: pytest.MonkeyPatch
 ) -> None:

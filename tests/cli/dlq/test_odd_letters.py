@@ -12,6 +12,7 @@ from tests.helpers.reading_groups import make_reader
 LARGE = "9" * 5000
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -52,6 +53,7 @@ def test_an_odd_number_of_deliveries_is_unknown(broker: Broker, run: Kshare) -> 
     assert [one["deliveries"] for one in letters_of(run)] == [None]
 
 
+@pytest.mark.lengthy
 def test_letters_without_an_origin_are_no_duplicates(broker: Broker, run: Kshare) -> None:
     """They may be equal without being copies, whatever their headers say."""
     letter(broker, b"tick", topic="orders")

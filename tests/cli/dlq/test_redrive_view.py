@@ -23,6 +23,7 @@ from tests.helpers.reading_groups import make_reader
 ORIGIN = ("orders", 0, 9)
 
 
+@pytest.mark.lengthy
 def test_a_letter_and_its_copy_are_redriven_once(broker: Broker, run: Kshare) -> None:
     letter(broker, b"x", ORIGIN)
     letter(broker, b"x", ORIGIN, moved_from="0:0")
@@ -39,6 +40,7 @@ def test_a_letter_and_its_copy_are_redriven_once(broker: Broker, run: Kshare) ->
     assert values(broker, "orders") == [b"x"]
 
 
+@pytest.mark.lengthy
 def test_a_letter_that_was_passed_over_is_a_duplicate_once_its_copy_is_redriven(
     broker: Broker, run: Kshare
 ) -> None:
@@ -50,6 +52,7 @@ def test_a_letter_that_was_passed_over_is_a_duplicate_once_its_copy_is_redriven(
     assert [one["settled"] for one in letters_of(run)] == [True, False, True]
 
 
+@pytest.mark.lengthy
 def test_other_contents_are_no_duplicate(broker: Broker, run: Kshare) -> None:
     """Headers of a mirrored topic name places of the topic that it mirrors."""
     letter(broker, b"x", ORIGIN)
@@ -69,6 +72,7 @@ def test_a_copy_keeps_its_first_place(broker: Broker, run: Kshare) -> None:
     assert (third["context"]["moved.from"], third["context"]["moved.first"]) == ("0:1", "0:0")
 
 
+@pytest.mark.lengthy
 def test_a_dry_run_says_which_other_groups_get_the_records(broker: Broker, run: Kshare) -> None:
     broker.create_topic("returns")
     for name, topic in (("shippers", "orders"), ("shippers", "returns"), ("billing", "orders")):
@@ -110,6 +114,7 @@ def test_a_dry_run_needs_no_right_to_list_groups(broker: Broker, run: Kshare) ->
     assert done.out.endswith("all groups that read orders get these records, also consumer groups\n")
 
 
+@pytest.mark.lengthy
 def test_a_record_of_a_group_that_does_not_read_the_topic_is_left(broker: Broker, run: Kshare) -> None:
     """Whoever may write to the dead-letter topic chooses its headers: a redrive has the rights of its user."""
     broker.create_topic("payments")
@@ -126,6 +131,7 @@ def test_a_record_of_a_group_that_does_not_read_the_topic_is_left(broker: Broker
     assert redriven(run, "--to", "payments", "--source", "payments")["targets"] == {"payments": 4}
 
 
+@pytest.mark.lengthy
 def test_a_record_is_not_copied_from_a_topic_that_the_group_does_not_read(
     broker: Broker, run: Kshare
 ) -> None:
@@ -138,6 +144,7 @@ def test_a_record_is_not_copied_from_a_topic_that_the_group_does_not_read(
     assert values(broker, "orders") == []
 
 
+@pytest.mark.lengthy
 def test_the_right_to_describe_the_group_is_needed(broker: Broker, run: Kshare) -> None:
     letter(broker, b"x", ("orders", 0, 9))
 

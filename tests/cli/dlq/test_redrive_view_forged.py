@@ -38,6 +38,7 @@ def forge(
     broker.produce(GRAVE, [b"forged"], headers=[*more, *said], partition=0)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("partition", "offset", "more"),
     [
@@ -58,6 +59,7 @@ def test_a_letter_of_a_group_with_another_dead_letter_topic_is_left(
     assert redriven(run, "--to", "payments")["targets"] == {"payments": 1}
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("partition", "offset", "more", "reason"),
     [
@@ -82,6 +84,7 @@ def test_a_letter_of_a_record_that_was_never_there_is_left(
     assert sorted(values(broker, "orders"), key=repr) == [b"forged", b"genuine"]
 
 
+@pytest.mark.lengthy
 def test_headers_that_were_added_are_not_written_beside_the_original(broker: Broker, run: Kshare) -> None:
     broker.produce("orders", [b"forged"], partition=0, headers=[("own", b"1")])
     forge(broker, GROUP, "orders", "0", "0", ("added", b"1"))
@@ -89,6 +92,7 @@ def test_headers_that_were_added_are_not_written_beside_the_original(broker: Bro
     assert [list(one.headers) for one in broker.records("orders")] == [[("own", b"1")]] * 2
 
 
+@pytest.mark.lengthy
 def test_the_right_to_describe_the_config_of_the_group_is_needed(broker: Broker, run: Kshare) -> None:
     letter(broker, b"x", ("orders", 0, 9))
 

@@ -21,6 +21,7 @@ def advice(text: str) -> tuple[str, dict[str, str]]:
     return found[1], {"max.message.bytes": found[2]}
 
 
+@pytest.mark.lengthy
 def test_others_are_redriven_once_beside_one_that_is_too_large(broker: Broker, run: Kshare) -> None:
     broker.set_topic_config("orders", {"max.message.bytes": "1000"})
     for value in (b"a", b"x" * 1200, b"b"):
@@ -36,6 +37,7 @@ def test_others_are_redriven_once_beside_one_that_is_too_large(broker: Broker, r
     assert values(broker, "orders") == [b"a", b"b", b"x" * 1200]
 
 
+@pytest.mark.lengthy
 def test_others_are_redriven_once_beside_one_that_is_invalid(broker: Broker, run: Kshare) -> None:
     """Brokers refuse the whole batch: records of compacted topics need keys."""
     broker.set_topic_config("orders", {"cleanup.policy": "compact"})
@@ -71,6 +73,7 @@ def test_a_letter_can_be_moved_again_and_again_with_the_limit_that_was_named(
     assert not any(one["given_up"] for one in letters_of(run))
 
 
+@pytest.mark.lengthy
 def test_letters_that_name_topics_to_which_nothing_is_written_are_left(broker: Broker, run: Kshare) -> None:
     make_reader(broker, GROUP, "__share_group_state")
     letter(broker, b"x", ("__share_group_state", 0, 9))

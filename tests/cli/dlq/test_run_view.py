@@ -15,6 +15,7 @@ from tests.cli.running import Kshare
 from tests.helpers.rejecting import reject
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("action", [("redrive",), ("drop", "--all")])
 def test_given_up_letters_are_reported(broker: Broker, run: Kshare, action: tuple[str, ...]) -> None:
     group = f"kshare-dlq-{GRAVE}"

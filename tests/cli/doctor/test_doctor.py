@@ -374,6 +374,7 @@ def test_clock_cannot_be_checked(broker: Broker, run: Kshare) -> None:
     assert command.endswith("--operation Describe --cluster")
 
 
+@pytest.mark.lengthy
 def test_cluster_that_leaves_requests_unanswered_is_not_healthy(
     broker: Broker, run: Kshare, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -259,6 +259,7 @@ def test_topic_emptied_by_retention(broker: Broker, run: Kshare) -> None:
     assert "empty" not in told
 
 
+@pytest.mark.lengthy
 def test_all_commands_show_the_same_start_offset(broker: Broker, run: Kshare) -> None:
     """Brokers store a new start offset only with the next state update."""
     broker.produce("orders", [b"x"] * 10)
@@ -360,6 +361,7 @@ def test_records_archived_at_the_delivery_limit(broker: Broker, run: Kshare, has
         assert "orders[0]: 1 record was archived after 5 deliveries, and no dead-letter topic is set" in said
 
 
+@pytest.mark.lengthy
 def test_rejected_records_are_said(broker: Broker, run: Kshare) -> None:
     """Not a warning: members may have kept copies."""
     broker.produce("orders", [b"x"] * 6)
@@ -369,6 +371,7 @@ def test_rejected_records_are_said(broker: Broker, run: Kshare) -> None:
     assert said in run("doctor", "--group", GROUP).out
 
 
+@pytest.mark.lengthy
 def test_rejected_records_do_not_sound_lost_if_members_keep_them(broker: Broker, run: Kshare) -> None:
     """As workers with `dead_letters` do: it said that brokers kept no copies."""
     broker.create_topic("orders-dead", 1, {"errors.deadletterqueue.group.enable": "true"})

@@ -17,6 +17,7 @@ def test_output_of_decode_encodes_to_the_same_bytes(run: Kshare, data: bytes) ->
     assert run("encode", form).out == data.hex() + "\n"
 
 
+@pytest.mark.lengthy
 def test_file_input_and_escaped_output(run: Kshare, tmp_path: Path) -> None:
     path = tmp_path / "form.json"
     path.write_text(run("decode", "--json", frames.fetch_request().hex()).out)

@@ -163,6 +163,7 @@ def test_nearest_name_of_an_unknown_group_is_suggested(group: str, run: Kshare) 
         assert_refused(run("groups", command, "shipers"), 1, "no group 'shipers'; did you mean 'shippers'?")
 
 
+@pytest.mark.lengthy
 def test_group_of_another_type_is_not_called_unknown(broker: Broker, run: Kshare) -> None:
     consumer = KafkaConsumer("orders", bootstrap_servers=broker.bootstrap, group_id="old")
     consumer.poll(500)

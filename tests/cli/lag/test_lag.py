@@ -160,6 +160,7 @@ def test_no_matching_groups(kshare_broker: Broker, run: Kshare) -> None:
     assert lag(run, *where) == []
 
 
+@pytest.mark.lengthy
 def test_wrong_usage_is_refused(broker: Broker, run: Kshare) -> None:
     for words in (["--watch", "soon"], ["--watch", "0"], ["-t", "orders:x"]):
         assert_refused(run("lag", *words), 2, words[0] if words[0] != "-t" else "--topic")

@@ -59,6 +59,7 @@ def rewritten(path: Path, name: str, packets: list[bytes]) -> str:
     return str(target)
 
 
+@pytest.mark.lengthy
 @pytest.mark.captures
 def test_loopback_capture(run: Kshare, loopback: Path) -> None:
     done = run("pcap", str(loopback))
@@ -145,6 +146,7 @@ def test_reordered_and_repeated_packets_change_nothing(run: Kshare, tmp_path: Pa
         assert sorted(done.out.splitlines()) == sorted(plain.splitlines())
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("name", NAMES)
 def test_captures_that_start_mid_connection(run: Kshare, tmp_path: Path, name: str) -> None:
     """Wherever a capture starts, shown exchanges are real, and clients are told apart from servers."""

@@ -41,6 +41,7 @@ def test_lines_become_records(broker: Broker) -> None:
     assert written(broker, "plain") == [(None, value) for value in (b"one", b"", b"three", b"four")]
 
 
+@pytest.mark.lengthy
 def test_topic_that_the_broker_creates_is_reported(broker: Broker) -> None:
     assert kshare("produce", "-t", "planes", stdin=b"one\n") == Done(
         0,
@@ -50,6 +51,7 @@ def test_topic_that_the_broker_creates_is_reported(broker: Broker) -> None:
     assert kshare("produce", "-t", "planes", stdin=b"two\n") == Done(0, "1 record written: planes[0]@1\n")
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("words", "stdin", "code"),
     [
@@ -80,6 +82,7 @@ def test_lines_with_keys_headers_and_nulls(broker: Broker) -> None:
     assert list(broker.records("keyed")[0].headers) == [("trace", b"a=b"), ("empty", b"")]
 
 
+@pytest.mark.lengthy
 def test_json_lines_set_all_fields(broker: Broker) -> None:
     broker.create_topic("json", 3)
     lines = [
@@ -112,6 +115,7 @@ def test_files_are_read_by_line_or_whole(broker: Broker, tmp_path: Path) -> None
     assert written(broker, "files")[3:] == [(b"x", b"a\nb\n"), (b"x", b"c\xff")]
 
 
+@pytest.mark.lengthy
 def test_keys_choose_partitions_and_keyless_records_are_spread(broker: Broker, run: Kshare) -> None:
     broker.create_topic("spread", 4)
     keys = ["a", "b", "c", "a"]
@@ -123,6 +127,7 @@ def test_keys_choose_partitions_and_keyless_records_are_spread(broker: Broker, r
     assert {len(record.value or b"") for record in broker.records("spread")} == {1, 20}
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_compression_codecs(broker: Broker, run: Kshare, codec: str) -> None:
     assert run("produce", "-t", f"in-{codec}", "--count", "3", "-z", codec).code == 0
@@ -186,6 +191,7 @@ def test_errors_are_reported_on_one_line(run: Kshare, words: list[str], code: in
     assert_refused(run("produce", *words), code, reason)
 
 
+@pytest.mark.lengthy
 def test_typed_lines_are_sent_at_once(broker: Broker) -> None:
     broker.create_topic("typed")
     with Terminal("produce", "-t", "typed") as terminal:

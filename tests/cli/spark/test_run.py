@@ -68,6 +68,7 @@ def query(
     return Abandoned(kshare_broker, tmp_path / "journal" if request.param == "folder" else None)
 
 
+@pytest.mark.lengthy
 def test_what_is_staged_is_shown_and_written_back(query: Abandoned, run: Kshare) -> None:
     shown = run("spark", "journal", "inspect", *query.words)
     assert shown.code == 0
@@ -102,6 +103,7 @@ async def delete_first(bootstrap: str, topic: str, count: int) -> None:
         await delete_records_before(Router(pool, 30.0), topic, 0, count)
 
 
+@pytest.mark.lengthy
 def test_what_retention_has_left_is_written_back(query: Abandoned, run: Kshare) -> None:
     anyio.run(delete_first, query.broker.bootstrap, query.topic, 100)
     done = run("spark", "journal", "return", *query.words)
@@ -109,6 +111,7 @@ def test_what_retention_has_left_is_written_back(query: Abandoned, run: Kshare) 
     assert f"{query.unfinished - (COUNT - 100)} offsets had no record any more\n" in done.out
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("settle", ["journal", "sink"])
 def test_the_query_cannot_go_on_after_that(query: Abandoned, run: Kshare, settle: str) -> None:
     run("spark", "journal", "return", *query.words)
@@ -121,6 +124,7 @@ def test_the_query_cannot_go_on_after_that(query: Abandoned, run: Kshare, settle
         query.run(settle=settle)
 
 
+@pytest.mark.lengthy
 def test_what_precedes_damage_is_written_back(query: Abandoned, run: Kshare) -> None:
     if query.folder is None:
         query.broker.produce(query.journal_topic, [b"not a frame"])
@@ -137,6 +141,7 @@ def test_what_precedes_damage_is_written_back(query: Abandoned, run: Kshare) -> 
     assert len(query.broker.records(query.topic)) == COUNT + query.unfinished
 
 
+@pytest.mark.lengthy
 def test_one_journal_that_cannot_be_read_does_not_hide_others(query: Abandoned, run: Kshare) -> None:
     query.broker.create_topic("kshare-journal-notes")
     query.broker.produce("kshare-journal-notes", [b"a note"])
@@ -153,6 +158,7 @@ def test_one_journal_that_cannot_be_read_does_not_hide_others(query: Abandoned, 
     assert "is damaged" in forms[-1]["error"]
 
 
+@pytest.mark.lengthy
 def test_the_journal_of_a_running_query_is_left_alone(query: Abandoned, run: Kshare) -> None:
     refusals: list[str] = []
 
@@ -166,6 +172,7 @@ def test_the_journal_of_a_running_query_is_left_alone(query: Abandoned, run: Ksh
     query.expect(COUNT)
 
 
+@pytest.mark.lengthy
 def test_groups_say_what_is_staged(query: Abandoned, run: Kshare) -> None:
     said = run("groups", "describe", query.group).out
     (form,) = json.loads(run("groups", "describe", query.group, "--json").out)
@@ -177,6 +184,7 @@ def test_groups_say_what_is_staged(query: Abandoned, run: Kshare) -> None:
         assert form["staged"] == {}  # only the driver's machine has the folder
 
 
+@pytest.mark.lengthy
 def test_groups_say_which_journal_cannot_be_read(query: Abandoned, run: Kshare) -> None:
     """Someone else has written to it."""
     if query.folder is not None:

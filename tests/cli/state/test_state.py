@@ -54,6 +54,7 @@ def settle(broker: Broker, count: int = 4) -> None:
         consumer.commit()
 
 
+@pytest.mark.lengthy
 def test_share_partition_is_shown_as_drawing_and_as_json(broker: Broker, run: Kshare) -> None:
     (form,) = json.loads(run("state", GROUP, "--json").out)
     (described,) = json.loads(run("groups", "describe", GROUP, "--json").out)[0]["offsets"]
@@ -162,6 +163,7 @@ def test_follow_shows_a_topic_and_a_group_that_are_created_later() -> None:
             assert (found["topic"], found["end_offset"]) == ("returns", 2)
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("columns", [80, 200])
 def test_output_fits_the_terminal(columns: int) -> None:
     for words in ([], ["-v"], ["--history"]):
@@ -171,6 +173,7 @@ def test_output_fits_the_terminal(columns: int) -> None:
         assert max(map(len, without_colours(done.out).splitlines())) <= columns
 
 
+@pytest.mark.lengthy
 def test_pipes_get_no_colours() -> None:
     assert "\x1b[" not in kshare("state", GROUP).out
 

@@ -9,6 +9,7 @@ from tests.cli.running import assert_refused, kshare
 AT_NO_CLUSTER = {"KSHARE_BOOTSTRAP_SERVER": "127.0.0.1:1"}
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("line", "where"),
     [

@@ -52,6 +52,7 @@ def test_data_sends_no_escape_sequences() -> None:
         assert "\x07" not in done.out
 
 
+@pytest.mark.lengthy
 def test_help_and_usage_on_a_terminal() -> None:
     done = on_terminal("--help")
     assert done.code == 0
@@ -62,10 +63,12 @@ def test_help_and_usage_on_a_terminal() -> None:
     )
 
 
+@pytest.mark.lengthy
 def test_pipes_get_no_colours() -> None:
     assert "\x1b" not in kshare("decode", frames.fetch_request().hex()).out
 
 
+@pytest.mark.lengthy
 def test_binary_output_to_a_terminal_is_refused() -> None:
     form = '{"message": "ShareUpdateKey", "version": 0}'
     done = on_terminal("encode", form, "--output", "binary")
@@ -76,6 +79,7 @@ def test_binary_output_to_a_terminal_is_refused() -> None:
     assert kshare("encode", form, "--output", "binary").out == "\0" * 22
 
 
+@pytest.mark.lengthy
 def test_closed_pipe_ends_it_quietly(tmp_path: Path) -> None:
     path = tmp_path / "long.log"
     path.write_bytes(b"".join(frames.batch(offset * 2) for offset in range(2000)))

@@ -59,6 +59,7 @@ def top(run: Kshare, *words: str) -> Any:
     return json.loads(done.out)
 
 
+@pytest.mark.lengthy
 def test_figures_of_a_group(group: str, run: Kshare) -> None:
     found = top(run)
     (row,) = found["groups"]
@@ -86,6 +87,7 @@ def test_group_filter(group: str, broker: Broker, run: Kshare) -> None:
     }
 
 
+@pytest.mark.lengthy
 def test_nonexistent_group_is_noted_with_a_suggestion(group: str, run: Kshare) -> None:
     done = run("top", "--once", "--interval", "0.1", "--group", "shipers", "--group", "nobody")
     text = f"no group 'shipers'; did you mean '{group}'?; no group 'nobody'"
@@ -94,6 +96,7 @@ def test_nonexistent_group_is_noted_with_a_suggestion(group: str, run: Kshare) -
     assert "no visible share groups" not in done.out
 
 
+@pytest.mark.lengthy
 def test_figures_from_the_state_topic_are_unknown_without_permission(
     group: str, broker: Broker, run: Kshare
 ) -> None:
@@ -107,6 +110,7 @@ def test_figures_from_the_state_topic_are_unknown_without_permission(
     assert (first["lag"], first["redelivered"], first["oldest_seconds"]) == (6, None, None)
 
 
+@pytest.mark.lengthy
 def test_group_without_permission_does_not_hide_the_others(group: str, broker: Broker, run: Kshare) -> None:
     def refuse(answer: Any) -> None:
         answer.groups[0].error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -116,6 +120,7 @@ def test_group_without_permission_does_not_hide_the_others(group: str, broker: B
     assert (row["state"], row["lag"]) == ("GROUP_AUTHORIZATION_FAILED", None)
 
 
+@pytest.mark.lengthy
 def test_once_prints_a_table(group: str, run: Kshare) -> None:
     done = run("top", "--once", "--interval", "0.1", "--view", "partitions", "--sort", "p")
     assert (done.code, done.err) == (0, "")
@@ -146,6 +151,7 @@ def test_json_stream_ends_when_the_pipe_closes(group: str) -> None:
         assert reader.end() == (141, b"")
 
 
+@pytest.mark.lengthy
 @pytest.mark.kshare_broker(settings={"group.share.max.size": "1"})
 def test_groups_close_to_a_limit_are_named_last(group: str, broker: Broker, run: Kshare) -> None:
     with sync.Producer(broker.bootstrap) as producer:

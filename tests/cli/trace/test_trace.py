@@ -134,6 +134,7 @@ def test_all_findings_about_a_misbehaving_client(broker: Broker, tmp_path: Path)
     }
 
 
+@pytest.mark.lengthy
 def test_all_nodes_of_a_cluster_are_reached_through_the_proxy(tmp_path: Path) -> None:
     with Broker(topics={"orders": 3}, nodes=3) as broker:
         broker.set_group_config("shippers", {"share.auto.offset.reset": "earliest"})
@@ -178,6 +179,7 @@ def test_tls_and_login_to_the_cluster(tmp_path: Path) -> None:
     assert {one["api"] for one in trace.of_type("exchange")} >= {"Metadata", "Produce"}
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
 def test_clients_log_in_through_the_proxy_and_secrets_are_masked(tmp_path: Path, mechanism: str) -> None:
     with (
@@ -198,6 +200,7 @@ def test_clients_log_in_through_the_proxy_and_secrets_are_masked(tmp_path: Path,
     assert b"hello" in captured
 
 
+@pytest.mark.lengthy
 def test_filters_choose_the_shown_exchanges(broker: Broker, tmp_path: Path) -> None:
     with tracing(broker.bootstrap, tmp_path, "--group", "shippers", "--api", "sharefetch") as trace:
         with sync.ShareConsumer(trace.address, group="shippers", topics=["orders"]) as consumer:
@@ -218,6 +221,7 @@ def test_lint_shows_only_findings(broker: Broker, tmp_path: Path) -> None:
     assert "acks-at-epoch-0" in trace.rules
 
 
+@pytest.mark.lengthy
 def test_closed_pipe_ends_it(broker: Broker) -> None:
     with Piped("trace", "-b", broker.bootstrap, "--listen", "127.0.0.1:0") as reader:
         address = reader.line().decode().split()[-1]
@@ -251,6 +255,7 @@ def test_unreachable_cluster_is_noted_and_waited_for(tmp_path: Path) -> None:
     assert "can't reach" in trace.events[1]["text"]
 
 
+@pytest.mark.lengthy
 def test_unreachable_cluster_is_reported_without_any_client(tmp_path: Path) -> None:
     with Broker() as broker:
         gone = broker.bootstrap
@@ -266,6 +271,7 @@ def test_unreachable_cluster_is_reported_without_any_client(tmp_path: Path) -> N
     assert trace.errors.endswith("; waiting for clients nevertheless\n")
 
 
+@pytest.mark.lengthy
 def test_client_that_uses_tls_is_noted(broker: Broker, tmp_path: Path) -> None:
     with tracing(broker.bootstrap, tmp_path) as trace:
         with socket.create_connection(endpoint(trace), timeout=DEADLINE) as client:
@@ -294,6 +300,7 @@ def produce(trace: Trace, options: dict[str, str]) -> None:
     assert producer.flush(DEADLINE) == 0
 
 
+@pytest.mark.lengthy
 def test_surplus_bytes_after_a_request_are_a_finding(broker: Broker, tmp_path: Path) -> None:
     """librdkafka's request for all topics has three surplus bytes."""
     with tracing(broker.bootstrap, tmp_path) as trace:

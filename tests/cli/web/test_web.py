@@ -163,6 +163,7 @@ def test_a_cluster_that_the_environment_names_is_none_of_the_demo(
     assert asked == [(None, True), ("127.0.0.1:1", False)]
 
 
+@pytest.mark.lengthy
 def test_passwords_have_a_least_length_which_the_guide_says(
     run: Kshare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,6 +185,7 @@ def test_a_name_that_no_user_can_have_is_refused_before_anything_is_asked(run: K
     assert done.err.startswith("kshare: --make-user: 'a:b' can't be a user's name")
 
 
+@pytest.mark.lengthy
 def test_without_a_terminal_the_password_is_a_line(run: Kshare, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_terminal(*_: object) -> str:
         warnings.warn("Can not control echo on the terminal.", GetPassWarning, stacklevel=1)

@@ -54,6 +54,7 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> Iterator[Ends]:
         thread.join(DEADLINE_S)
 
 
+@pytest.mark.lengthy
 def test_messages_are_lines_of_json_and_the_end_of_the_supervisor_is_noticed(ends: Ends) -> None:
     ends.link.report(running=True)
     ends.link.report_files({"a.py"})
@@ -69,6 +70,7 @@ def test_a_process_that_does_not_serve_yet_just_ends(ends: Ends) -> None:
     assert ends.signals.empty()
 
 
+@pytest.mark.lengthy
 def test_a_worker_is_stopped_until_it_has_heard_it(ends: Ends) -> None:
     with ends.link.serving():
         ends.tell(signal.SIGINT)

@@ -21,6 +21,7 @@ def broker() -> Iterator[Broker]:
         yield one
 
 
+@pytest.mark.lengthy
 def test_a_second_query_on_a_checkpoint_fails(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint_lock, "_PATIENCE_S", 0.3)
     query = DrivenQuery(broker)
@@ -42,6 +43,7 @@ def test_a_second_query_on_a_checkpoint_fails(broker: Broker, monkeypatch: pytes
         second.stop()
 
 
+@pytest.mark.lengthy
 @pytest.mark.anyio
 async def test_a_query_waits_for_one_that_is_stopping(tmp_path: Path) -> None:
     first, second, third = (CheckpointLock(tmp_path, "member") for _ in range(3))

@@ -25,6 +25,7 @@ def test_a_mark_is_read_as_it_was_written(owed: tuple[RecordRange, ...] | None) 
     assert owed is None or sorted(found.owed or ()) == sorted(owed)
 
 
+@pytest.mark.lengthy
 def test_too_many_ranges_are_left_out() -> None:
     mark = QueryMark(1, 1, tuple(of(2 * at, 2 * at) for at in range(2_000)))
     assert len(mark.to_text()) <= LONGEST

@@ -37,6 +37,7 @@ def test_only_new_temporary_checkpoints_are_found(tmp_path: Path) -> None:
     assert new_temporary_checkpoints(tmp_path / "nothing") == set()
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("dumps", "is_temporary"),
     [

@@ -42,6 +42,7 @@ def test_a_query_of_an_unknown_topic_fails_at_its_start(query: DrivenQuery) -> N
         reader.stop()
 
 
+@pytest.mark.lengthy
 def test_a_query_fails_when_its_topic_is_deleted(query: DrivenQuery) -> None:
     reader = query.reader()
     start, deadline = reader.initialOffset(), time.monotonic() + 60
@@ -60,6 +61,7 @@ def test_a_query_fails_when_its_topic_is_deleted(query: DrivenQuery) -> None:
     )
 
 
+@pytest.mark.lengthy
 def test_a_query_may_continue_without_a_topic(query: DrivenQuery, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, logger="kshare.spark")
     reader = query.reader(failOnDataLoss="false")

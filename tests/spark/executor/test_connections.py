@@ -43,6 +43,7 @@ def test_equal_settings_share_connections_and_the_oldest_are_closed_at_a_limit()
         first.submit(log_offsets, first.router, [], EARLIEST)
 
 
+@pytest.mark.lengthy
 def test_a_broker_that_restarts_is_reached() -> None:
     with Broker() as broker:
         broker.stop_node(1)
@@ -52,6 +53,7 @@ def test_a_broker_that_restarts_is_reached() -> None:
         starting.join()
 
 
+@pytest.mark.lengthy
 def test_reaching_nobody_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """Much sooner than a request that is retried."""
     monkeypatch.setattr(module, "_REACH_S", 0.5)

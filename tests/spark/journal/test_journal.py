@@ -108,6 +108,7 @@ async def test_a_runner_is_fenced_even_if_the_claim_has_been_deleted(place: Plac
         await one.append([span(20, 29)], 0, 1)
 
 
+@pytest.mark.lengthy
 async def test_what_is_done_is_deleted(place: Place) -> None:
     one = await place.open()
     for first in range(0, 100, 10):
@@ -239,6 +240,7 @@ async def test_a_topic_that_may_lose_frames(place: Place, kshare_broker: Broker)
             await TopicStore(place.router, name).open(["orders"])
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("place", ["topic"], indirect=True)
 async def test_a_new_topic_that_brokers_do_not_know_yet(place: Place, kshare_broker: Broker) -> None:
     def hide(answer: MetadataResponse) -> None:
@@ -255,6 +257,7 @@ async def test_a_new_topic_that_brokers_do_not_know_yet(place: Place, kshare_bro
     assert fault.hits == 3
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("place", ["topic"], indirect=True)
 async def test_a_topic_that_was_deleted_meanwhile(
     place: Place, kshare_broker: Broker, monkeypatch: pytest.MonkeyPatch

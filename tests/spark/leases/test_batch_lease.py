@@ -131,6 +131,7 @@ def test_a_lease_is_renewed_until_it_ends(broker: Broker) -> None:
     assert backlog(broker, "long") == []
 
 
+@pytest.mark.lengthy
 def test_a_lease_cannot_be_read_after_its_end(broker: Broker) -> None:
     fill(broker, "ended")
     with leased(broker, "ended") as held:
@@ -145,6 +146,7 @@ def test_a_lease_cannot_be_read_after_its_end(broker: Broker) -> None:
         lease_reader(token, {}).partitions()
 
 
+@pytest.mark.lengthy
 def test_lost_locks_raise(broker: Broker) -> None:
     fill(broker, "lost")
 
@@ -187,6 +189,7 @@ def test_a_lost_answer_leaves_it_open_what_was_accepted(broker: Broker, is_proce
     assert backlog(broker, topic) == ([] if is_processed else list(range(10)))
 
 
+@pytest.mark.lengthy
 def test_tokens_contain_the_options_and_invalid_ones_are_refused(broker: Broker) -> None:
     fill(broker, "token", records=1)
     given = {**options(broker, "token"), "includeHeaders": "true"}
@@ -205,6 +208,7 @@ def test_tokens_contain_the_options_and_invalid_ones_are_refused(broker: Broker)
         lease(NO_SPARK, given, max_records=cast(int, "many"))
 
 
+@pytest.mark.lengthy
 def test_a_lease_that_the_locks_limit_says_so(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
     broker.create_topic("narrow", 2)
     broker.set_group_config(

@@ -50,6 +50,7 @@ def test_newer_markers_replace_older_ones(broker: Broker) -> None:
     assert read(shared, log) == read(shared, log_of(shared)) == {KEY: second, MarkerKey("4d2f", 1): other}
 
 
+@pytest.mark.lengthy
 def test_a_topic_that_was_created_again_starts_over(broker: Broker) -> None:
     shared = connected(options(broker))
     log = log_of(shared)
@@ -69,6 +70,7 @@ def test_other_records_are_an_error(broker: Broker) -> None:
         read(shared, log)
 
 
+@pytest.mark.lengthy
 def test_an_open_transaction_is_waited_for_until_the_limit(broker: Broker) -> None:
     shared = connected(options(broker))
     log = log_of(shared)

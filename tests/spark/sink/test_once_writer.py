@@ -24,6 +24,7 @@ def task(broker: Broker, batch_id: int, number: int = 0) -> OnceWriter:
     return OnceWriter(connected(given), given, MarkerKey("4d2f", number), batch_id, name)
 
 
+@pytest.mark.lengthy
 def test_a_repeated_task_writes_nothing(broker: Broker) -> None:
     batches = [numbered(0, 50), numbered(50, 80)]
     assert task(broker, 0).write(batches) == 80
@@ -55,6 +56,7 @@ def test_a_task_that_failed_is_repeated(broker: Broker) -> None:
     assert found(broker) == [*range(50)]
 
 
+@pytest.mark.lengthy
 def test_the_second_of_two_attempts_fences_the_first(broker: Broker) -> None:
     """As with speculation, or an executor that Spark has given up."""
 
@@ -68,6 +70,7 @@ def test_the_second_of_two_attempts_fences_the_first(broker: Broker) -> None:
     assert found(broker) == [*range(80)]
 
 
+@pytest.mark.lengthy
 def test_a_commit_without_a_response_is_found_by_the_repetition(broker: Broker) -> None:
     broker.faults.add(EndTxnRequest, cut_after=3, times=1)
     try:
@@ -77,6 +80,7 @@ def test_a_commit_without_a_response_is_found_by_the_repetition(broker: Broker) 
     assert found(broker) == [*range(50)]
 
 
+@pytest.mark.lengthy
 def test_a_batch_that_is_split_differently_fails(broker: Broker) -> None:
     task(broker, 0).write([numbered(0, 50)])
     with pytest.raises(KshareError, match="has 40 rows, and has already written 50"):
@@ -100,6 +104,7 @@ def test_a_repetition_with_fewer_tasks_is_told(broker: Broker, caplog: pytest.Lo
     assert "micro-batch 0 was repeated with 1 tasks instead of 3 or more" in caplog.text
 
 
+@pytest.mark.lengthy
 def test_no_row_is_written_to_the_topic_of_markers(broker: Broker) -> None:
     named = {"kafka.bootstrap.servers": broker.bootstrap, "exactlyOnceTopic": "markers"}
     given = WriteOptions.parse(named, is_streaming=True)
@@ -112,6 +117,7 @@ def test_no_row_is_written_to_the_topic_of_markers(broker: Broker) -> None:
     assert found(broker) == []
 
 
+@pytest.mark.lengthy
 def test_a_late_task_of_an_older_batch_fails(broker: Broker) -> None:
     task(broker, 1, 0).write([numbered(0, 50)])
     with pytest.raises(KshareError, match="micro-batch 0 of query 4d2f isn't written"):

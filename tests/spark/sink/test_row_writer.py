@@ -21,6 +21,7 @@ def write(broker: Broker, *batches: pa.RecordBatch, topic: str | None = "orders"
         RowWriter(shared, writer, given.writing, topic, "task 3").write(batches)
 
 
+@pytest.mark.lengthy
 def test_all_rows_are_written(broker: Broker) -> None:
     write(broker, numbered(0, 700), numbered(700, 700), numbered(700, 1000))
     assert found(broker) == [*range(1000)]
@@ -116,6 +117,7 @@ def test_a_header_needs_a_name(broker: Broker) -> None:
         write(broker, column_batch([b"0", b"1"], headers=headers))
 
 
+@pytest.mark.lengthy
 def test_more_rows_than_the_buffer_holds_are_sent_meanwhile(broker: Broker) -> None:
     given = options(broker, kafka_buffer_memory="20000", kafka_batch_size="4000")
     shared = connected(given)

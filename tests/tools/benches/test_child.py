@@ -53,6 +53,7 @@ def test_silent_child_is_an_error_at_the_deadline() -> None:
         next_line(lines, time.monotonic())
 
 
+@pytest.mark.lengthy
 def test_contender_returns_its_cpu_seconds() -> None:
     source = "from tools.benches.contenders.arguments import end_of_input; end_of_input().wait()"
     with children([_python(source)]) as ((child,), _):

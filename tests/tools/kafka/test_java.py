@@ -50,6 +50,7 @@ def test_java_on_the_path_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert java.find_java() == on_path
 
 
+@pytest.mark.lengthy
 def test_wheels_java_is_used_if_the_others_are_too_old(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,6 +60,7 @@ def test_runner_has_a_time_limit() -> None:
     assert done.stderr.endswith("\ntools/test: the run didn't end within 0.2 minutes and was ended\n")
 
 
+@pytest.mark.lengthy
 def test_explanation_stands_behind_what_the_run_prints(capfd: pytest.CaptureFixture[str]) -> None:
     code = "import sys, time\ntry: time.sleep(3600)\nexcept KeyboardInterrupt: sys.stderr.write('...')"
     assert _run(code, 1.5) == ceiling.EXIT_CODE

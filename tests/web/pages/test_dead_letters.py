@@ -59,6 +59,7 @@ def start(console: RunningConsole, **form: str) -> tuple[int, str]:
     return status, text
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("form", "status", "reason"),
     [
@@ -76,6 +77,7 @@ def test_a_choice_that_cannot_work_is_refused(
     assert broker.records("orders") == []
 
 
+@pytest.mark.lengthy
 def test_a_job_settles_duplicates_and_says_how_many_there_were(
     broker: Broker, console: RunningConsole
 ) -> None:
@@ -110,6 +112,7 @@ def test_nothing_is_offered_where_nothing_is_open(
     assert "there is nothing to redrive or drop" in read_only.request(list_of)[2]
 
 
+@pytest.mark.lengthy
 def test_records_of_other_topics_are_not_dropped(
     broker: Broker, console: RunningConsole, read_only: RunningConsole
 ) -> None:
@@ -145,6 +148,7 @@ def test_before_a_redrive_other_groups_that_read_the_topic_are_named(
     assert "invoices" not in console.request(f"/dead-letters/plan?topic={GRAVE}&do=drop-all")[2]
 
 
+@pytest.mark.lengthy
 def test_the_dry_run_of_a_redrive_counts_by_target_and_leaves_forged_ones(
     broker: Broker, console: RunningConsole
 ) -> None:
@@ -159,6 +163,7 @@ def test_the_dry_run_of_a_redrive_counts_by_target_and_leaves_forged_ones(
     assert broker.records("payments") == []
 
 
+@pytest.mark.lengthy
 def test_the_dry_run_of_a_drop_marks_duplicates(broker: Broker, console: RunningConsole) -> None:
     bury(broker, b"x")
     bury(broker, b"x", moved_from="0:0")
@@ -166,6 +171,7 @@ def test_the_dry_run_of_a_drop_marks_duplicates(broker: Broker, console: Running
     assert text.count("<small>a duplicate</small>") == 1
 
 
+@pytest.mark.lengthy
 def test_a_slow_broker_does_not_hide_the_counts_of_others() -> None:
     with Broker(nodes=2) as broker:
         for number, name in enumerate(("dlq.a", "dlq.z")):
@@ -180,6 +186,7 @@ def test_a_slow_broker_does_not_hide_the_counts_of_others() -> None:
     assert "A dash stands for what couldn't be counted" in text
 
 
+@pytest.mark.lengthy
 def test_many_topics_of_a_slow_broker_do_not_hide_the_counts_of_others() -> None:
     """A few are counted at once."""
     with Broker(nodes=2) as broker:
@@ -195,6 +202,7 @@ def test_many_topics_of_a_slow_broker_do_not_hide_the_counts_of_others() -> None
     assert counted == dict.fromkeys(names[:-1], "\u2013") | {names[-1]: "3"}
 
 
+@pytest.mark.lengthy
 def test_an_error_of_one_topic_does_not_hide_the_others() -> None:
     """One that is deleted while topics are counted made the page a 404."""
     with Broker(nodes=1) as broker:
@@ -214,6 +222,7 @@ def test_an_error_of_one_topic_does_not_hide_the_others() -> None:
     assert counted == [("dlq.a", "\u2013"), ("dlq.z", "3")]
 
 
+@pytest.mark.lengthy
 def test_groups_whose_members_write_their_dead_letters_are_named(
     broker: Broker, console: RunningConsole
 ) -> None:

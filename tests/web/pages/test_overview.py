@@ -25,6 +25,7 @@ def broker(kshare_broker: Broker) -> Broker:
     return kshare_broker
 
 
+@pytest.mark.lengthy
 def test_groups_that_track_dead_letters_are_counted_and_marked(start: StartConsole) -> None:
     console = start()
     text = eventually(lambda: console.request("/")[2], lambda text: f"{TRACKER}</a>" in text)
@@ -34,6 +35,7 @@ def test_groups_that_track_dead_letters_are_counted_and_marked(start: StartConso
     assert "Members and lag are those of the others" in text
 
 
+@pytest.mark.lengthy
 def test_a_dead_letter_topic_that_does_not_exist_is_marked(start: StartConsole, broker: Broker) -> None:
     """As `kshare doctor` says it."""
     broker.set_group_config("packers", {"errors.deadletterqueue.topic.name": "dlq.none"})
@@ -44,6 +46,7 @@ def test_a_dead_letter_topic_that_does_not_exist_is_marked(start: StartConsole, 
     assert mark in console.request("/group?name=packers")[2]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(("group", "is_tracking"), [(TRACKER, True), ("packers", False)])
 def test_the_page_of_a_group_that_tracks_dead_letters_says_so(
     start: StartConsole, group: str, is_tracking: bool

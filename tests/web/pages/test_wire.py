@@ -351,6 +351,7 @@ any_input = settings(
 )
 
 
+@pytest.mark.lengthy
 @any_input
 @example("0000001000240002" + 31 * "00", {"kind": "request", "api": "", "version": "2"})
 @given(TEXTS, HINTS)
@@ -371,6 +372,7 @@ def test_any_text_is_named_or_explained(
         assert 'role="alert"' in shown
 
 
+@pytest.mark.lengthy
 @any_input
 @given(BYTES.map(packed) | st.text(max_size=30), HINTS, st.text(max_size=5), st.text(max_size=5))
 def test_any_link_is_opened_or_explained(
