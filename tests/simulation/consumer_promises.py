@@ -165,13 +165,24 @@ class Promises:
             for entry, following in zip(entries, [*entries[1:], None], strict=True):
                 is_last = following is None or following.event in (Event.HANDED, Event.UNREADABLE)
                 wanted = _DECISIONS.get(entry.event) if is_last else None
-                if wanted is None or not self._is_in_time(member, place, entry.at):
+                if wanted is None or self._came_again(entries, entry) or not self._is_in_time(entry):
                     continue
                 if not self._was_sent(member, place, entry.at, wanted):
                     yield f"{place}: {entry.event} at {entry.at:.3f}, never sent by {member}"
 
-    def _is_in_time(self, member: str, place: Place, at: float) -> bool:
-        until = self._locked_until(member, place, at)
+    def _came_again(self, entries: Sequence[Entry], entry: Entry) -> bool:
+        """Whether this delivery had lost its lock: the record was delivered again before the program had decided."""
+        handed = [
+            one.at
+            for one in entries
+            if one.event in (Event.HANDED, Event.UNREADABLE) and one.delivery == entry.delivery
+        ]
+        times = self._deliveries[entry.partition, entry.offset]
+        return not handed or _is_any(times, handed[0], entry.at)
+
+    def _is_in_time(self, entry: Entry) -> bool:
+        at = entry.at
+        until = self._locked_until(entry.member, (entry.partition, entry.offset), at)
         if until is None or until - at < _IN_TIME * self._lock_s(at):
             return False
         return not (self._has_stalled(at, until) or _is_any(self._pauses, at, until))
