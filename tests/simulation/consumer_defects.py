@@ -9,6 +9,7 @@ from typing import Any
 from anyio.lowlevel import checkpoint
 
 from kshare.client.background import Background
+from kshare.client.consumer import AsyncConsumer
 from kshare.client.streams import Inbox
 from kshare.engine.lease_book import LeaseBook
 from kshare.engine.lease_reports import LeaseReports
@@ -114,6 +115,19 @@ def confirmations_are_not_told() -> None:
     replace(LeaseReports, "settled", settled_with_an_error)
 
 
+def rejections_are_released() -> None:
+    decide = lease.Lease.decide
+
+    def release(one: lease.Lease, offset: int, kind: int) -> bool:
+        return decide(one, offset, lease.RELEASE if kind == lease.REJECT else kind)
+
+    replace(lease.Lease, "decide", release)
+
+
+def pauses_have_no_end() -> None:
+    replace(AsyncConsumer, "resume", nothing)
+
+
 _OF_STORM: Iterable[tuple[Callable[[], None], str, int]] = (
     (storm.releases_are_free, "gives damaged records back without a pause", 18),
     (storm.corrupt_is_a_gap, "acknowledges damaged batches as gaps", 18),
@@ -143,6 +157,8 @@ _OWN: Iterable[tuple[Callable[[], None], str, str, int]] = (
     (fetches_do_not_wait, "busy loop", "lets brokers answer fetches at once, and asks again", 42),
     (closing_does_not_wait, "left behind", "returns from `close` before it has ended", 4),
     (confirmations_are_not_told, "not told", "calls `on_settled` only for refusals", 4),
+    (rejections_are_released, "forgotten", "releases what its user has rejected", 18),
+    (pauses_have_no_end, "left", "fetches nothing after `resume`", 18),
 )
 DEFECTS = [
     *(

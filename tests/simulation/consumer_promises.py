@@ -6,6 +6,8 @@
 If nothing disturbs requests and responses, also:
 
 - not told: a broker has confirmed an accept, and `on_settled` was never told of it
+- forgotten: a program has finished or rejected a record in time, and its client never asked a broker to accept or to
+  reject it. It is delivered again then, as if its process had died
 
 Pure. Knows what programs wrote down, and what passed over connections.
 """
@@ -18,12 +20,16 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tests.integration.consumer_storm.diary import Entry, Event
 from tests.integration.consumer_storm.fault_book import Acknowledged, Acquired
-from tests.integration.consumer_storm.judging import ACCEPT, RENEW, Place, Witness
+from tests.integration.consumer_storm.judging import ACCEPT, REJECT, RENEW, Place, Witness
 
 _GOES_ON_S = 1.0
 """When another loop has got a record, what the last one was left with has been given back soon afterwards."""
 _CLOSING_S = 3.0
+_IN_TIME = 0.5
+"""The share of a lock that has to be left for a decision to be sent: a fetch that is under way has to end first."""
+_DECISIONS = {Event.ENDED: ACCEPT, Event.ACCEPTS: ACCEPT, Event.REJECTS: REJECT}
 _STALL_LOCKS = 1.25
+_OF_RECORDS = (*_DECISIONS, Event.HANDED, Event.UNREADABLE, Event.RELEASED, Event.TOO_LATE, Event.ABANDONED)
 STALLED = "stalled body"
 """What a program notes before it lets everybody stand still."""
 DESCHEDULED = "descheduled"
@@ -58,11 +64,16 @@ class Promises:
         self._stalls = [at for at, text in did if text == STALLED]
         self._pauses = [at for at, text in did if text == DESCHEDULED]
 
-    def broken(self, *, is_smooth: bool) -> dict[str, list[str]]:
-        """`is_smooth`: nothing happens to requests, responses and connections, and leaders stay."""
+    def broken(self, *, is_smooth: bool, is_uninterrupted: bool = True) -> dict[str, list[str]]:
+        """`is_smooth`: nothing happens to requests, responses and connections, and leaders stay.
+
+        `is_uninterrupted`: no signal keeps programs from asking for the next record, once they have finished one.
+        """
         found = {"handed late": [*self._handed_late()]}
         if is_smooth:
             found |= {"kept": [*self._kept()], "not told": [*self._untold()]}
+        if is_smooth and is_uninterrupted:
+            found["forgotten"] = [*self._forgotten()]
         return found
 
     def _entries(self, *events: Event) -> Iterator[Entry]:
@@ -143,6 +154,44 @@ class Promises:
                     if not self._has_stalled(row.at - _CLOSING_S, row.answered_at):
                         yield f"{place}: confirmed at {row.answered_at:.3f} to {member}"
                     break
+
+    def _forgotten(self) -> Iterator[str]:
+        closed = {one.member for one in self._entries(Event.DID) if one.text == "closed"}
+        by_record: dict[tuple[str, Place], list[Entry]] = defaultdict(list)
+        for entry in self._entries(*_OF_RECORDS):
+            if entry.member in closed:
+                by_record[entry.member, (entry.partition, entry.offset)].append(entry)
+        for (member, place), entries in by_record.items():
+            for entry, following in zip(entries, [*entries[1:], None], strict=True):
+                is_last = following is None or following.event in (Event.HANDED, Event.UNREADABLE)
+                wanted = _DECISIONS.get(entry.event) if is_last else None
+                if wanted is None or self._came_again(entries, entry) or not self._is_in_time(entry):
+                    continue
+                if not self._was_sent(member, place, entry.at, wanted):
+                    yield f"{place}: {entry.event} at {entry.at:.3f}, never sent by {member}"
+
+    def _came_again(self, entries: Sequence[Entry], entry: Entry) -> bool:
+        """Whether this delivery had lost its lock: the record was delivered again before the program had decided."""
+        handed = [
+            one.at
+            for one in entries
+            if one.event in (Event.HANDED, Event.UNREADABLE) and one.delivery == entry.delivery
+        ]
+        times = self._deliveries[entry.partition, entry.offset]
+        return not handed or _is_any(times, handed[0], entry.at)
+
+    def _is_in_time(self, entry: Entry) -> bool:
+        at = entry.at
+        until = self._locked_until(entry.member, (entry.partition, entry.offset), at)
+        if until is None or until - at < _IN_TIME * self._lock_s(at):
+            return False
+        return not (self._has_stalled(at, until) or _is_any(self._pauses, at, until))
+
+    def _was_sent(self, member: str, place: Place, since: float, wanted: int) -> bool:
+        """Before it was delivered again."""
+        times = self._deliveries[place]
+        again = [*times, float("inf")][bisect_right(times, since)]
+        return any(kind == wanted and since <= row.at < again for kind, row in self._sent[member, place])
 
 
 def _is_any(times: Sequence[float], first: float, last: float) -> bool:

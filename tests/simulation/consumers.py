@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf
 from random import Random
 from typing import Any
@@ -20,7 +21,6 @@ from kshare import AdminClient, KshareError, Producer, ShareConsumer
 from kshare.broker.cluster_server import ClusterServer
 from kshare.broker.settings import Resource
 from kshare.client.record import ShareRecord
-from kshare.state.lease_timers import MARGIN
 from kshare.surroundings import monotonic
 from tests.integration.consumer_storm import async_program
 from tests.integration.consumer_storm.diary import Entry, Event
@@ -44,6 +44,8 @@ _MOSTLY_SMOOTH = 0.25
 _LONG_LIVED = 0.1
 """The share of consumers that are used for longer than others, by so much:"""
 _LONGER_S = 15.0
+_USED = 0.95
+"""The share of a lock after which clients may take it for expired: sending takes some time, too."""
 _PAUSED_S = 0.2
 _RESIDENT_RECORDS = 20
 """So that others get some."""
@@ -55,6 +57,8 @@ _SLOW_BODIES_S = (20.0, 90.0, 280.0, 900.0)
 _LONGEST_KEPT_S = 1000.0
 """After that, nothing that a program still has, or that was begun while everything was disturbed, is in the way."""
 _LAST_S = 100.0
+_SOON_S, _MOSTLY_S, _LATER_S = 0.25, 60.0, 5.0
+"""How often what is left is counted, until when that is mostly nothing, and how often afterwards."""
 _FRESH_S = 900.0
 """How long it may take until a program gets a record, if nothing is disturbed."""
 _SETTINGS = {
@@ -331,7 +335,7 @@ class ConsumerWorld(World):
         in. A member that has lost the partition meanwhile has no such session.
         """
         asked_at = self.book.locked_from(member, partition, first, last)
-        until = asked_at - self.plan.delay_s + self._lock_s(asked_at) * (1 - MARGIN)
+        until = asked_at - self.plan.delay_s + self._lock_s(asked_at) * _USED
         return monotonic() >= until
 
     @property
@@ -408,12 +412,14 @@ class ConsumerWorld(World):
         process = self._resident or self.new_process("calm", Member)
         process.enter()
         left: set[Place] = {(-1, -1)}
+        began = anyio.current_time()
         async with anyio.create_task_group() as tasks:
             if self._resident is None:
-                tasks.start_soon(self._accept_all, process)
+                tasks.start_soon(partial(self._accept_all, process, tasks=tasks))
             with anyio.move_on_after(self.plan.calm_s):
                 while left:
-                    await anyio.sleep(0.25 * self.plan.pace.look_every)
+                    look_every_s = _SOON_S if anyio.current_time() < began + _MOSTLY_S else _LATER_S
+                    await anyio.sleep(look_every_s * self.plan.pace.look_every)
                     left = await self._left()
             tasks.cancel_scope.cancel()
         process.scope.cancel()
@@ -429,10 +435,15 @@ class ConsumerWorld(World):
                     process.log(f"ended by {type(error).__name__}: {error}")
                     await anyio.sleep(0.1)
 
-    async def _accept_all(self, process: Member, max_records: int = 20_000) -> None:
+    async def _accept_all(
+        self, process: Member, max_records: int = 20_000, tasks: TaskGroup | None = None
+    ) -> None:
+        """`tasks`: one of them lets it pause and read another topic for a moment. It has to go on afterwards."""
         async with ShareConsumer(
             self.bootstrap, group=GROUP, topics=[TOPIC], max_records=max_records
         ) as consumer:
+            if tasks is not None:
+                tasks.start_soon(self._pause_and_go_on, consumer)
             async for record in consumer:
                 place = (record.partition, record.offset)
                 member = consumer.member_id
@@ -440,6 +451,17 @@ class ConsumerWorld(World):
                     process.values[len(process.entries) + index] = text_of(record.value)
                 process.write(Event.HANDED, member, place, record.delivery_count, text_of(record.value))
                 process.write(Event.ENDED, member, place, record.delivery_count)
+
+    async def _pause_and_go_on(self, consumer: ShareConsumer) -> None:
+        """Before it has got anything, mostly: nothing may be left because of that."""
+        chance = Random(f"{self.plan.seed} pauses")
+        consumer.pause()
+        await anyio.sleep(chance.choice([0.0, 0.1, 2.0]))
+        consumer.resume()
+        await anyio.sleep(chance.choice([0.0, 0.01, 0.5]))
+        consumer.subscribe([f"{TOPIC}-none"])
+        await anyio.sleep(chance.choice([0.0, 0.1, 2.0]))
+        consumer.subscribe([TOPIC])
 
     async def _left(self) -> set[Place]:
         """The first offset of each partition that the group hasn't finished."""
@@ -506,7 +528,9 @@ class ConsumerWorld(World):
                 await anyio.sleep(0.5)
                 judgement = judge()
         promises = Promises(witnesses, acquired, acknowledged, self._lock_s)
-        broken = promises.broken(is_smooth=self._is_smooth)
+        broken = promises.broken(
+            is_smooth=self._is_smooth, is_uninterrupted="interrupt" not in self.plan.faults
+        )
         others = {
             _STAYED: self.stayed,
             _STILL_LOCKED: self.still_locked,

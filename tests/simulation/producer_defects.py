@@ -141,6 +141,39 @@ def partitions_are_ignored() -> None:
     replace(RecordWriter, "_choose", choose_any)
 
 
+def transactions_ignore_partitions() -> None:
+    choose = RecordWriter._choose
+
+    def choose_any(writer: RecordWriter, found: Any, topic: str, key: Any, size: int, partition: Any) -> int:
+        is_transactional = writer._backlog._settings.is_transactional
+        return choose(writer, found, topic, key, size, None if is_transactional else partition)
+
+    replace(RecordWriter, "_choose", choose_any)
+
+
+def transactions_are_reversed() -> None:
+    """Batches of them, each by itself."""
+    take = Backlog.take
+
+    def take_reversed(self: Backlog, batch: backlog.PendingBatch) -> bytes:
+        if self._settings.is_transactional and batch.payload is None:
+            batch.records.reverse()
+            batch.sends.reverse()
+        return take(self, batch)
+
+    replace(Backlog, "take", take_reversed)
+
+
+def offsets_in_transactions_are_wrong() -> None:
+    confirm = Backlog.confirm
+
+    def confirm_next(self: Backlog, batch: backlog.PendingBatch, base_offset: int, append_time: int) -> None:
+        is_known = self._settings.is_transactional and base_offset >= 0
+        confirm(self, batch, base_offset + 1 if is_known else base_offset, append_time)
+
+    replace(Backlog, "confirm", confirm_next)
+
+
 DEFECTS = [
     Defect(plant, "producers", finding, what, seed)
     for plant, finding, what, seed in (
@@ -162,5 +195,13 @@ DEFECTS = [
         (commits_overtake_records, "transaction", "commits before the records are confirmed", 1),
         (buffers_have_no_end, "broken promise", "takes more records than its buffer holds", 61),
         (partitions_are_ignored, "contradiction", "writes to another partition than it was told", 61),
+        (
+            transactions_ignore_partitions,
+            "transaction",
+            "writes in transactions to another partition than it was told",
+            3,
+        ),
+        (transactions_are_reversed, "transaction", "writes batches of transactions in reverse order", 3),
+        (offsets_in_transactions_are_wrong, "transaction", "tells wrong offsets in transactions", 3),
     )
 ]

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Self
 import anyio
 from anyio.abc import TaskGroup
 
+from tests.integration.consumer_storm.judging import Place
 from tests.simulation.loop import SimulatedTime
 from tests.simulation.pace import Pace, slow_hours
 from tests.simulation.processes import Process
@@ -186,12 +187,12 @@ class ProducerWorld(World):
             )
             verdict.problems["broken promise"] += account.broken
             verdict.counts.update(account.counts)
-        counted: defaultdict[bytes, int] = defaultdict(int)
-        for rows in committed.values():
-            for row in rows:
-                counted[row.value] += 1
+        visible: defaultdict[bytes, list[Place]] = defaultdict(list)
+        for number, found in committed.items():
+            for row in found:
+                visible[row.value].append((number, row.offset))
         for transactions in self._transactions:
-            verdict.problems["transaction"] += transactions.contradictions(counted, lost)
+            verdict.problems["transaction"] += transactions.contradictions(visible, lost)
             verdict.problems["broken promise"] += transactions.broken
             verdict.counts.update(transactions.counts)
         verdict.counts["written"] = sum(map(len, everything.values()))

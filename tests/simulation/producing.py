@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
-from kshare import BrokerError, CommitUnknown, DeliveryFailed, KshareError, Producer
+from kshare import BrokerError, CommitUnknown, DeliveryFailed, KshareError, Produced, Producer
 from kshare.producer.records import PendingSend
 from kshare.surroundings import monotonic
 from tests.helpers.fates import Fates, Placed
@@ -96,24 +96,33 @@ class Account:
 
 @dataclass
 class Transactions:
-    """What was told of each transaction, and the values that it has written."""
+    """What was told of each transaction, and the values that it has written, in order."""
 
     values: dict[str, list[bytes]] = field(default_factory=dict)
     said: dict[str, str] = field(default_factory=dict)
     """"committed", "aborted" or "unknown"."""
     broken: list[str] = field(default_factory=list)
     """Promises that were broken."""
+    chosen: dict[bytes, int] = field(default_factory=dict)
+    """The partitions that were asked for."""
+    told: dict[bytes, Place] = field(default_factory=dict)
+    """Where each record is, as its producer says. Only that of committed transactions counts."""
 
     @property
     def counts(self) -> Counter[str]:
         return Counter(f"transactions {said}" for said in self.said.values())
 
-    def contradictions(self, visible: Mapping[bytes, int], lost: Set[bytes]) -> list[str]:
-        """`lost`: values that were in a topic that is deleted."""
+    def tell(self, value: bytes, produced: Produced) -> None:
+        if produced.offset >= 0:  # the broker may not know it any more, of a duplicate
+            self.told[value] = produced.partition, produced.offset
+
+    def contradictions(self, visible: Mapping[bytes, Sequence[Place]], lost: Set[bytes]) -> list[str]:
+        """`visible`: where each value is. `lost`: values that were in a topic that is deleted."""
         found = []
         for name, values in self.values.items():
             said = self.said[name]
-            seen = [visible.get(value, 0) for value in values if value not in lost]
+            places = {value: visible.get(value, ()) for value in values if value not in lost}
+            seen = [len(one) for one in places.values()]
             if any(count > 1 for count in seen):
                 found.append(f"{name} ({said}): records are visible more than once: {seen}")
             elif any(seen) and not all(seen) and (said == "committed" or lost.isdisjoint(values)):
@@ -122,7 +131,23 @@ class Transactions:
                 found.append(f"{name} was committed, and none of its {len(seen)} records is visible")
             elif said == "aborted" and any(seen):
                 found.append(f"{name} was aborted, and its {len(seen)} records are visible")
+            elif any(seen):
+                at = {value: found_at for value, (found_at, *_) in places.items()}
+                found += self._misplaced(name, at, is_committed=said == "committed")
         return found
+
+    def _misplaced(self, name: str, at: Mapping[bytes, Place], *, is_committed: bool) -> Iterator[str]:
+        """Records that aren't where they should be, of a visible transaction. `at` is in their order."""
+        last: dict[int, int] = {}
+        for value, (partition, offset) in at.items():
+            if self.chosen.get(value, partition) != partition:
+                wanted = self.chosen[value]
+                yield f"{name}: {value!r} was to be in partition {wanted}, and is in {partition}"
+            if offset < last.get(partition, -1):
+                yield f"{name}: {value!r} is before an earlier record, at {partition}:{offset}"
+            last[partition] = offset
+            if is_committed and self.told.get(value, (partition, offset)) != (partition, offset):
+                yield f"{name}: {value!r} is at {partition}:{offset}, not at {self.told[value]}"
 
 
 class _Deliberate(Exception):
@@ -361,6 +386,7 @@ class Writing:
         chance = self._chance
         name = f"transaction {self._process.number}.{len(transactions.values)}"
         values: list[bytes] = []
+        sends: dict[bytes, PendingSend] = {}
         transactions.values[name] = values
         transactions.said[name] = "aborted"
         patience = None
@@ -373,7 +399,7 @@ class Writing:
                     scope.deadline = anyio.current_time() + patience
                 async with producer.transaction():
                     is_in_body = True
-                    await self._write_in_transaction(producer, values)
+                    await self._write_in_transaction(producer, values, transactions, sends)
                     if not is_calm and chance.random() < 0.15:
                         raise _Deliberate
                     is_in_body = False
@@ -389,17 +415,35 @@ class Writing:
             self._note(f"{name}: {type(error).__name__}: {error}")
             if type(error) is not DeliveryFailed:
                 raise
+        if transactions.said[name] == "committed":
+            self._learn_places(name, sends, transactions)
         self._note(f"{name} {transactions.said[name]}")
 
-    async def _write_in_transaction(self, producer: Producer, values: list[bytes]) -> None:
+    @staticmethod
+    def _learn_places(name: str, sends: Mapping[bytes, PendingSend], transactions: Transactions) -> None:
+        for value, send in sends.items():
+            try:
+                transactions.tell(value, send.result())
+            except KshareError as error:
+                transactions.broken.append(f"{name} was committed, though {value!r} wasn't written: {error}")
+
+    async def _write_in_transaction(
+        self,
+        producer: Producer,
+        values: list[bytes],
+        transactions: Transactions,
+        sends: dict[bytes, PendingSend],
+    ) -> None:
         chance = self._chance
         for _ in range(chance.choice([1, 2, 5])):
             for _ in range(chance.choice([1, 5, 20])):
                 value = self._value()
                 partition = chance.choice([None, chance.randrange(self._partitions())])
                 values.append(value)
+                if partition is not None:
+                    transactions.chosen[value] = partition
                 if chance.random() < 0.1:
-                    await producer.send(self._topic, value, partition=partition)
+                    transactions.tell(value, await producer.send(self._topic, value, partition=partition))
                 else:
-                    await producer.enqueue(self._topic, value, partition=partition)
+                    sends[value] = await producer.enqueue(self._topic, value, partition=partition)
             await anyio.sleep(chance.choice([0.0, 0.01, 0.1]))

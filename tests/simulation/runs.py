@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import anyio
 
@@ -32,7 +32,7 @@ KINDS = (
 )
 _LOOK_S = 1.0
 """How late a worker may notice that a time limit is over."""
-_ONGOING_S = 0.05
+ONGOING_S = 0.05
 """What has begun to be processed before a pause may be called a little later."""
 Lane = tuple[int, bytes | None]
 
@@ -60,7 +60,10 @@ class Rules:
     """Whether nothing has made it process what it holds early, or move it."""
     has_copies: bool
     """Whether records have copies in retry topics: then deliveries count as attempts, too."""
-    takes_batches: bool
+    counts_all: bool
+    """Whether each failure counts as an attempt, as long as the worker isn't stopping. A breaker may say otherwise."""
+    pauses_after_s: float
+    """What has begun to be processed before a pause may be called so much later."""
 
 
 @dataclass
@@ -86,6 +89,8 @@ class Runs:
     _last: dict[Lane, int] = field(default_factory=lambda: defaultdict(lambda: -1))
     _not_before: dict[tuple[str, int, int], float] = field(default_factory=dict)
     _paused: tuple[float, float] = (0.0, 0.0)
+    _failures: dict[Any, int] = field(default_factory=dict)
+    """How often a handler has failed for a record, since it was delivered."""
     _shielded: set[tuple[str, int, int]] = field(default_factory=set)
     """What can't be cancelled."""
 
@@ -113,6 +118,7 @@ class Runs:
         """Its handler is about to raise. One that was cancelled before, as by its time limit, hasn't failed."""
         if anyio.current_effective_deadline() == -inf:
             return
+        self._failures[delivery.record] = self._failures.get(delivery.record, 0) + 1
         attempt = delivery.attempt - delivery.unfinished  # the policy counts none without a result
         if attempt < self.rules.attempts:
             delay = self.rules.delays[min(attempt, len(self.rules.delays)) - 1]
@@ -141,9 +147,11 @@ class Runs:
         if now < not_before and rules.keeps_delays() and not self.is_stopping:
             self._wrong("too soon", f"{delivery!r}: at {now:.3f}, {not_before - now:.3f} s before it was due")
         since, until = self._paused
-        if since + _ONGOING_S < now < until and not (self.is_stopping or rules.takes_batches):
+        if since + rules.pauses_after_s < now < until and not self.is_stopping:
             self._wrong("begun in a pause", f"{delivery!r}: at {now:.3f}, paused until {until:.3f}")
-        if delivery.attempt > rules.attempts and not rules.has_copies:
+        failures = self._failures.get(delivery.record, 0)  # its own count of attempts may be what is wrong
+        is_too_many = rules.counts_all and failures >= rules.attempts and not self.is_stopping
+        if is_too_many or (delivery.attempt > rules.attempts and not rules.has_copies):
             self._wrong("tried too often", f"{delivery!r} at {now:.3f}")
         if rules.is_ordered:
             self._begin_in_lane(delivery, now)

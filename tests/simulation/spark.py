@@ -44,7 +44,7 @@ _SLOW_CALM_S = 3600.0
 _CALM_RECORDS = 2_000
 _SOON_S, _LATER_S = 30.0, 10.0
 _LEFT_OPEN = "left open"
-_STAYED = "still a member"
+_STAYED, _EPOCHS = "still a member", "wrong epoch"
 _SETTINGS = {
     "group.share.assignment.interval.ms": "0",
     "group.share.min.heartbeat.interval.ms": "500",
@@ -513,7 +513,7 @@ class SparkWorld(World):
             while judgement.problems["lost"]:
                 await anyio.sleep(0.5)
                 judgement = judge()
-        return Verdict(dict(judgement.problems), judgement.counts)
+        return Verdict(judgement.problems | {_EPOCHS: self.book.wrong_epochs}, judgement.counts)
 
     def _dead(self) -> set[Place]:
         prefix, dead = "__dlq.errors.", set()

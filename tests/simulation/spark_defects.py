@@ -71,6 +71,17 @@ def fenced_writers_go_on() -> None:
     replace(FencedWriter, "append", append)
 
 
+def rejected_rows_are_released() -> None:
+    original = Custody._complete_in_flight
+
+    def complete(custody: Any) -> Decisions:
+        decisions = original(custody)
+        decisions.release, decisions.reject = [*decisions.release, *decisions.reject], []
+        return decisions
+
+    replace(Custody, "_complete_in_flight", complete)
+
+
 def batches_are_accepted_when_read() -> None:
     """Before Spark has committed them."""
     original = Custody.read
@@ -175,6 +186,7 @@ DEFECTS = [
             "accepts what the user has released or rejected",
             4,
         ),
+        (rejected_rows_are_released, "forgotten", "releases what the user has rejected", 82),
         (
             fenced_writers_go_on,
             "not fenced",

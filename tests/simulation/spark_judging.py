@@ -11,6 +11,7 @@ them:
   before the record was in the journal (journal)
 - accepted against the user: the user had rejected or released that row
 - rejected unseen: a reject that the user didn't ask for
+- forgotten: the user has rejected a row, and the query has gone on without saying so, and released it
 - lost: the group has finished a record, and it is in no micro-batch, nobody else had it, and it is no dead letter; or
   it was acknowledged as a gap
 - delivered after accept: delivered again after a broker had confirmed that it was accepted
@@ -65,6 +66,8 @@ class Judgement:
                 self._deliveries[one.partition, offset].append(one)
         self._accepted: dict[Place, float] = {}
         """When a broker has confirmed it first."""
+        self._rejects: set[tuple[str, Place]] = set()
+        """What each member has asked brokers to reject."""
         self._judge_contents()
         self._judge_emissions()
         self._judge_replays()
@@ -117,12 +120,38 @@ class Judgement:
                         self._accepted[place] = min(self._accepted.get(place, inf), row.answered_at)
                     if not is_other:
                         self._judge_accept(place, row)
-                elif kind == REJECT and not any(
-                    attempt.verdicts.get(place) == "reject"
-                    for _, batch in self._emitted[place]
-                    for attempt in batch.attempts
-                ):
-                    self._problem("rejected unseen", f"{place}: by {row.member} at {row.at:.3f}")
+                elif kind == RELEASE and not is_other:
+                    self._judge_release(place, row)
+                elif kind == REJECT:
+                    self._rejects.add((row.member, place))
+                    self._judge_reject(place, row)
+
+    def _judge_reject(self, place: Place, row: Acknowledged) -> None:
+        attempts = (attempt for _, batch in self._emitted[place] for attempt in batch.attempts)
+        if not any(attempt.verdicts.get(place) == "reject" for attempt in attempts):
+            self._problem("rejected unseen", f"{place}: by {row.member} at {row.at:.3f}")
+
+    def _judge_release(self, place: Place, row: Acknowledged) -> None:
+        """Who has planned the next micro-batch knows that this one is complete, and what its user has decided."""
+        emitted = [(number, batch) for number, batch in self._emitted[place] if batch.committed_at <= row.at]
+        number, batch = emitted[-1] if emitted else (-1, None)
+        if batch is None or batch.committed is None or batch.committed.verdicts.get(place) != "reject":
+            return
+        latest = max((one.at for one in self._deliveries[place] if one.at <= row.at), default=inf)
+        if latest > batch.committed_at or (row.member, place) in self._rejects:
+            return  # it was delivered again, or the answer of the broker was lost
+        if row.member in self._planners(number + 1):
+            self._problem("forgotten", f"{place}: rejected, and released at {row.at:.3f} by {row.member}")
+
+    def _planners(self, number: int) -> set[str]:
+        """The members that had the records of this micro-batch when it was planned."""
+        if number >= len(self.history.batches):
+            return set()
+        logged_at, found = self.history.batches[number].logged_at, set()
+        for place in self._named[number]:
+            before = [one for one in self._deliveries[place] if one.at <= logged_at]
+            found |= {one.member for one in before[-1:]}
+        return found
 
     def _judge_accept(self, place: Place, row: Acknowledged) -> None:
         self.counts["accepts"] += 1

@@ -8,7 +8,7 @@ the world's does, too.
 from __future__ import annotations
 
 import signal
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +22,7 @@ from kshare import KshareError
 from kshare.broker.cluster_server import ClusterServer
 from tests.integration.consumer_storm import blocking_program
 from tests.integration.consumer_storm.diary import Event
+from tests.integration.consumer_storm.judging import Place
 from tests.simulation.blocking import wait_for
 from tests.simulation.blocking_writing import BlockingWriting
 from tests.simulation.consumers import TOPIC, ConsumerPlan, ConsumerWorld, SimulatedNotes
@@ -240,7 +241,9 @@ class SyncWorld(ConsumerWorld):
         logs = {
             number: [found_in(record) for record in records_of(one)] for number, one in enumerate(partitions)
         }
-        visible = Counter(row.value for row in committed_in(self.broker.cluster.topics[LEDGER].partitions[0]))
+        visible: dict[bytes, list[Place]] = defaultdict(list)
+        for row in committed_in(self.broker.cluster.topics[LEDGER].partitions[0]):
+            visible[row.value].append((0, row.offset))
         problems: dict[str, list[str]] = defaultdict(list)
         for writing in self._writing:
             problems["contradiction"] += writing.account.contradictions(logs, lambda place: False)

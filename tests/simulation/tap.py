@@ -147,6 +147,7 @@ class ShareTap(Tap):
             member = asked.request.member_id
             self._book.wrong_epochs.append(f"{member} begins with {epoch} at {asked.at:.3f}")
         self._has_session = True
+        self._book.owners.setdefault(asked.request.member_id, self._owner)
 
     def is_idle(self, asked: Asked) -> bool:
         """What a fetch brings is known later. What is written isn't read."""

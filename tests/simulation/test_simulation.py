@@ -140,6 +140,14 @@ def test_forty_defects_are_planted_and_each_has_a_name_of_its_own() -> None:
     assert len({one.name for one in defects}) == len(defects) == len(REGISTRY) >= 40
 
 
+def test_the_report_has_each_planted_defect() -> None:
+    report = (ROOT / "docs/reports/planted-defects.md").read_text(encoding="utf-8")
+    assert f"in memory: {len(REGISTRY)} so far" in report
+    for one in REGISTRY.values():
+        seed = f"{one.seed}, `--changes`" if one.has_changes else f"{one.seed}"
+        assert f"| {one.world} | `{one.name}` | {one.what} | *{one.finding}* | {seed} |\n" in report
+
+
 def test_a_replay_tells_what_happened_when() -> None:
     code, output = simulate("--seed", "6")
     assert code == 0, output

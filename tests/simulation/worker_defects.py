@@ -15,9 +15,11 @@ from kshare.worker.holding import HeldBack
 from kshare.worker.ordering import KeyLanes
 from kshare.worker.outcomes import Outcomes
 from kshare.worker.retry import Retry
+from kshare.worker.settling import Settling
 from kshare.worker.slot_watch import SlotWatch
 from kshare.worker.slots import Slots
 from kshare.worker.work_queue import WorkQueue, record_of
+from tests.simulation import consumer_defects
 from tests.simulation.planting import Defect, nothing, replace
 
 _numbers = count()
@@ -181,6 +183,56 @@ def every_event_is_a_line() -> None:
     replace(Summaries, "add", add_due)
 
 
+def copies_are_accepted_first() -> None:
+    """Those in retry topics, when their handler is about to be called."""
+    original = Outcomes.may_process
+
+    async def may_process(self: Outcomes, delivery: Delivery) -> bool:
+        may = await original(self, delivery)
+        if may and delivery.context is not None:
+            delivery.record.accept()
+        return may
+
+    replace(Outcomes, "may_process", may_process)
+
+
+def copies_have_no_key() -> None:
+    original = BoundedWrites.publish
+
+    async def publish(self: BoundedWrites, *arguments: Any, **options: Any) -> Any:
+        return await original(self, *arguments, **{**options, "key": None})
+
+    replace(BoundedWrites, "publish", publish)
+
+
+def done_records_are_given_back() -> None:
+    """Each tenth one, the first time."""
+    original = Delivery.accept_after_handler
+
+    def accept_after_handler(delivery: Delivery) -> None:
+        if next(_numbers) % 10 == 9 and delivery.delivery_count == 1 and not delivery.has_unwritten:
+            delivery.record.release()
+            delivery.decision = Decision.ACCEPTED
+        else:
+            original(delivery)
+
+    replace(Delivery, "accept_after_handler", accept_after_handler)
+
+
+def first_failures_do_not_count() -> None:
+    original = Settling._hold
+
+    def hold(self: Settling, delivery: Delivery, delay: float, *, counts: bool, error: Any) -> None:
+        is_first = delivery.attempt == 1 and not delivery.is_repeated
+        original(self, delivery, delay, counts=counts and not is_first, error=error)
+
+    replace(Settling, "_hold", hold)
+
+
+def workers_go_on_with_epochs() -> None:
+    consumer_defects.epochs_outlive_errors()
+
+
 DEFECTS = [
     Defect(plant, "workers", finding, what, seed)
     for plant, finding, what, seed in (
@@ -216,5 +268,10 @@ DEFECTS = [
         (delayed_records_count_as_done, "accepted early", "accepts records that their handler delays", 203),
         (every_event_is_a_line, "noisy", "logs a line for each event", 4),
         (attempts_are_miscounted, "tried too often", "tries records once more than it was told", 1006),
+        (copies_are_accepted_first, "accepted early", "accepts copies before their handler runs", 82),
+        (copies_have_no_key, "wrong copy", "writes copies without the key of their record", 82),
+        (done_records_are_given_back, "done twice", "releases records that are done", 85),
+        (first_failures_do_not_count, "tried too often", "doesn't count the first attempt", 27),
+        (workers_go_on_with_epochs, "wrong epoch", "goes on with the epoch of a session that has ended", 472),
     )
 ]

@@ -19,6 +19,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from kshare import AdminClient, KshareError, Producer
+from kshare.broker.cluster import Cluster
 from kshare.broker.cluster_server import ClusterServer
 from kshare.broker.settings import Resource
 from kshare.surroundings import wall_time
@@ -26,6 +27,7 @@ from tests.integration.consumer_storm.fault_book import FaultBook
 from tests.integration.consumer_storm.judging import ACCEPT, RENEW
 from tests.integration.restless_workers.judging import Judgement, Place
 from tests.integration.worker_storm.diary import Event
+from tests.simulation.ledger import ERA
 from tests.simulation.loop import SimulatedTime
 from tests.simulation.pace import Pace, slow_hours
 from tests.simulation.processes import Process, wall_time_at
@@ -37,6 +39,7 @@ from tests.simulation.working import (
     DEAD,
     GROUP,
     RESULTS,
+    SWALLOWS,
     TOPIC,
     HandlerPlan,
     Scene,
@@ -66,6 +69,11 @@ limit of three, the second one is the last that is safe, as the docs say."""
 _EARLY = "accepted early"
 _UNPUBLISHED = "accepted without its result"
 _LATE, _SLOW = "begun late", "ends too late"
+_STAYED, _EPOCHS, _COPIES, _TWICE = "still a member", "wrong epoch", "wrong copy", "done twice"
+_QUIET = frozenset({"stop", "restarts", "limits", "down"})
+"""With these alone, what is done is accepted before anything else happens to it."""
+_BATCHING_S = 0.15
+"""By then, a batch is complete that was collected when its topic was paused, if writing copies takes no time."""
 _RESTARTS = 5
 _PAUSED_S = 0.2
 _LOWEST_LIMIT = 4
@@ -76,6 +84,45 @@ _LAST_S = 25.0
 """How long a worker may take to end, beyond its `drain_timeout`: copies are written for ten seconds at most."""
 _SLOW_CALM_S = 14_400.0
 _SMALLEST_WINDOW, _USUAL_WINDOW = 100, 2000
+
+
+class _Book(FaultBook):
+    """Knows the partitions of retry topics, too, by numbers of their own."""
+
+    def __init__(self, cluster: Cluster, chance: Random, lock_s: float) -> None:
+        super().__init__(b"", chance, lock_s)
+        self._cluster = cluster
+        self._topics = [TOPIC]
+        """Numbers are counted from `ERA` times the index here."""
+
+    def number(self, topic_id: bytes, index: int) -> int | None:
+        topic = self._cluster.find(topic_id)
+        if topic is None or not (topic.name == TOPIC or topic.name.startswith(f"{TOPIC}.retry.")):
+            return None
+        if topic.name not in self._topics:
+            self._topics.append(topic.name)
+        return self._topics.index(topic.name) * ERA + index
+
+    def place(self, number: int, offset: int) -> Place:
+        return self._topics[number // ERA], number % ERA, offset
+
+
+class _Fates:
+    """When what became of each record: whatever was written, or a function has returned for it."""
+
+    def __init__(self) -> None:
+        self.succeeded: dict[int, float] = defaultdict(lambda: inf)
+        """When a handler has first returned for it, by its number."""
+        self.published: dict[int, float] = defaultdict(lambda: inf)
+        self.kept: dict[int, list[tuple[float, Place | None]]] = defaultdict(list)
+        """When copies and dead letters were written, and where. None if a function keeps dead letters."""
+        self.numbers: dict[Place, int] = {}
+        """Those of copies."""
+
+    def passed_on(self, number: int, place: Place) -> float:
+        """When the first copy was written that may be accepted instead: one that follows, if it is a copy itself."""
+        own = max((at for at, where in self.kept[number] if where == place), default=-inf)
+        return min((at for at, where in self.kept[number] if at >= own and where != place), default=inf)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,17 +202,21 @@ class WorkerWorld(World):
 
     def __init__(self, plan: WorkerPlan, time: SimulatedTime) -> None:
         super().__init__(plan, time, _SETTINGS)
-        topic = self.broker.cluster.create_topic(TOPIC, plan.partitions)
+        self.broker.cluster.create_topic(TOPIC, plan.partitions)
         self.broker.cluster.create_topic(RESULTS, 1)
         self.broker.cluster.create_topic(GRAVE, 1, configs={"errors.deadletterqueue.group.enable": "true"})
         self._configure(plan.limit, plan.lock_s)
-        self.book = FaultBook(topic.id, Random(f"{plan.seed} faults"), plan.lock_s)
+        self.book = _Book(self.broker.cluster, Random(f"{plan.seed} faults"), plan.lock_s)
         self.book.done = self.done
         redelivered = Redelivered(self.book.acquired)
         self.scene = Scene(plan.handlers, plan.lock_s, time.jump, redelivered.has)
+        if plan.faults <= _QUIET and not plan.changes:
+            self.scene.batches_pause_after_s = _BATCHING_S
         self.scene.keeps_delays = plan.window == _USUAL_WINDOW and plan.faults <= _MILD and not plan.changes
         self._left: int | None = None
         """How many records the workers have left that stayed, if any did."""
+        self._stayed: list[str] = []
+        """Members whose worker has ended, and didn't say that they couldn't leave."""
         self._slow: list[str] = []
         """Which workers took too long to end."""
         self._written = 0
@@ -223,8 +274,10 @@ class WorkerWorld(World):
                     while self._is_paused and not self.is_over:
                         await anyio.sleep(_PAUSED_S)
                     worker = build(self.bootstrap, self.scene, process, chance)
+                    said = len(process.lines)
                     try:
                         await worker.serve(wall_clock=wall_time)
+                        self._note_whether_left(process, process.lines[said:])
                         return
                     except Exception as error:
                         process.log(f"ended by {type(error).__name__}: {error}")
@@ -237,6 +290,17 @@ class WorkerWorld(World):
         finally:
             process.worker = None
             process.ended.set()
+
+    def _note_whether_left(self, process: WorkerProcess, said: list[str]) -> None:
+        if process.was_killed or any("leav" in one for one in said):
+            return
+        for name in (GROUP, f"{GROUP}.retry"):
+            groups = self.broker.share_groups
+            members = groups.find(name).members if groups.has(name) else ()
+            mine = [one for one in members if self.book.owners.get(one) == process.name]
+            self._stayed += [
+                f"{one} of {process.name}, {name}, at {anyio.current_time():.3f}" for one in mine
+            ]
 
     async def _write(self, process: Process) -> None:
         process.enter()
@@ -258,7 +322,7 @@ class WorkerWorld(World):
         while not self.is_over:
             partition = chance.randrange(self.partitions)
             for _ in range(chance.choice([1, 5, 20, 60])):
-                key = b"%d" % chance.randrange(10)
+                key = self.scene.keys[self._written] = b"%d" % chance.randrange(10)
                 await producer.enqueue(TOPIC, b"%d" % self._written, key=key, partition=partition)
                 self._written += 1
             await producer.flush()
@@ -395,7 +459,8 @@ class WorkerWorld(World):
         async with Producer(self.bootstrap) as producer:
             for number in range(self._written, self._written + 100):
                 partition = number % self.plan.partitions
-                await producer.enqueue(TOPIC, b"%d" % number, key=b"%d" % (number % 10), partition=partition)
+                key = self.scene.keys[number] = b"%d" % (number % 10)
+                await producer.enqueue(TOPIC, b"%d" % number, key=key, partition=partition)
             self._written += 100
 
     async def _write_good_ones(self) -> int:
@@ -404,7 +469,7 @@ class WorkerWorld(World):
         async with Producer(self.bootstrap) as producer:
             for number in range(_GOOD_ONES):
                 for partition in range(self.plan.partitions):
-                    key = b"good %d" % number
+                    key = self.scene.keys[self._written] = b"good %d" % number
                     await producer.enqueue(TOPIC, b"%d" % self._written, key=key, partition=partition)
                     self._written += 100
         return _GOOD_ONES * self.plan.partitions
@@ -457,6 +522,11 @@ class WorkerWorld(World):
         problems = {kind: found for kind, found in judgement.problems.items() if kind not in excused}
         late = [] if blocks else [*self._begun_late()]
         others = {_LATE: late, _SLOW: self._slow, **self.scene.found}
+        others |= {_STAYED: self._stayed, _EPOCHS: self.book.wrong_epochs, _COPIES: [*self._wrong_copies()]}
+        # A handler that goes on when it is cancelled may end, and its record doesn't count as done.
+        is_quiet = self.plan.faults <= _QUIET and not self.plan.changes and not blocks
+        if is_quiet and SWALLOWS not in self.plan.handlers.oddities:
+            others[_TWICE] = [*self._done_twice()]
         wrongly = self._accepted_wrongly(judgement, everything)
         return Verdict(problems | others | wrongly, judgement.counts)
 
@@ -494,40 +564,68 @@ class WorkerWorld(World):
             place = told[f"{prefix}topic"], int(told[f"{prefix}partition"]), int(told[f"{prefix}offset"])
             yield place, (told[f"{prefix}message"], record.timestamp / 1000)
 
+    def _fates(self, judgement: Judgement) -> _Fates:
+        fates = _Fates()
+        for entry in judgement.entries:
+            if entry.event == Event.SUCCEEDED:
+                fates.succeeded[entry.number] = min(fates.succeeded[entry.number], entry.at)
+            elif entry.event == Event.BURIED:
+                fates.kept[entry.number].append((entry.at, None))
+        for name, topic in self.broker.cluster.topics.items():
+            if name == DEAD or name.startswith(f"{TOPIC}.retry."):
+                for index, partition in enumerate(topic.partitions):
+                    for record in _numbered(partition):
+                        place = name, index, record.offset
+                        fates.numbers[place] = _number(record)
+                        fates.kept[_number(record)].append((record.timestamp / 1000, place))
+        for record in records_of(self.broker.cluster.topics[RESULTS].partitions[0]):
+            number = _number(record)
+            fates.published[number] = min(fates.published[number], record.timestamp / 1000)
+        return fates
+
     def _accepted_wrongly(
         self, judgement: Judgement, everything: Mapping[Place, int]
     ) -> dict[str, list[str]]:
-        """What was accepted before its function had ended, or was accepted without its result."""
-        done_at: dict[int, float] = defaultdict(lambda: inf)
-        for entry in judgement.entries:
-            if entry.event in (Event.SUCCEEDED, Event.BURIED):
-                done_at[entry.number] = min(done_at[entry.number], entry.at)
-        copies: set[int] = set()
-        for name, topic in self.broker.cluster.topics.items():
-            if name == DEAD or name.startswith(f"{TOPIC}.retry."):
-                for record in (each for partition in topic.partitions for each in _numbered(partition)):
-                    number = _number(record)
-                    copies.add(number)
-                    done_at[number] = min(done_at[number], record.timestamp / 1000)
-        buried = {entry.number for entry in judgement.entries if entry.event == Event.BURIED}
-        results = {
-            _number(one): one.timestamp / 1000
-            for one in reversed([*records_of(self.broker.cluster.topics[RESULTS].partitions[0])])
-        }
+        """What was accepted before its function had ended, or was accepted without its result. Copies, too."""
+        fates = self._fates(judgement)
+        numbers = {**everything, **fates.numbers}
         early: dict[int, str] = {}
         unpublished: dict[int, str] = {}
         for asked in self.book.acknowledged:
             for offset in range(asked.first, asked.last + 1):
-                if asked.kind_of(offset) != ACCEPT:
+                place = self.book.place(asked.partition, offset)
+                if asked.kind_of(offset) != ACCEPT or place not in numbers:  # a mark has no number
                     continue
-                number = everything[TOPIC, asked.partition, offset]
-                text = f"{number} ({TOPIC}[{asked.partition}]@{offset}) at {asked.at:.6f} by {asked.member}"
-                if wall_time_at(asked.at) < done_at[number] - _ROUNDED_S:
+                number, at = numbers[place], wall_time_at(asked.at) + _ROUNDED_S
+                if at >= fates.passed_on(number, place):
+                    continue
+                text = f"{number} ({place[0]}[{place[1]}]@{offset}) at {asked.at:.6f} by {asked.member}"
+                if at < fates.succeeded[number]:
                     early.setdefault(number, text)
-                is_published = wall_time_at(asked.at) >= results.get(number, inf) - _ROUNDED_S
-                if self.plan.handlers.publishes and not is_published and number not in copies | buried:
+                if self.plan.handlers.publishes and at < fates.published[number]:
                     unpublished.setdefault(number, text)
         return {_EARLY: [*early.values()], _UNPUBLISHED: [*unpublished.values()]}
+
+    def _done_twice(self) -> Iterator[str]:
+        """Handlers that were called again for what one has finished, though nothing had happened in between."""
+        entries = sorted(
+            (one for process in self._workers() for one in process.entries), key=lambda one: one.at
+        )
+        done: dict[int, float] = {}
+        for entry in entries:
+            if entry.event == Event.SUCCEEDED:
+                done.setdefault(entry.number, entry.at)
+            elif entry.event == Event.BEGAN and entry.number in done:
+                yield f"{entry.number}: done at {done[entry.number]:.3f}, begun again at {entry.at:.3f}"
+
+    def _wrong_copies(self) -> Iterator[str]:
+        """Copies and dead letters with another key than their record."""
+        for name, topic in self.broker.cluster.topics.items():
+            if name == DEAD or name.startswith(f"{TOPIC}.retry."):
+                for record in (each for partition in topic.partitions for each in _numbered(partition)):
+                    key, wanted = record.key, self.scene.keys.get(_number(record))
+                    if (None if key is None else bytes(key)) != wanted:
+                        yield f"{_number(record)} in {name}: key {key!r}, not {wanted!r}"
 
 
 def _numbered(partition: Any) -> Iterator[Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
+from math import inf
 from random import Random
 from typing import Any
 
@@ -17,7 +18,7 @@ from kshare.surroundings import wall_time
 from kshare.worker import Breaker, Deliveries, Delivery, Retry, RetryTopics, Worker
 from tests.integration.worker_storm.diary import Entry, Event
 from tests.simulation.processes import Process
-from tests.simulation.runs import Rules, Runs
+from tests.simulation.runs import ONGOING_S, Rules, Runs
 
 TOPIC, GROUP, DEAD, RESULTS = "orders", "workers", "dead.orders", "results"
 ALWAYS_FAILS, FAILS_TWICE, HELD, PAUSES, ALWAYS_HANGS, HANGS, SWALLOWS, BLOCKS, REJECTED, WRONG = (
@@ -147,6 +148,8 @@ class Scene:
     is_down: bool = False
     is_calm: bool = False
     """Nothing goes wrong any more, but for records that are wrong themselves."""
+    batches_pause_after_s: float = inf
+    """How long after a pause has begun a batch may be handled that was collected before: copies may come first."""
     keeps_delays: bool = True
     """Whether nothing makes workers process what they hold early."""
     seen: set[str] = field(default_factory=set)
@@ -154,6 +157,8 @@ class Scene:
     """Records that any worker has begun, by topic, partition and offset."""
     found: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     """What was wrong with runs of handlers."""
+    keys: dict[int, bytes] = field(default_factory=dict)
+    """With which each record was written, by its number."""
 
     def is_first_time(self, name: str) -> bool:
         if name in self.seen:
@@ -212,7 +217,8 @@ def build(bootstrap: str, scene: Scene, process: WorkerProcess, chance: Random) 
             scene.keeps_delays and not any("are retried early" in line for line in process.lines)
         ),
         has_copies=plan.has_retry_topics,
-        takes_batches=bool(plan.batch_size),
+        counts_all=not plan.has_breaker and not plan.has_retry_topics,
+        pauses_after_s=scene.batches_pause_after_s if plan.batch_size else ONGOING_S,
     )
     runs = Runs(
         rules,
@@ -277,6 +283,8 @@ class _Acting:
     async def on(self, delivery: Delivery) -> bool:
         """Do what this record's handler does. Returns whether its work is done."""
         scene, chance, number = self._scene, self._chance, number_of(delivery)
+        if delivery.key != scene.keys[number]:
+            scene.found["wrong contents"].append(f"{delivery!r}: key {delivery.key!r}")
         kind = number % 100
         if scene.is_down:
             if chance.random() < 0.2:

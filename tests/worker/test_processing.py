@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import anyio
@@ -355,16 +357,19 @@ def test_records_that_lose_their_locks_just_before_the_call_are_not_processed(is
 
 
 @pytest.mark.parametrize("is_batch", [False, True])
-def test_records_whose_locks_expire_just_before_the_call_are_not_processed(is_batch: bool) -> None:
+def test_records_whose_locks_expire_just_before_the_call_are_not_processed(
+    is_batch: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing has noticed that, because something has blocked the event loop."""
     worker = Worker(group="g", concurrency=1)
     called: list[object] = []
+    blocked_s = [0.0]
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + blocked_s[0], time=time.time)
+    monkeypatch.setattr("kshare.testing.running_worker.time", clock)
 
     def is_wanted(delivery: Delivery) -> bool:
         if delivery.offset == 1:
-            loop = asyncio.get_running_loop()
-            before = loop.time
-            loop.time = lambda: before() + LOCK_S  # type: ignore[method-assign]
+            blocked_s[0] = LOCK_S
         return True
 
     async def ship(value: str) -> None:

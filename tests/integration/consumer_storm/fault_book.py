@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 from kshare.protocol.message import Message
 from kshare.protocol.messages import ShareAcknowledgeResponse, ShareFetchResponse
-from kshare.state.lease import RENEW
 from kshare.surroundings import monotonic
 
+_RENEW = 4
+"""The type of an acknowledgement that only renews the lock."""
 _HEADER_OF_BATCH, _LENGTH_ENDS = 61, 12
 _CUT = 0.3
 """The share of corrupt batches that are cut off, with all that follows."""
@@ -71,6 +72,8 @@ class FaultBook:
     acknowledged: list[Acknowledged] = field(default_factory=list)
     wrong_epochs: list[str] = field(default_factory=list)
     """Members that went on with a session that had ended with its connection. Only simulations look."""
+    owners: dict[str, str] = field(default_factory=dict)
+    """The processes of members, in simulations."""
     done: Counter[str] = field(default_factory=Counter)
     """How often each fault happened to a response with acquired records or results, while its client was there."""
 
@@ -144,7 +147,7 @@ class FaultBook:
             return is_of_member and row.first <= last and first <= row.last
 
         acquired = [row.asked_at for row in self.acquired if is_about_them(row)]
-        renewing = (row for row in self.acknowledged if row.error == 0 and RENEW in row.kinds)
+        renewing = (row for row in self.acknowledged if row.error == 0 and _RENEW in row.kinds)
         return max([*acquired, *(row.at for row in renewing if is_about_them(row))], default=inf)
 
     def note_acks(self, request: Any, asked_at: float, answer: Any) -> None:
