@@ -17,10 +17,14 @@ TOPIC, KEY = "orders", b"1"
 pytestmark = pytest.mark.anyio
 
 
+class Record:
+    topic = TOPIC
+
+
 def delivery(offset: int) -> Any:
     """The first delivery and attempt of a record, by what it says."""
     return SimpleNamespace(
-        record=SimpleNamespace(topic=TOPIC),
+        record=Record(),
         topic=TOPIC,
         partition=0,
         offset=offset,
@@ -47,7 +51,8 @@ def new_runs(*rows: Acquired) -> tuple[Runs, dict[str, list[str]]]:
         is_ordered=True,
         keeps_delays=lambda: True,
         has_copies=False,
-        takes_batches=False,
+        counts_all=True,
+        pauses_after_s=0.0,
     )
     found: dict[str, list[str]] = defaultdict(list)
     return Runs(rules, lambda: 0.0, lambda: 0, found, Redelivered(rows).has), found

@@ -364,7 +364,9 @@ def test_records_whose_locks_expire_just_before_the_call_are_not_processed(
     worker = Worker(group="g", concurrency=1)
     called: list[object] = []
     blocked_s = [0.0]
-    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + blocked_s[0], time=time.time)
+    clock = SimpleNamespace(
+        monotonic=lambda: time.monotonic() + blocked_s[0], time=time.time, sleep=time.sleep
+    )
     monkeypatch.setattr("kshare.testing.running_worker.time", clock)
 
     def is_wanted(delivery: Delivery) -> bool:
