@@ -69,9 +69,9 @@ def program() -> ModuleType:
         (["--long"], "brokers", ["--long"], 600),
         (["tests/state", "-x"], "brokers", ["tests/state", "-x"], 75),
         (["--ceiling", "3"], "brokers", ["--cache-clear", "-n", "4", "--no-loadscope-reorder"], 3),
-        (["--quick"], "packages", ["--quick", "-n", "auto"], 12),
+        (["--quick"], "packages", ["--quick", "-n", "4"], 12),
         (["--quick", "tests/state"], "packages", ["--quick", "tests/state"], 12),
-        (["--quick", "--ceiling", "3"], "packages", ["--quick", "-n", "auto"], 3),
+        (["--quick", "--ceiling", "3"], "packages", ["--quick", "-n", "4"], 3),
     ],
 )
 def test_arguments(
