@@ -303,7 +303,10 @@ class World(ABC):
         deeds = sorted(plan.faults - self.moods)
         until = anyio.current_time() + plan.lasts_s
         while anyio.current_time() < until:
-            await anyio.sleep(plan.pace.until_fault(chance))
+            pause = plan.pace.until_fault(chance)
+            if plan.pace.is_slow:  # by hours: programs don't go on for that long
+                pause = min(pause, max(0.0, until - anyio.current_time()))
+            await anyio.sleep(pause)
             if deeds:
                 deed = chance.choice(deeds)
                 self.done[deed] += 1
