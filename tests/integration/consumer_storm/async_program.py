@@ -20,8 +20,8 @@ async def live(notes: Notes) -> None:
     """Open a consumer, use it for a while, and close it."""
     async with ShareConsumer(notes.orders.bootstrap, **notes.options()) as consumer:
         notes.begin(consumer.member_id)
-        user = _User(notes, consumer)
-        with anyio.move_on_after(notes.until - monotonic()):
+        with anyio.move_on_after(notes.until - monotonic()) as use:
+            user = _User(notes, consumer, use)
             async with anyio.create_task_group() as tasks:
                 for _ in range(notes.chance.choice([1, 1, 2, 3])):
                     tasks.start_soon(user.loop_on)
@@ -32,8 +32,9 @@ async def live(notes: Notes) -> None:
 
 
 class _User:
-    def __init__(self, notes: Notes, consumer: Any) -> None:
+    def __init__(self, notes: Notes, consumer: Any, use: anyio.CancelScope) -> None:
         self._notes, self._consumer, self._chance = notes, consumer, notes.chance
+        self._use = use
 
     async def loop_on(self) -> None:
         """One loop after another."""
@@ -83,6 +84,8 @@ class _User:
                     consumer.stop_acquiring()
                     consumer.set_max_records(500)
                     notes.until = min(notes.until, monotonic() + 0.5)
+                    if notes.slowness > 1.0:  # otherwise its loops wait for hours
+                        self._use.deadline = min(self._use.deadline, anyio.current_time() + 0.5)
                 else:
                     await self._commit()
             except ConsumerClosed:
