@@ -94,6 +94,8 @@ def check_command(command: list[str]) -> None:
             check_test_command(arguments)
         case ["tools/bench", *arguments]:
             run([sys.executable, "-m", "tools.benches", *arguments, "--help"])
+        case ["tools/simulate", *arguments]:
+            run([sys.executable, "-m", "tests.simulation", *arguments, "--help"])
         case ["tools/demo"]:
             run([sys.executable, "-m", "tools.demos"])
         case ["kshare", "broker", *arguments]:

@@ -31,7 +31,7 @@ def broker(kshare_broker: Broker) -> Broker:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kshare.worker.draining._LAST_WRITES_S", 1.0)
+    monkeypatch.setattr("kshare.worker.draining.LAST_WRITES_S", 1.0)
     monkeypatch.setattr("kshare.worker.draining._CANCEL_GRACE_S", 1.0)
 
 
@@ -56,7 +56,7 @@ async def test_held_records_whose_copies_cannot_be_written(
 ) -> None:
     monkeypatch.setattr("kshare.worker.draining._CANCEL_GRACE_S", 1.0)
     if stops == 1:
-        monkeypatch.setattr("kshare.worker.draining._LAST_WRITES_S", 1.0)
+        monkeypatch.setattr("kshare.worker.draining.LAST_WRITES_S", 1.0)
     broker.produce("t", [b"%d" % number for number in range(RECORDS)])
     worker = Worker(
         broker.bootstrap,

@@ -32,7 +32,7 @@ def broker(kshare_broker: Broker) -> Broker:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kshare.worker.keep_calls._GRACE_S", 0.2)
     monkeypatch.setattr("kshare.worker.copies._KEEP_LIMIT_S", 0.5)
-    monkeypatch.setattr("kshare.worker.draining._LAST_WRITES_S", 1.0)
+    monkeypatch.setattr("kshare.worker.draining.LAST_WRITES_S", 1.0)
 
 
 class Keeper:

@@ -132,7 +132,7 @@ async def test_a_dead_letters_function_that_swallows_its_cancellation_has_kept_n
     broker: Broker, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kshare.worker.copies._KEEP_LIMIT_S", 0.2 if how == "limit" else 60.0)
-    monkeypatch.setattr("kshare.worker.draining._LAST_WRITES_S", 0.2)
+    monkeypatch.setattr("kshare.worker.draining.LAST_WRITES_S", 0.2)
     calls: list[bytes | None] = []
 
     async def keep(delivery: Delivery, reason: str) -> None:
