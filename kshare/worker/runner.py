@@ -103,6 +103,8 @@ class HandlerRunner:
         self._admission = self._pipeline.admission
         self._copy_consumers: list[ShareConsumer | None] = [None for _ in route.retry_topics()]
         """Those of the retry topics, for each delay, as soon as they are open."""
+        self._lease_checks: list[Callable[[], None]] = []
+        """Those of all consumers: they are called for each record."""
         self._adaptive = (
             AdaptiveLimit(options.concurrency) if isinstance(options.concurrency, Adaptive) else None
         )
@@ -128,7 +130,9 @@ class HandlerRunner:
         try:
             async with self._new_consumer(self.route.group, self.route.topics, first) as consumer:
                 self._consumer = consumer
-                source_of(consumer).set_delivery_limit(self._limits.deliveries)
+                source = source_of(consumer)
+                source.set_delivery_limit(self._limits.deliveries)
+                self._lease_checks.append(source.check_leases)
                 self._require_locks_that_last(consumer)
                 try:
                     async with anyio.create_task_group() as tasks:
@@ -213,10 +217,13 @@ class HandlerRunner:
                 clock=self._clock,
                 wall_clock=self._wall_clock,
             )
+            check_leases = source_of(consumer).check_leases
+            self._lease_checks.append(check_leases)
             try:
                 await intake.run(tasks)
             finally:  # before it is closed
                 self._copy_consumers[number] = None
+                self._lease_checks.remove(check_leases)
 
     def stop(self) -> None:
         """Acquire nothing more, finish what is in hand, and end."""
@@ -390,8 +397,8 @@ class HandlerRunner:
         return [self._consumer, *(one for one in self._copy_consumers if one is not None)]
 
     def _check_leases(self) -> None:
-        for consumer in self._consumers:
-            source_of(consumer).check_leases()
+        for check_leases in self._lease_checks:
+            check_leases()
 
     def _is_idle(self) -> bool:
         """Whether everything that may be processed now is done."""
