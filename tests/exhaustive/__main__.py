@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
 
 from tests.exhaustive.explorer import Broken
 from tests.exhaustive.runs import runs
+from tests.helpers.whole_numbers import at_least
 from tests.simulation.interrupts import end_at_once
 
 _HEAD = ("run", "members", "records", "faults", "states", "transitions", "ends", "depth", "CPU s")
@@ -43,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m tests.exhaustive", description=first_line, epilog=more.strip()
     )
-    one, none = _at_least(1), _at_least(0)
+    one, none = at_least(1), at_least(0)
     parser.add_argument("--members", type=one, default=1, help="consumers, or workers (default: 1)")
     parser.add_argument("--records", type=one, default=2, help="in the one partition (default: 2)")
     parser.add_argument("--faults", type=none, default=1, help="at most so many in each order (default: 1)")
@@ -51,15 +51,6 @@ def _parser() -> argparse.ArgumentParser:
         "--run", action="append", choices=_NAMES, help="only this one; may be given more than once"
     )
     return parser
-
-
-def _at_least(least: int) -> Callable[[str], int]:
-    def number(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"{text!r} isn't a whole number of at least {least}")
-        return int(text)
-
-    return number
 
 
 def _row(cells: object) -> str:

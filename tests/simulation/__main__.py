@@ -33,6 +33,7 @@ from pathlib import Path
 from random import SystemRandom
 from typing import NamedTuple
 
+from tests.helpers.whole_numbers import at_least
 from tests.simulation import arguments
 from tests.simulation.consumers import ConsumerWorld
 from tests.simulation.defects import HEADER, REGISTRY, search, write_table
@@ -318,7 +319,7 @@ def _add_many(parser: arguments.Parser) -> None:
     how_many = many.add_mutually_exclusive_group()
     how_many.add_argument(
         "--seeds",
-        type=arguments.at_least(1),
+        type=at_least(1),
         metavar="N",
         help=f"how many, of each world (default: {_SEEDS})",
     )
@@ -329,7 +330,7 @@ def _add_many(parser: arguments.Parser) -> None:
         help="begin seeds for so long instead; with --world all, each world gets an equal share",
     )
     many.add_argument(
-        "--first", type=arguments.at_least(0), metavar="SEED", help="the first one (default: a random number)"
+        "--first", type=at_least(0), metavar="SEED", help="the first one (default: a random number)"
     )
     many.add_argument("--stop", action="store_true", help="stop at the first seed that breaks a promise")
     many.add_argument(
@@ -337,7 +338,7 @@ def _add_many(parser: arguments.Parser) -> None:
     )
     many.add_argument(
         "--jobs",
-        type=arguments.at_least(1),
+        type=at_least(1),
         metavar="N",
         default=os.cpu_count() or 1,
         help="processes (default: one for each processor)",
@@ -347,7 +348,7 @@ def _add_many(parser: arguments.Parser) -> None:
 def _add_instead(parser: arguments.Parser) -> None:
     instead = parser.add_argument_group("instead of many seeds")
     modes = instead.add_mutually_exclusive_group()
-    modes.add_argument("--seed", type=arguments.at_least(0), help="simulate this one, and show its history")
+    modes.add_argument("--seed", type=at_least(0), help="simulate this one, and show its history")
     modes.add_argument(
         "--found", action="store_true", help="simulate again what once broke a promise, made smaller"
     )

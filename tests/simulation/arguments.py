@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import NoReturn
 
@@ -33,17 +33,6 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message} (--help explains the options)\n")
-
-
-def at_least(least: int) -> Callable[[str], int]:
-    """A whole number."""
-
-    def number(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"{text!r} isn't a whole number of at least {least}")
-        return int(text)
-
-    return number
 
 
 def minutes(text: str) -> float:

@@ -68,6 +68,19 @@ def simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def begin(*arguments: str) -> subprocess.Popen[str]:
+    """In a session of its own: Ctrl-C reaches all its processes, and not ours."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.simulation", *arguments],
+        cwd=ROOT,
+        env=VARIABLES,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
 @pytest.mark.lengthy
 def test_a_defect_is_planted_in_its_world_and_the_command_to_repeat_is_told() -> None:
     done = simulate(
@@ -94,15 +107,7 @@ def test_worlds_that_are_left_out_are_named() -> None:
     "arguments", ["--defect released_is_accepted --seed 1 --shrink", "--defects --jobs 2 --world workers"]
 )
 def test_ctrl_c_ends_what_has_no_totals(arguments: str) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.simulation", *arguments.split()],
-        cwd=ROOT,
-        env=VARIABLES,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as program:
+    with begin(*arguments.split()) as program:
         assert program.stdout is not None
         assert program.stdout.readline()
         os.killpg(program.pid, signal.SIGINT)
@@ -113,14 +118,7 @@ def test_ctrl_c_ends_what_has_no_totals(arguments: str) -> None:
 
 @pytest.mark.lengthy
 def test_a_reader_that_goes_away_ends_a_replay() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.simulation", "--seed", "1"],
-        cwd=ROOT,
-        env=VARIABLES,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as program:
+    with begin("--seed", "1") as program:
         assert program.stdout is not None
         assert program.stderr is not None
         program.stdout.readline()

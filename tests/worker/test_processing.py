@@ -329,16 +329,11 @@ def test_a_scope_that_a_handler_leaves_open_harms_no_other_record(
     assert "left a cancel scope open" in caplog.text
 
 
-@pytest.mark.parametrize("is_batch", [False, True])
-def test_records_that_lose_their_locks_just_before_the_call_are_not_processed(is_batch: bool) -> None:
-    """In a batch, a dead letter of another record may take longer than a lock lasts."""
-    worker = Worker(group="g")
-    called: list[object] = []
-
-    def is_wanted(delivery: Delivery) -> bool:
-        if delivery.offset == 1:
-            lease_of(delivery.record.batch).lose()
-        return True
+def shipping(
+    is_wanted: Callable[[Delivery], bool], called: list[object], *, is_batch: bool, **options: Any
+) -> Worker:
+    """A worker whose handler notes the values that it is called with."""
+    worker = Worker(group="g", **options)
 
     async def ship(value: str) -> None:
         called.append(value)
@@ -350,7 +345,20 @@ def test_records_that_lose_their_locks_just_before_the_call_are_not_processed(is
         worker.batch_handler("orders", batch_size=2, only=is_wanted)(ship_all)
     else:
         worker.handler("orders", only=is_wanted)(ship)
-    with run_worker(worker) as running:
+    return worker
+
+
+@pytest.mark.parametrize("is_batch", [False, True])
+def test_records_that_lose_their_locks_just_before_the_call_are_not_processed(is_batch: bool) -> None:
+    """In a batch, a dead letter of another record may take longer than a lock lasts."""
+    called: list[object] = []
+
+    def is_wanted(delivery: Delivery) -> bool:
+        if delivery.offset == 1:
+            lease_of(delivery.record.batch).lose()
+        return True
+
+    with run_worker(shipping(is_wanted, called, is_batch=is_batch)) as running:
         running.produce("orders", b"0", b"1")
         running.wait_until(lambda: sum(one.lost for one in running.counts.values()) == 1 + is_batch)
     assert "1" not in called
@@ -361,7 +369,6 @@ def test_records_whose_locks_expire_just_before_the_call_are_not_processed(
     is_batch: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing has noticed that, because something has blocked the event loop."""
-    worker = Worker(group="g", concurrency=1)
     called: list[object] = []
     blocked_s = [0.0]
     clock = SimpleNamespace(
@@ -374,16 +381,7 @@ def test_records_whose_locks_expire_just_before_the_call_are_not_processed(
             blocked_s[0] = LOCK_S
         return True
 
-    async def ship(value: str) -> None:
-        called.append(value)
-
-    async def ship_all(values: list[str]) -> None:
-        called.extend(values)
-
-    if is_batch:
-        worker.batch_handler("orders", batch_size=2, only=is_wanted)(ship_all)
-    else:
-        worker.handler("orders", only=is_wanted)(ship)
+    worker = shipping(is_wanted, called, is_batch=is_batch, concurrency=1)
     with run_worker(worker, settings=SHORT_LOCKS) as running:
         running.produce("orders", b"0", b"1")
         running.wait_until(lambda: sum(one.lost for one in running.counts.values()) >= 1)
