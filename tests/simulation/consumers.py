@@ -419,7 +419,7 @@ class ConsumerWorld(World):
             with anyio.move_on_after(self.plan.calm_s):
                 while left:
                     look_every_s = _SOON_S if anyio.current_time() < began + _MOSTLY_S else _LATER_S
-                    await anyio.sleep(look_every_s * self.plan.pace.look_every)
+                    await self.sleep_while_behind(look_every_s * self.plan.pace.look_every, GROUP)
                     left = await self._left()
             tasks.cancel_scope.cancel()
         process.scope.cancel()

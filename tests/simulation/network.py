@@ -196,6 +196,9 @@ class Pipe:
     stalls_until: float = 0.0
     """Nothing arrives before."""
     changed: Change = field(default_factory=Change)
+    """Something has arrived, or was taken, or it is broken."""
+    due: Change = field(default_factory=Change)
+    """Something else arrives next, or at another time."""
 
     @property
     def room(self) -> int:
@@ -216,23 +219,24 @@ class Pipe:
         at = anyio.current_time() + self.link.network.delay() + later_s
         if self.under_way:
             at = max(at, self.under_way[-1].arrives_at)
+        else:
+            self.due.notify()
         self.under_way.append(_Sent(at, data, is_end, lost))
         self.size += len(data)
         self.link.used_at = anyio.current_time()
-        self.changed.notify()
 
     async def carry(self) -> None:
         """Deliver what is under way, until the end."""
         while not self.is_broken:
             if not self.under_way:
-                await self.changed.wait()
+                await self.due.wait()
                 continue
             first = self.under_way[0]
             now = anyio.current_time()
             at = max(first.arrives_at, self.stalls_until)
             if now < at:
                 with anyio.move_on_after(at - now):
-                    await self.changed.wait()
+                    await self.due.wait()
                 continue
             self.arrived.append(self.under_way.popleft())
             self.changed.notify()
@@ -269,6 +273,7 @@ class Pipe:
             if one.lost is not None:
                 one.lost()
         self.changed.notify()
+        self.due.notify()
 
 
 class Link:
@@ -301,7 +306,7 @@ class Link:
         for pipe, stalls in ((self.up, up), (self.down, down)):
             if stalls:
                 pipe.stalls_until = until
-                pipe.changed.notify()
+                pipe.due.notify()
 
     def close_idle(self) -> None:
         """The broker closes it: its next read fails, and so it ends the connection in good order."""

@@ -462,7 +462,8 @@ class SparkWorld(World):
             driver = self._start_driver()
             with anyio.move_on_after(self.plan.calm_s):
                 while left is None or left or self._written().keys() - self._processed():
-                    await anyio.sleep(0.5 if anyio.current_time() < began + _SOON_S else _LATER_S)
+                    look_every_s = 0.5 if anyio.current_time() < began + _SOON_S else _LATER_S
+                    await self.sleep_while_behind(look_every_s, GROUP)
                     left = await self._left()
             self.is_over = True
             await driver.ended.wait()

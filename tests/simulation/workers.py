@@ -434,7 +434,8 @@ class WorkerWorld(World):
             while left:
                 with anyio.move_on_after(_NEXT_RECORDS_S * self.plan.pace.look_every):
                     while left:
-                        await anyio.sleep(_COUNT_EVERY_S * self.plan.pace.look_every)
+                        every_s = _COUNT_EVERY_S * self.plan.pace.look_every
+                        await self.sleep_while_behind(every_s, *self._groups())
                         left = await self._count_left()
                 if left < 0 or left >= before:  # otherwise they might come faster than they can be processed
                     left += await self._write_good_ones()
@@ -474,12 +475,14 @@ class WorkerWorld(World):
                     self._written += 100
         return _GOOD_ONES * self.plan.partitions
 
+    def _groups(self) -> list[str]:
+        return [GROUP, f"{GROUP}.retry"] if self.plan.handlers.has_retry_topics else [GROUP]
+
     async def _count_left(self) -> int:
         """How many records aren't settled, nor copies of them; -1 if a group hasn't read anything yet."""
-        groups = [GROUP, f"{GROUP}.retry"] if self.plan.handlers.has_retry_topics else [GROUP]
         left = 0
         async with AdminClient(self.bootstrap) as admin:
-            for group in groups:
+            for group in self._groups():
                 progress = await admin.share_group_progress(group)
                 if not progress:
                     return -1

@@ -41,6 +41,7 @@ _BUSY, _NOISY, _LEFT_BEHIND = "busy loop", "noisy", "left behind"
 _ENDS_SOON_S = 0.01
 _COLLECT_EVERY_S = 120.0
 _GOES_ON_S = 300.0
+_LOOKS = 5
 _OFTEN = 0.4
 """The share of its changes that a world with changes has."""
 
@@ -227,6 +228,17 @@ class World(ABC):
             self.left_behind.append(
                 f"{process.name} at {monotonic():.3f}: {connections} connections, tasks {tasks}"
             )
+
+    async def sleep_while_behind(self, every_s: float, *groups: str) -> None:
+        """Until it is worth asking how far groups have got: reading their stored states takes half of a simulation.
+
+        Sleeps on while leaders have records that the groups haven't settled, though not for long.
+        """
+        for _ in range(_LOOKS):
+            await anyio.sleep(every_s)
+            leaders = [one for one in self.broker.shares.loaded() if one.group in groups]
+            if all(one.shared.start_offset >= one.partition.log.end_offset for one in leaders):
+                return
 
     # --- what subclasses add
 
