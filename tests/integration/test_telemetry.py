@@ -61,7 +61,12 @@ class BothPushed(NamedTuple):
 
 
 @pytest.fixture(
-    scope="module", params=[pytest.param("4.1.2", marks=pytest.mark.long), NEWEST_RELEASE, EMBEDDED]
+    scope="module",
+    params=[
+        pytest.param("4.1.2", marks=[pytest.mark.kafka, pytest.mark.long]),
+        pytest.param(NEWEST_RELEASE, marks=pytest.mark.kafka),
+        pytest.param(EMBEDDED, marks=pytest.mark.java),
+    ],
 )
 def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BothPushed]:
     folder = tmp_path_factory.mktemp("classes")
@@ -111,7 +116,6 @@ def reason_missing(name: str) -> str | None:
     return next((why for start, why in MISSING.items() if name.removeprefix(PREFIX).startswith(start)), None)
 
 
-@pytest.mark.lengthy
 def test_every_metric_of_ours_is_one_of_javas(both: BothPushed) -> None:
     """The same name, kind and attributes."""
     for name, metric in both.ours.metrics.items():

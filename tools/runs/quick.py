@@ -1,7 +1,7 @@
 """A pytest plugin: `--quick` leaves out tests that need a JVM or a browser or take seconds, and prints how many.
 
 Markers tell what a test needs; tests with a Spark fixture are marked automatically. A test is counted once, under the
-first marker that applies.
+first marker that applies. A test that starts a Kafka broker anyway fails.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import settings
+
+from tools.kafka.node import Node
 
 LEFT_OUT = {
     "kafka": "need real Kafka brokers",
@@ -47,6 +49,12 @@ def pytest_configure(config: pytest.Config) -> None:
         # Test modules are imported later. A number of examples that a test sets itself takes precedence.
         settings.register_profile("quick", settings(), max_examples=EXAMPLES)
         settings.load_profile("quick")
+        for name in ("format", "start"):
+            setattr(Node, name, _refuse)
+
+
+def _refuse(*_: object) -> NoReturn:
+    raise RuntimeError("--quick starts no Kafka broker: mark the test, or the parameter of its fixture, with kafka")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
