@@ -21,7 +21,7 @@ from typing import NamedTuple
 import pytest
 import ziglang
 
-from tools import redis_server
+from tools import packages, redis_server
 from tools.spark import java_home
 
 ROOT = Path(__file__).parents[1]
@@ -203,7 +203,7 @@ def test_programs_run_where_only_what_a_page_says_is_installed(
     venv.create(tmp_path / "env", with_pip=False)
     python = tmp_path / "env" / "bin" / "python"
     wanted = [f"{wheel}[{room.extras}]" if room.extras else wheel, *room.also]
-    run([sys.executable, "-m", "pip", "--python", python, "install", "--quiet", *wanted])
+    assert packages.install(Path(sys.executable), *wanted, into=python)
     shutil.copytree(PROGRAMS, tmp_path / PROGRAMS.name, ignore=shutil.ignore_patterns("__pycache__"))
     for program in room.programs:
         run([python, "-m", f"{PROGRAMS.name}.{program}"], cwd=tmp_path, code=0, **services)

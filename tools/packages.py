@@ -28,8 +28,16 @@ def prepare(python: Path, variables: Mapping[str, str]) -> None:
     _did([*_pip(python), UV], variables)
 
 
-def install(python: Path, *wanted: str | Path, variables: Mapping[str, str] | None = None) -> bool:
-    """Install into the environment of this interpreter, or where `--target` says. Returns whether it worked."""
+def install(
+    python: Path,
+    *wanted: str | Path,
+    variables: Mapping[str, str] | None = None,
+    into: Path | None = None,
+) -> bool:
+    """Install into the environment of this interpreter, or where `--target` says. Returns whether it worked.
+
+    `into`: the interpreter of another environment, which needs neither uv nor pip.
+    """
     environment = variables or os.environ
     if (python.parent / "uv").exists():
         settings = _settings_of_pip(python, environment)
@@ -40,15 +48,16 @@ def install(python: Path, *wanted: str | Path, variables: Mapping[str, str] | No
             for word in (option, at)
         ]
         certificates = {"SSL_CERT_FILE": settings["cert"][0]} if "cert" in settings else {}
-        uv = [python, "-m", "uv", "pip", "install", "--quiet", "--python", python, *places, *wanted]
+        uv = [python, "-m", "uv", "pip", "install", "--quiet", "--python", into or python, *places, *wanted]
         if _did(uv, {**certificates, **environment}):
             return True
         print("kshare: uv can't install this; pip tries it, which takes minutes", file=sys.stderr, flush=True)
-    return _did([*_pip(python), *wanted], environment)
+    return _did([*_pip(python, into), *wanted], environment)
 
 
-def _pip(python: Path) -> list[str | Path]:
-    return [python, "-m", "pip", "install", "--quiet", "--no-compile"]
+def _pip(python: Path, into: Path | None = None) -> list[str | Path]:
+    elsewhere = () if into is None else ("--python", into)
+    return [python, "-m", "pip", *elsewhere, "install", "--quiet", "--no-compile"]
 
 
 def _settings_of_pip(python: Path, environment: Mapping[str, str]) -> dict[str, list[str]]:
