@@ -233,11 +233,14 @@ class Judgement:
     def _finished_for_good(self, entries: Sequence[Entry]) -> list[Entry]:
         """Where the program has finished a record, wasn't told that it was too late, and hasn't rejected it since."""
         found: list[Entry] = []
+        is_rejected = False
         for entry in sorted(entries):
-            if entry.event in _FINISHED:
+            if entry.event in _FINISHED and not is_rejected:  # then it has finished an older copy, after its lock
                 found.append(entry)
             elif entry.event in (Event.TOO_LATE, Event.REJECTS) and found:
                 found.pop()
+            if entry.event in (Event.REJECTS, Event.HANDED, Event.UNREADABLE):
+                is_rejected = entry.event is Event.REJECTS
         return found
 
     def _must_be_confirmed(self, member: str, place: Place, by: float, who: str) -> None:
