@@ -93,7 +93,12 @@ _OWN: Iterable[tuple[Callable[[], None], str, str, int]] = (
     (interrupted_closing_is_not_finished, "left behind", "doesn't close what a signal interrupts", 13),
     (iterators_serve_two_threads, "accepted unseen", "lets two threads take turns with an iterator", 14),
     (interrupted_transactions_are_committed, "transaction", "commits transactions that are interrupted", 3),
-    (closing_twice_does_not_wait, "left behind", "lets only the first caller of `close` wait for its end", 13),
+    (
+        closing_twice_does_not_wait,
+        "left behind",
+        "lets only the first caller of `close` wait for its end",
+        13,
+    ),
 )
 DEFECTS = [
     Defect(

@@ -54,7 +54,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _refuse(*_: object) -> NoReturn:
-    raise RuntimeError("--quick starts no Kafka broker: mark the test, or the parameter of its fixture, with kafka")
+    raise RuntimeError(
+        "--quick starts no Kafka broker: mark the test, or the parameter of its fixture, with kafka"
+    )
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -235,7 +235,9 @@ class Judgement:
         found: list[Entry] = []
         is_rejected = False
         for entry in sorted(entries):
-            if entry.event in _FINISHED and not is_rejected:  # then it has finished an older copy, after its lock
+            if (
+                entry.event in _FINISHED and not is_rejected
+            ):  # then it has finished an older copy, after its lock
                 found.append(entry)
             elif entry.event in (Event.TOO_LATE, Event.REJECTS) and found:
                 found.pop()
