@@ -76,7 +76,8 @@ class Preparer:
         self._reader = reader
         self._max_seconds = max_seconds
         self._put_back = put_back
-        self._limits: set[anyio.CancelScope] = set()
+        self._limits: dict[anyio.CancelScope, None] = {}
+        """In order: a set's would depend on addresses in memory."""
 
     async def prepare(self, batch: ShareBatch) -> bool:
         """Returns False if no record is held any more."""
@@ -101,7 +102,7 @@ class Preparer:
     async def _deserialize_all(self, batch: ShareBatch, prepared: PreparedRecords) -> None:
         unread = _Unread(undeserialized(batch), prepared)
         with anyio.move_on_after(self._max_seconds) as limit:
-            self._limits.add(limit)
+            self._limits[limit] = None
             interrupts: list[BaseException] = []
             try:
                 async with anyio.create_task_group() as tasks:
@@ -111,7 +112,7 @@ class Preparer:
                 interrupts.append((others or cancelled or group).exceptions[0])
                 del cancelled, others
             finally:
-                self._limits.discard(limit)
+                del self._limits[limit]
             if interrupts:
                 raise interrupts.pop()  # nothing has it any more, not even the group: see `kshare.errors`
 

@@ -224,7 +224,8 @@ class _Endpoint:
         self._locks: dict[str, anyio.Lock] = {}
         self._problem: KshareError | None = None
         self._outage = Outage(self.peer)
-        self._dialing: set[anyio.CancelScope] = set()
+        self._dialing: dict[anyio.CancelScope, None] = {}
+        """In order: a set's would depend on addresses in memory."""
         self._is_closed = False
 
     @property
@@ -241,12 +242,12 @@ class _Endpoint:
             if self._is_closed:
                 raise ConnectionLost(_CLOSED)
             with anyio.CancelScope() as dialing:
-                self._dialing.add(dialing)
+                self._dialing[dialing] = None
                 try:
                     await self._pause(deadline)
                     return await self._dial(purpose, deadline, tasks)
                 finally:
-                    self._dialing.discard(dialing)
+                    del self._dialing[dialing]
             raise ConnectionLost(_CLOSED)
 
     def hang_up(self, reason: str) -> None:

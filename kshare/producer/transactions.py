@@ -52,8 +52,8 @@ class TransactionLink:
         self._router = router
         self._timeout_ms = max(1, int(settings.transaction_timeout * 1000))
         self._adding = anyio.Lock()
-        self._scopes: set[anyio.CancelScope] = set()
-        """Of calls of `add` for the current transaction."""
+        self._scopes: dict[anyio.CancelScope, None] = {}
+        """Of calls of `add` for the current transaction, in order: a set's would depend on addresses in memory."""
 
     # --- epochs
 
@@ -88,7 +88,7 @@ class TransactionLink:
     # --- transactions
 
     def begin(self) -> Transaction:
-        self._adding, self._scopes = anyio.Lock(), set()
+        self._adding, self._scopes = anyio.Lock(), {}
         return self.state.begin()
 
     def require(self, transaction: Transaction | None) -> None:
@@ -104,12 +104,12 @@ class TransactionLink:
             return
         with anyio.CancelScope() as scope:
             scopes = self._scopes
-            scopes.add(scope)
+            scopes[scope] = None
             try:
                 async with self._adding:
                     await self._add_missing(transaction, wanted)
             finally:
-                scopes.discard(scope)
+                del scopes[scope]
         self.require(transaction)
 
     async def _add_missing(self, transaction: Transaction, places: list[Place]) -> None:

@@ -25,8 +25,8 @@ class BoundedWrites:
         self._publisher = publisher
         self._clock = clock
         self._deadline = math.inf
-        self._scopes: set[anyio.CancelScope] = set()
-        """Of what is being written."""
+        self._scopes: dict[anyio.CancelScope, None] = {}
+        """Of what is being written, in order: a set's would depend on addresses in memory."""
 
     def end_in(self, seconds: float) -> None:
         """What isn't written by then fails, and so does everything later. May be called in a callback of the loop."""
@@ -81,10 +81,10 @@ class BoundedWrites:
     async def _within(self, result: Awaitable[ResultT], limit: float = math.inf) -> ResultT:
         with anyio.move_on_after(None if limit == math.inf else limit):
             with anyio.CancelScope(deadline=self._deadline) as scope:
-                self._scopes.add(scope)
+                self._scopes[scope] = None
                 try:
                     return await result
                 finally:
-                    self._scopes.discard(scope)
+                    del self._scopes[scope]
             raise KshareError("it wasn't confirmed in time, and the worker is stopping")
         raise KshareError(f"it took longer than {limit:g} s")

@@ -74,7 +74,8 @@ class Ledger:
         self._topic = topic
         self._group = group
         self._states: dict[Key, ShareState] = {}
-        self._epochs: dict[Key, int] = {}
+        self._initialized: dict[Key, tuple[int, int]] = {}
+        """State epochs, and when states were initialized: a second reset may have the epoch of the first."""
         self._eras: dict[int, list[Era]] = defaultdict(list)
         """By partition."""
         self._missing: dict[int, list[_Missing]] = defaultdict(list)
@@ -125,7 +126,7 @@ class Ledger:
                 self._missing[era.number].append(_Missing(self._now(), 0, inf))
 
     def _on_state(self, stored: StoredBatch) -> None:
-        """A share-partition gets another state epoch, and a start offset, if the group's offsets are reset."""
+        """A share-partition's state is initialized again if the group's offsets are reset."""
         for record in stored.decode():
             if bytes(record.key or b"")[:2] != _SNAPSHOT or (key := replay(self._states, record)) is None:
                 continue
@@ -133,9 +134,10 @@ class Ledger:
             state, topic = self._states.get(key), self._broker.cluster.find(topic_id)
             if group != self._group or state is None or topic is None or topic.name != self._topic:
                 continue
-            if self._epochs.get(key) != state.state_epoch and state.start >= 0:
+            initialized = state.state_epoch, state.created
+            if self._initialized.get(key) != initialized and state.start >= 0:
                 self._on_reset(topic.partitions[index], state.start)
-            self._epochs[key] = state.state_epoch
+            self._initialized[key] = initialized
 
     def lost(self, partition: Partition) -> None:
         """The log has just lost its last batches. What the group had settled behind its end stays settled."""
