@@ -214,6 +214,8 @@ class Processing:
         if isinstance(error, anyio.get_cancelled_exc_class()):
             # Nobody has cancelled the slot: the handler has awaited a cancelled task, or cancelled its own.
             forget_cancellation()
+            for one in self.deliveries_of(slot):
+                await until_moved(one)
             await for_each([(one,) for one in self.deliveries_of(slot)], self._outcomes.on_cancelled)
         elif is_failure(error):
             failure = as_failure(error)

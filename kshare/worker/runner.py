@@ -499,6 +499,6 @@ class HandlerRunner:
         long_runs = self._pipeline.long_runs
         if long_runs is None or not self._consumer.can_renew:
             return
-        for slot in self._slots.all:
+        for slot in self._slots.calls:  # in no other slot: what is just becoming a copy would become two
             if slot.delivery is not None and long_runs.is_in_the_way(slot.delivery):
                 await long_runs.start_moving(slot.delivery, tasks)
