@@ -132,12 +132,12 @@ _OF_STORM: Iterable[tuple[Callable[[], None], str, int]] = (
     (storm.releases_are_free, "gives damaged records back without a pause", 18),
     (storm.corrupt_is_a_gap, "acknowledges damaged batches as gaps", 18),
     (storm.corrupt_is_accepted, "accepts damaged batches", 18),
-    (storm.released_is_accepted, "accepts what its user has released", 4),
-    (storm.cancelled_is_accepted, "accepts the current record of a loop that is cancelled", 4),
+    (storm.released_is_accepted, "accepts what its user has released", 15),
+    (storm.cancelled_is_accepted, "accepts the current record of a loop that is cancelled", 143),
     (storm.refused_is_confirmed, "reports refused acknowledgements as confirmed", 42),
-    (storm.neighbour_is_accepted, "accepts the next record instead", 1),
+    (storm.neighbour_is_accepted, "accepts the next record instead", 15),
     (storm.commit_is_hasty, "returns from `commit` before anything is confirmed", 1),
-    (storm.checksums_are_ignored, "hands out damaged batches", 14),
+    (storm.checksums_are_ignored, "hands out damaged batches", 101),
 )
 _OWN: Iterable[tuple[Callable[[], None], str, str, int]] = (
     (leaving_is_tried_once, "still a member", "doesn't try again to leave its group", 12),
@@ -155,10 +155,10 @@ _OWN: Iterable[tuple[Callable[[], None], str, str, int]] = (
     (what_a_loop_has_left_is_kept, "kept", "keeps and renews the record of a loop that was left", 4),
     (closing_sends_nothing, "still locked", "ends its session without sending what is decided", 39),
     (fetches_do_not_wait, "busy loop", "lets brokers answer fetches at once, and asks again", 42),
-    (closing_does_not_wait, "left behind", "returns from `close` before it has ended", 4),
-    (confirmations_are_not_told, "not told", "calls `on_settled` only for refusals", 4),
+    (closing_does_not_wait, "left behind", "returns from `close` before it has ended", 15),
+    (confirmations_are_not_told, "not told", "calls `on_settled` only for refusals", 85),
     (rejections_are_released, "forgotten", "releases what its user has rejected", 18),
-    (pauses_have_no_end, "left", "fetches nothing after `resume`", 18),
+    (pauses_have_no_end, "left", "fetches nothing after `resume`", 15),
 )
 DEFECTS = [
     *(

@@ -179,7 +179,7 @@ DEFECTS = [
     for plant, finding, what, seed in (
         (close_is_hasty, "left behind", "lets only the first caller of `close` wait for its end", 20),
         (unknown_is_aborted, "transaction", "tells a commit without a response as one that failed", 22),
-        (failed_records_are_committed, "transaction", "commits though a record wasn't written", 4),
+        (failed_records_are_committed, "transaction", "commits though a record wasn't written", 140),
         (open_is_not_written, "contradiction", "tells what may have been written as not written", 5),
         (
             sequences_are_used_again,
@@ -191,7 +191,7 @@ DEFECTS = [
         (retries_get_new_numbers, "contradiction", "sends a batch again with another sequence number", 5),
         (flush_waits_for_one_outcome, "broken promise", "returns from `flush` after the first outcome", 5),
         (failures_are_forgotten, "broken promise", "says nothing in `flush` of what wasn't written", 5),
-        (cancelled_calls_enqueue, "contradiction", "writes records of calls that were cancelled", 6),
+        (cancelled_calls_enqueue, "contradiction", "writes records of calls that were cancelled", 110),
         (commits_overtake_records, "transaction", "commits before the records are confirmed", 1),
         (buffers_have_no_end, "broken promise", "takes more records than its buffer holds", 61),
         (partitions_are_ignored, "contradiction", "writes to another partition than it was told", 61),

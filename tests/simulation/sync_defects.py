@@ -91,8 +91,8 @@ _OWN: Iterable[tuple[Callable[[], None], str, str, int]] = (
     (loops_that_are_left_accept, "accepted unseen", "accepts the record at which a loop was left", 1),
     (commits_overtake_decisions, "confirmed falsely", "commits without what is queued for the event loop", 1),
     (interrupted_closing_is_not_finished, "left behind", "doesn't close what a signal interrupts", 13),
-    (iterators_serve_two_threads, "accepted unseen", "lets two threads take turns with an iterator", 14),
-    (interrupted_transactions_are_committed, "transaction", "commits transactions that are interrupted", 3),
+    (iterators_serve_two_threads, "accepted unseen", "lets two threads take turns with an iterator", 19),
+    (interrupted_transactions_are_committed, "transaction", "commits transactions that are interrupted", 18),
     (
         closing_twice_does_not_wait,
         "left behind",
