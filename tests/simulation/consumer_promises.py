@@ -48,10 +48,14 @@ class Promises:
         self._lock_s = lock_s
         self._witnesses = [one for one in witnesses if not one.was_killed]
         self._acquired: dict[tuple[str, Place], list[float]] = defaultdict(list)
+        self._first: dict[tuple[str, Place, int], float] = {}
+        """When a member first acquired a record with this delivery count."""
         self._deliveries: dict[Place, list[float]] = defaultdict(list)
         for one in acquired:
             for offset in range(one.first, one.last + 1):
                 self._acquired[one.member, (one.partition, offset)].append(one.at)
+                key = one.member, (one.partition, offset), one.delivery
+                self._first[key] = min(self._first.get(key, one.at), one.at)
                 self._deliveries[one.partition, offset].append(one.at)
         self._sent: dict[tuple[str, Place], list[tuple[int, Acknowledged]]] = defaultdict(list)
         for row in acknowledged:
@@ -95,11 +99,6 @@ class Promises:
         # A response that isn't there yet: the broker may have renewed it by now.
         return max(until, now + self._lock_s(now)) if any(at > now for at in renewed) else until
 
-    def _acquired_before(self, member: str, place: Place, now: float) -> float:
-        times = self._acquired.get((member, place), [])
-        index = bisect_right(times, now)
-        return times[index - 1] if index else now
-
     def _handed_late(self) -> Iterator[str]:
         for entry in self._entries(Event.HANDED):
             place = entry.partition, entry.offset
@@ -108,12 +107,24 @@ class Promises:
             if until is not None and is_late:
                 late = f"{entry.at - until:.3f} s after its lock had run out"
                 yield f"{place}: {late}, at {entry.at:.3f}, to {entry.member}"
-            since = self._acquired_before(entry.member, place, entry.at)
-            if any(
-                kind != RENEW and row.error == 0 and since < row.answered_at < entry.at
-                for kind, row in self._sent.get((entry.member, place), ())
-            ):
+            if self._was_settled(entry):
                 yield f"{place}: settled before, at {entry.at:.3f}, to {entry.member}"
+
+    def _was_settled(self, entry: Entry) -> bool:
+        """Whether it was settled between its acquisition and then.
+
+        A response of a former leader may come late, after the new one's. Then each leader's record was settled by
+        itself.
+        """
+        place = entry.partition, entry.offset
+        times = self._acquired.get((entry.member, place), [])
+        since = self._first.get((entry.member, place, entry.delivery), entry.at)
+        return any(
+            kind != RENEW and row.error == 0 and since < row.answered_at < entry.at
+            # Otherwise it was a later one that was settled.
+            and bisect_right(times, since) == bisect_right(times, row.at)
+            for kind, row in self._sent.get((entry.member, place), ())
+        )
 
     def _kept(self) -> Iterator[str]:
         handed: dict[str, list[float]] = defaultdict(list)
