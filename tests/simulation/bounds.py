@@ -11,9 +11,9 @@ Attempts to connect count, too."""
 MOST_IN_A_MINUTE = 600
 """The same for a minute in a slow simulation, for each node of the cluster: fetches wait for half a second, and after a
 fault, each client connects again and again for a while."""
-MOST_LINES = 50
-"""How many lines a process may log in ten seconds. There are about twenty kinds of lines: of each, the first one at
-once, then a summary, and one more when a worker ends."""
+MOST_LINES = 80
+"""How many lines a process may log in ten seconds. There are about twenty kinds of lines, some of them for each
+partition: of each, the first one at once, then a summary, and one more when a worker ends."""
 _LINES_S = 10.0
 
 

@@ -37,8 +37,8 @@ EACH = pytest.mark.parametrize(
 )
 """`kshare.sync` runs asyncio, whatever its user runs."""
 
-SOMETIMES_DIFFERENT = ("sync", "workers")
-"""Without a garbage collector. Some sets of workers are ordered by addresses in memory; `sync` wasn't tried."""
+SOMETIMES_DIFFERENT = ("sync",)
+"""Without a garbage collector."""
 
 pytestmark = [pytest.mark.lengthy, pytest.mark.timeout(300)]
 
