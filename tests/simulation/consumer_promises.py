@@ -120,7 +120,9 @@ class Promises:
         times = self._acquired.get((entry.member, place), [])
         since = self._first.get((entry.member, place, entry.delivery), entry.at)
         return any(
-            kind != RENEW and row.error == 0 and since < row.answered_at < entry.at
+            kind != RENEW
+            and row.error == 0
+            and since < row.answered_at < entry.at
             # Otherwise it was a later one that was settled.
             and bisect_right(times, since) == bisect_right(times, row.at)
             for kind, row in self._sent.get((entry.member, place), ())

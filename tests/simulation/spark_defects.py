@@ -207,7 +207,12 @@ DEFECTS = [
             10,
         ),
         (a_replay_leaves_out_the_last_range, "lost", "reads all of its journal but the last range", 24),
-        (the_position_in_the_journal_is_kept, "emitted twice", "doesn't say in tokens how far it has got", 24),
+        (
+            the_position_in_the_journal_is_kept,
+            "emitted twice",
+            "doesn't say in tokens how far it has got",
+            24,
+        ),
         (a_range_is_planned_twice, "emitted twice", "plans a range for the next micro-batch, too", 1),
         (owed_is_forgotten, "emitted twice", "forgets when it is restarted what was emitted already", 1),
         (the_last_range_is_not_read, "another replay", "doesn't read the last range of a micro-batch", 1),
