@@ -83,7 +83,7 @@ _LATER_S = 13.0
 _LAST_S = 25.0
 """How long a worker may take to end, beyond its `drain_timeout`: copies are written for ten seconds at most."""
 _SLOW_CALM_S = 14_400.0
-_SMALLEST_WINDOW, _USUAL_WINDOW = 100, 2000
+_SMALLEST_WINDOW, _USUAL_WINDOW, _LARGEST_WINDOW = 100, 2000, 4000
 
 
 class _Book(FaultBook):
@@ -183,7 +183,7 @@ class WorkerWorld(World):
             faults=frozenset(one for one in kinds if chance.random() < 0.6),
             stays=chance.random() < 0.5,
             window=chance.choice(
-                [_USUAL_WINDOW if handlers.has_breaker else _SMALLEST_WINDOW, _USUAL_WINDOW]
+                [_LARGEST_WINDOW] if handlers.has_breaker else [_SMALLEST_WINDOW, _USUAL_WINDOW]
             ),
         )
 
@@ -212,7 +212,7 @@ class WorkerWorld(World):
         self.scene = Scene(plan.handlers, plan.lock_s, time.jump, redelivered.has)
         if plan.faults <= _QUIET and not plan.changes:
             self.scene.batches_pause_after_s = _BATCHING_S
-        self.scene.keeps_delays = plan.window == _USUAL_WINDOW and plan.faults <= _MILD and not plan.changes
+        self.scene.keeps_delays = plan.window >= _USUAL_WINDOW and plan.faults <= _MILD and not plan.changes
         self._left: int | None = None
         """How many records the workers have left that stayed, if any did."""
         self._stayed: list[str] = []
