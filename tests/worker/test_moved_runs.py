@@ -8,11 +8,11 @@ from collections import Counter
 import anyio
 import pytest
 
-from kshare import AdminClient, Producer
+from kshare import AdminClient, Producer, ShareConsumer
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import ProduceRequest
 from kshare.testing import Broker
-from kshare.worker import Delivery, Retry, RetryTopics, Worker, moved_runs
+from kshare.worker import Delivery, Retry, RetryTopics, Worker, group_limits, moved_runs
 from kshare.worker.headers import RetryContext
 from tests.helpers.consuming import until
 
@@ -149,6 +149,45 @@ async def test_copy_of_a_worker_that_died_is_processed(broker: Broker) -> None:
         await nothing_is_left(broker, "g", "g.retry")
         worker.stop()
     assert seen == [(b"died", 2, "t", 7)]
+
+
+async def test_what_becomes_a_copy_before_its_call_is_not_moved_as_well(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Otherwise there are two copies of it, and one of them is written again and again, though nothing runs."""
+    monkeypatch.setattr(group_limits, "LOOK_FOR_LIMITS_S", 0.05)
+    worker = worker_of(broker, concurrency=1)
+    finished: list[bytes] = []
+    go_on = anyio.Event()
+
+    @worker.handler("t")
+    async def process(value: bytes) -> None:
+        if value == b"blocks":
+            await go_on.wait()
+        finished.append(value)
+
+    broker.produce("t", [b"waits"])
+    async with (
+        ShareConsumer(broker.bootstrap, group="g", topics=["t"], max_records=1) as consumer,
+        anyio.create_task_group() as tasks,
+    ):
+        record = await anext(aiter(consumer))
+        consumer.pause()
+        broker.produce("t", [*(b"%d" % number for number in range(190)), b"blocks"])  # more than max_pinned
+        await tasks.start(worker.serve)
+        await until(lambda: len(finished) == 190)
+        record.release()
+        await anyio.sleep(0.5)  # until the worker has it
+        broker.set_group_config(
+            "g", {"share.delivery.count.limit": "3"}
+        )  # so it is moved at its second delivery
+        await until(lambda: "its limits have changed" in caplog.text)
+        broker.faults.add(ProduceRequest, after_ms=1000)
+        go_on.set()
+        await until(lambda: finished[-1] == b"waits")
+        await nothing_is_left(broker, "g", "g.retry")
+        worker.stop()
+    assert [copy.value for copy in broker.records("t.retry.1s")] == [b"waits"]
 
 
 async def test_run_is_not_moved_if_the_copy_cannot_be_written(broker: Broker) -> None:
