@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 
@@ -188,6 +189,30 @@ async def test_what_becomes_a_copy_before_its_call_is_not_moved_as_well(
         await nothing_is_left(broker, "g", "g.retry")
         worker.stop()
     assert [copy.value for copy in broker.records("t.retry.1s")] == [b"waits"]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # trio has no cancellation that a handler could raise
+@pytest.mark.parametrize("error", [ValueError, asyncio.CancelledError])
+async def test_a_run_that_ends_while_it_is_being_moved(broker: Broker, error: type[BaseException]) -> None:
+    worker = worker_of(broker, retry=Retry(attempts=2, delay=0.1))
+    attempts: list[int] = []
+    copying = broker.faults.add(ProduceRequest, after_ms=500)
+
+    @worker.handler("t")
+    async def process(value: bytes, delivery: Delivery) -> None:
+        if value == b"long":
+            attempts.append(delivery.attempt)
+            if len(attempts) == 1:
+                await until(lambda: copying.hits > 0)
+                raise error
+
+    broker.produce("t", [b"long", *(b"%d" % number for number in range(190))])
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(worker.serve)
+        await until(lambda: len(attempts) == 2)
+        await nothing_is_left(broker, "g", "g.retry")
+        worker.stop()
+    assert len(attempts) == 2
 
 
 async def test_run_is_not_moved_if_the_copy_cannot_be_written(broker: Broker) -> None:
