@@ -6,6 +6,7 @@ import gc
 import re
 import signal
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -81,7 +82,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     # With several workers, the longest tests shouldn't start last.
-    items.sort(key=lambda item: _shared(item.nodeid) is None)
+    lengthy = Counter(item.path for item in items if item.get_closest_marker("lengthy"))
+    items.sort(key=lambda item: (_shared(item.nodeid) is None, -lengthy[item.path]))
     if not config.getoption("--long"):
         _leave_out("long", config, items)
     if not _may_capture(items):
