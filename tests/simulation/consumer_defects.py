@@ -13,6 +13,7 @@ from kshare.client.consumer import AsyncConsumer
 from kshare.client.streams import Inbox
 from kshare.engine.lease_book import LeaseBook
 from kshare.engine.lease_reports import LeaseReports
+from kshare.protocol.record import Headers, Record
 from kshare.state import lease
 from kshare.state.acks import AckOutcome, PartitionAcks
 from kshare.state.coverage import Coverage
@@ -128,6 +129,19 @@ def pauses_have_no_end() -> None:
     replace(AsyncConsumer, "resume", nothing)
 
 
+def empty_headers_are_none() -> None:
+    read = Record._read_headers
+
+    def without_empty(self: Record) -> Headers:
+        return tuple((name, value or None) for name, value in read(self))
+
+    replace(Record, "_read_headers", without_empty)
+
+
+def records_have_the_time_of_their_batch() -> None:
+    replace(Record, "read_timestamp", lambda self: self._base_timestamp)
+
+
 _OF_STORM: Iterable[tuple[Callable[[], None], str, int]] = (
     (storm.releases_are_free, "gives damaged records back without a pause", 18),
     (storm.corrupt_is_a_gap, "acknowledges damaged batches as gaps", 18),
@@ -159,6 +173,13 @@ _OWN: Iterable[tuple[Callable[[], None], str, str, int]] = (
     (confirmations_are_not_told, "not told", "calls `on_settled` only for refusals", 85),
     (rejections_are_released, "forgotten", "releases what its user has rejected", 18),
     (pauses_have_no_end, "left", "fetches nothing after `resume`", 15),
+    (empty_headers_are_none, "wrong attributes", "reads empty headers as ones without a value", 15),
+    (
+        records_have_the_time_of_their_batch,
+        "wrong attributes",
+        "gives all records of a batch the time of the first",
+        16,
+    ),
 )
 DEFECTS = [
     *(

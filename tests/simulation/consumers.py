@@ -21,12 +21,13 @@ from kshare import AdminClient, KshareError, Producer, ShareConsumer
 from kshare.broker.cluster_server import ClusterServer
 from kshare.broker.settings import Resource
 from kshare.client.record import ShareRecord
-from kshare.surroundings import monotonic
+from kshare.surroundings import monotonic, wall_time
 from tests.integration.consumer_storm import async_program
 from tests.integration.consumer_storm.diary import Entry, Event
 from tests.integration.consumer_storm.fault_book import FaultBook
 from tests.integration.consumer_storm.judging import Judgement, Place, Witness
 from tests.integration.consumer_storm.notes import Notes, Orders, text_of
+from tests.simulation.attributes import Attributes, different, headers_of
 from tests.simulation.consumer_promises import Promises
 from tests.simulation.ledger import Ledger
 from tests.simulation.loop import START_S, SimulatedTime
@@ -39,7 +40,7 @@ TOPIC, GROUP, GRAVE = "orders", "workers", "dlq.orders"
 _LETTERS_S = 20.0
 _SLOW_CALM_S = 3600.0
 _STAYED, _STILL_LOCKED, _EPOCHS = "still a member", "still locked", "wrong epoch"
-_STUCK = "stands still"
+_STUCK, _WRONG = "stands still", "wrong attributes"
 _MOSTLY_SMOOTH = 0.25
 _LONG_LIVED = 0.1
 """The share of consumers that are used for longer than others, by so much:"""
@@ -116,6 +117,8 @@ class SimulatedNotes(Notes):
 
     def of(self, event: Event, record: ShareRecord, text: str = "") -> None:
         self._program.values[len(self._program.entries)] = text_of(record.value)
+        if event is Event.HANDED:
+            self.orders.world.compare(record)  # type: ignore[attr-defined]
         super().of(event, record, text)
 
     def slow_body_s(self) -> float:
@@ -214,6 +217,10 @@ class ConsumerWorld(World):
         self.book.done = self.done
         self.is_calm = False
         """Nothing is disturbed any more, and bodies aren't slow."""
+        self._attributes: dict[bytes, Attributes] = {}
+        """Of all records that were written, by value."""
+        self._wrong: list[str] = []
+        """Keys, headers and timestamps that consumers got, and nobody had written."""
         self.stuck: list[str] = []
         """Records that no program got for long, though nothing was disturbed."""
         self._written = 0
@@ -362,11 +369,24 @@ class ConsumerWorld(World):
         while not self.is_over:
             partition = chance.randrange(self.partitions)
             for _ in range(chance.choice([1, 5, 20, 60])):
-                key = b"%d" % (self._written % _KEYS) if "compaction" in self.plan.changes else None
-                await producer.enqueue(TOPIC, b"%d" % self._written, key=key, partition=partition)
-                self._written += 1
+                await self._enqueue(producer, partition)
             await producer.flush()
             await anyio.sleep(chance.uniform(0.02, 0.3) * self.plan.pace.slowness)
+
+    async def _enqueue(self, producer: Producer, partition: int) -> None:
+        number, value = self._written, b"%d" % self._written
+        has_key = "compaction" in self.plan.changes or number % 3 == 0
+        key = b"%d" % (number % _KEYS) if has_key else None
+        self._attributes[value] = attributes = Attributes(key, headers_of(number), int(wall_time() * 1000))
+        self._written += 1
+        await producer.enqueue(TOPIC, value, partition=partition, **attributes._asdict())
+
+    def compare(self, record: ShareRecord) -> None:
+        """With what was written."""
+        wanted = self._attributes.get(bytes(record.value or b""))
+        if wanted is not None:
+            place = f"{record.partition}:{record.offset}"
+            self._wrong += (f"{place}: {text}" for text in different(wanted, record))
 
     # --- faults
 
@@ -387,8 +407,7 @@ class ConsumerWorld(World):
         partitions = self.broker.cluster.topics[TOPIC].partitions
         async with Producer(self.bootstrap) as producer:
             for partition in partitions:
-                await producer.send(TOPIC, b"%d" % self._written, partition=partition.index)
-                self._written += 1
+                await self._enqueue(producer, partition.index)
         until = {(one.index, one.log.end_offset - 1) for one in partitions}
         with anyio.move_on_after(_FRESH_S):
             while until:
@@ -536,6 +555,7 @@ class ConsumerWorld(World):
             _STILL_LOCKED: self.still_locked,
             _EPOCHS: self.book.wrong_epochs,
             _STUCK: self.stuck,
+            _WRONG: self._wrong,
         }
         return Verdict({**judgement.problems, **others, **broken}, judgement.counts)
 
