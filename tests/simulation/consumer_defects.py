@@ -130,16 +130,17 @@ def pauses_have_no_end() -> None:
 
 
 def empty_headers_are_none() -> None:
-    read = Record._read_headers
+    read: Callable[[Record], Headers] = vars(Record)["headers"].fget
 
     def without_empty(self: Record) -> Headers:
         return tuple((name, value or None) for name, value in read(self))
 
-    replace(Record, "_read_headers", without_empty)
+    replace(Record, "headers", property(without_empty))
 
 
-def records_have_the_time_of_their_batch() -> None:
-    replace(Record, "read_timestamp", lambda self: self._base_timestamp)
+def timestamps_are_whole_seconds() -> None:
+    read = Record.read_timestamp
+    replace(Record, "read_timestamp", lambda self: read(self) // 1000 * 1000)
 
 
 _OF_STORM: Iterable[tuple[Callable[[], None], str, int]] = (
@@ -174,12 +175,7 @@ _OWN: Iterable[tuple[Callable[[], None], str, str, int]] = (
     (rejections_are_released, "forgotten", "releases what its user has rejected", 18),
     (pauses_have_no_end, "left", "fetches nothing after `resume`", 15),
     (empty_headers_are_none, "wrong attributes", "reads empty headers as ones without a value", 15),
-    (
-        records_have_the_time_of_their_batch,
-        "wrong attributes",
-        "gives all records of a batch the time of the first",
-        16,
-    ),
+    (timestamps_are_whole_seconds, "wrong attributes", "drops the milliseconds of timestamps", 15),
 )
 DEFECTS = [
     *(
