@@ -104,6 +104,7 @@ class Thread:
             pass
         except BaseException as error:
             problem = error
+        del self._target  # as real threads do: otherwise the arguments live on
         self.is_over = True
         self.host.on_ended(self, problem)
         for other in self._joining:
