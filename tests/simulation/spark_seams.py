@@ -30,7 +30,7 @@ _DISK_S = (0.0, 0.0, 0.001, 0.02, 0.3)
 def spark_seams(chance: Random) -> Iterator[None]:
     async def run_sync(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """In place of a thread. Once begun, it ends, unless its process is killed: then it is done, or not at all."""
-        process = current_process()
+        process, result = current_process(), None  # which a killed process gets if it is shielded
         with anyio.CancelScope(shield=True):
             await anyio.sleep(chance.choice(_DISK_S))
         if process is None or not process.was_killed:
