@@ -228,9 +228,9 @@ class ConsumerWorld(World):
         self.stayed: list[str] = []
         """Closed consumers that are still members, and didn't say so."""
         self.still_locked: list[str] = []
+        """What brokers hold for consumers that were closed, though nothing disturbed that."""
         self.stalled_at = -inf
         """Until when everybody last stood still."""
-        """What brokers hold for consumers that were closed, though nothing disturbed that."""
         self.is_paused = False
         """Nobody reads at the moment."""
         self._resident: Member | None = None

@@ -82,9 +82,8 @@ def test_a_seed_is_the_same_each_time(world: str, backend: str) -> None:
     count = 1 if world in ("sync", "workers") else 2  # they take longest
     seeds = ("--seeds", str(count), "--first", "1", "--jobs", "1", "--digests")
     arguments = (*seeds, "--world", world, "--backend", backend)
-    again = (
-        () if world == "sync" else ("--uncollected",)
-    )  # one of twelve seeds differs without it; not examined
+    # Of `sync`, one of twelve seeds differs without it; not examined.
+    again = () if world == "sync" else ("--uncollected",)
     histories = [
         [line for line in simulate(*arguments, *more)[1].split("\n") if len(line.split(" ")) == 2]
         for more in ((), again)
