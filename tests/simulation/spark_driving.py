@@ -133,11 +133,12 @@ class Driving:
             end = await run_blocking(partial(reader.latestOffset, start, None))
         if end == start:
             return False
+        planned_at = monotonic()
         await self._at("planned")
         if len(batches) != len(tokens):
             raise AnotherDriver
         tokens.append(json.dumps(end))
-        batches.append(Batch(tokens[-1], monotonic()))
+        batches.append(Batch(tokens[-1], planned_at, monotonic()))
         await self._at("logged")
         if len(tokens) > 1:
             await run_blocking(partial(reader.commit, start))

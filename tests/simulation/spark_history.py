@@ -26,6 +26,8 @@ class Batch:
 
     token: str
     """What the log has, as JSON."""
+    planned_at: float
+    """When the query had been told what is in it. The one before it is complete then."""
     logged_at: float
     attempts: list[Attempt] = field(default_factory=list)
     rows: list[Place] | None = None

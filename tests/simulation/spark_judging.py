@@ -140,12 +140,12 @@ class Judgement:
         latest = max((one.at for one in self._deliveries[place] if one.at <= row.at), default=inf)
         if latest > batch.committed_at or (row.member, place) in self._rejects:
             return  # it was delivered again, or the answer of the broker was lost
-        if row.member in self._planners(number + 1):
+        if row.member in self._planners(number + 1, row.at):
             self._problem("forgotten", f"{place}: rejected, and released at {row.at:.3f} by {row.member}")
 
-    def _planners(self, number: int) -> set[str]:
-        """The members that had the records of this micro-batch when it was planned."""
-        if number >= len(self.history.batches):
+    def _planners(self, number: int, at: float) -> set[str]:
+        """The members that had the records of this micro-batch when it was planned. None if that was later."""
+        if number >= len(self.history.batches) or self.history.batches[number].planned_at > at:
             return set()
         logged_at, found = self.history.batches[number].logged_at, set()
         for place in self._named[number]:
