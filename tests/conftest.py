@@ -21,6 +21,7 @@ pytest_plugins = [
     "tools.runs.broker_watch",
     "tools.runs.quick",
     "tools.runs.times",
+    "tools.runs.turns",
 ]
 
 # How long an example takes depends on the machine, so there are no deadlines.

@@ -1,5 +1,8 @@
 """Real brokers as fixtures. If a broker can't be started, the test fails; it is never skipped.
 
+Behaviour tests run on each release of Kafka. Other tests take turns: they run on one of their releases, and on all with
+`--long`.
+
 A test with both event loops runs on one of them for each release of Kafka, which alternates from release to release and
 from test to test; with `--long`, on both. On the embedded broker it runs on both, unless it is marked `slow`.
 """
@@ -9,7 +12,7 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections import defaultdict
-from collections.abc import Generator, Iterator
+from collections.abc import Collection, Generator, Iterator
 from typing import Any, NamedTuple, Protocol
 from zlib import crc32
 
@@ -59,10 +62,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             brokers = [*only.args]
         seldom = metafunc.definition.get_closest_marker("long_on")
         params = [
-            pytest.param(one, marks=pytest.mark.long) if seldom and one in seldom.args else one
+            pytest.param(
+                one, marks=_marks(one, seldom.args if seldom else (), is_behaviour="behaviour" in path.parts)
+            )
             for one in brokers
         ]
         metafunc.parametrize("kafka", params, indirect=True, scope="session")
+
+
+def _marks(broker: str, seldom: Collection[str], *, is_behaviour: bool) -> list[pytest.MarkDecorator]:
+    if broker in seldom:
+        return [pytest.mark.long]
+    return [] if broker == EMBEDDED or is_behaviour else [pytest.mark.takes_turns("kafka")]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -36,6 +36,7 @@ EACH = pytest.mark.parametrize(
     ],
 )
 """`kshare.sync` runs asyncio, whatever its user runs."""
+IN_TURN = pytest.mark.takes_turns("backend")
 
 pytestmark = [pytest.mark.lengthy, pytest.mark.timeout(300)]
 
@@ -76,6 +77,7 @@ def test_seeds_are_simulated_for_so_long() -> None:
     assert output.count("ms for each simulated second") == 5
 
 
+@IN_TURN
 @EACH
 def test_a_seed_is_the_same_each_time(world: str, backend: str) -> None:
     """Without Python's garbage collector as well: otherwise a loop that was left, say, would end at any time."""
@@ -92,6 +94,7 @@ def test_a_seed_is_the_same_each_time(world: str, backend: str) -> None:
     assert histories[0] == histories[1]
 
 
+@IN_TURN
 @BOTH
 def test_a_seed_with_changes_is_the_same_each_time(backend: str) -> None:
     arguments = (
@@ -110,6 +113,7 @@ def test_a_seed_with_changes_is_the_same_each_time(backend: str) -> None:
     assert first == second
 
 
+@IN_TURN
 @BOTH
 def test_what_was_found_once_holds(backend: str) -> None:
     code, output = simulate("--found", "--backend", backend)

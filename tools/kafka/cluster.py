@@ -7,12 +7,10 @@ with Cluster("4.3.1") as cluster:
 
 from __future__ import annotations
 
-import base64
 import shutil
 import subprocess
 import tempfile
 import time
-import uuid
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,7 +20,7 @@ from typing import Self
 from tools.kafka import requests, running
 from tools.kafka.certificates import Authority
 from tools.kafka.listeners import HOST, Listener, listener_settings, scram_arguments
-from tools.kafka.node import Node, Ports
+from tools.kafka.node import Node, Ports, random_id
 from tools.kafka.ports import free_ports
 from tools.kafka.tool import run_tool
 
@@ -116,8 +114,7 @@ class Cluster:
 
     def start(self) -> None:
         """Format and start every node. Returns when share groups can be used."""
-        # StorageTool would mistake an id that starts with "-" for an option: this one starts with a letter.
-        cluster_id = base64.urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).rstrip(b"=").decode()
+        cluster_id = random_id()
         try:
             with ThreadPoolExecutor(len(self.nodes)) as pool:
                 list(pool.map(lambda node: self._format(node, cluster_id), self.nodes))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import subprocess
+import threading
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.kafka import archive
 from tools.kafka.jars import class_path
 from tools.kafka.java import OPTIMISED, SHORT_LIVED, find_java
 from tools.kafka.listeners import HOST, Listener
@@ -14,6 +18,7 @@ from tools.kafka.process import Process
 
 _FORMAT_DEADLINE_S = 120
 _FORMAT_MEMORY_MB = 256
+_IDS = "meta.properties"
 _LOGGING = {
     "logFile": "System.out",
     "showDateTime": "true",
@@ -21,6 +26,12 @@ _LOGGING = {
     "showThreadName": "false",
     "showShortLogName": "true",
 }
+
+
+_formatted: dict[tuple[str, ...], dict[Path, bytes]] = {}
+"""What StorageTool has written for a release and these arguments, without the ids. It takes a second or two each time.
+"""
+_formatting = threading.Lock()
 
 
 class BrokerFailedError(RuntimeError):
@@ -59,7 +70,7 @@ class Node:
         self._ports = ports
         self._memory_mb = memory_mb
         self._plugins = plugins
-        self._options = OPTIMISED if is_optimised else SHORT_LIVED
+        self._options = [*(OPTIMISED if is_optimised else SHORT_LIVED), *archive.loading(release)]
         self._process: Process | None = None
 
     @property
@@ -89,10 +100,30 @@ class Node:
     def format(self, settings: Mapping[str, str], cluster_id: str, arguments: Sequence[str]) -> None:
         """Write its settings and create its empty data folder."""
         self.folder.mkdir(parents=True)
-        lines = {**settings, "node.id": str(self.id), "log.dirs": str(self.folder / "data")}
-        self._settings.write_text(
-            "".join(f"{key}={_escaped(value)}\n" for key, value in lines.items()), encoding="latin-1"
-        )
+        whole = {**settings, "node.id": str(self.id), "log.dirs": str(self._data)}
+        self._settings.write_text(_lines(whole), encoding="latin-1")
+        with _formatting:
+            if (found := _formatted.get((self._release, *arguments))) is None:
+                self._run_storage_tool(cluster_id, arguments)
+                _formatted[self._release, *arguments] = {
+                    path.relative_to(self._data): path.read_bytes()
+                    for path in self._data.rglob("*")
+                    if path.is_file() and path.name != _IDS
+                }
+                return
+        for name, content in found.items():
+            path = self._data / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        ids = {
+            "version": "1",
+            "cluster.id": cluster_id,
+            "node.id": str(self.id),
+            "directory.id": random_id(),
+        }
+        (self._data / _IDS).write_text(_lines(ids), encoding="latin-1")
+
+    def _run_storage_tool(self, cluster_id: str, arguments: Sequence[str]) -> None:
         done = subprocess.run(
             [
                 *(*self._java(_FORMAT_MEMORY_MB), "kafka.tools.StorageTool", "format"),
@@ -107,6 +138,10 @@ class Node:
         )
         if done.returncode:
             raise BrokerFailedError(f"StorageTool couldn't format node {self.id}:\n{done.stdout}")
+
+    def write_archive(self, path: Path) -> None:
+        """Have its process write an archive of its classes when it is stopped. Call this before it is started."""
+        self._options = [*SHORT_LIVED, *archive.writing(path)]
 
     def start(self) -> None:
         """Start its process. `Cluster.wait_until_ready` waits until it is ready."""
@@ -154,6 +189,10 @@ class Node:
     def _settings(self) -> Path:
         return self.folder / "server.properties"
 
+    @property
+    def _data(self) -> Path:
+        return self.folder / "data"
+
     def _java(self, memory_mb: int) -> list[str]:
         return [
             str(find_java()),
@@ -162,6 +201,16 @@ class Node:
             *(f"-Dorg.slf4j.simpleLogger.{key}={value}" for key, value in _LOGGING.items()),
             *("-cp", ":".join(filter(None, [class_path(self._release), str(self._plugins or "")]))),
         ]
+
+
+def random_id() -> str:
+    """A new id of a cluster or of a data folder."""
+    # StorageTool would mistake an id that starts with "-" for an option: this one starts with a letter.
+    return base64.urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).rstrip(b"=").decode()
+
+
+def _lines(properties: Mapping[str, str]) -> str:
+    return "".join(f"{key}={_escaped(value)}\n" for key, value in properties.items())
 
 
 def _escaped(value: str) -> str:
