@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -104,6 +105,7 @@ def test_confirmations() -> None:
     told = [*finished, entry(4, Event.CONFIRMED, text="7")]
     deliveries = [acquired(0.5)]
     assert found(judge(told, deliveries, [asked(3, ACCEPT)])) == set()
+    assert found(judge(told, deliveries, [replace(asked(3, ACCEPT), is_lost=True)])) == {"confirmed falsely"}
     refused = [asked(3, ACCEPT, error=121), asked(5, ACCEPT, OTHER)]
     others = [handed(4.5, member=OTHER), entry(4.6, Event.ENDED, member=OTHER)]
     assert found(judge([*told, *others], deliveries, refused)) == {"confirmed falsely"}

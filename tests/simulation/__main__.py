@@ -130,7 +130,7 @@ def main() -> int:
         choice = _choice(options, worlds[0])
         return (_shrink if options.shrink else _replay)(options.seed, choice)
     for world in sorted({*WORLDS} - {*worlds}) if options.world == "all" else ():
-        print(f"left out: {'; '.join(_refused(options, world))}")
+        print(f"left out: {'; '.join(_refused(options, world))}", flush=True)
     is_good, interrupts = True, Interrupts()
     minutes = options.minutes / len(worlds) if options.minutes else None
     for world in worlds:
@@ -221,6 +221,8 @@ def _look_for_defects(options: argparse.Namespace) -> int:
         for one in REGISTRY.values()
         if options.world in (None, "all", one.world) and options.backend in WORLDS[one.world].backends
     ]
+    if options.half:
+        chosen = chosen[options.half - 1 :: 2]
     print(HEADER, flush=True)
     searches = []
     for one in search(
@@ -359,6 +361,9 @@ def _add_instead(parser: arguments.Parser) -> None:
         const="all",
         help="plant each defect in turn, and simulate seeds from 1 on until it is found; "
         "known: from a seed on that is known to find it, which takes less time",
+    )
+    instead.add_argument(
+        "--half", type=int, choices=(1, 2), help="with --defects: every second one, from this one on"
     )
     instead.add_argument("--shrink", action="store_true", help="with --seed: make what fails smaller")
     instead.add_argument(

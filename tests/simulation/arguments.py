@@ -13,19 +13,19 @@ from tests.simulation.defects import REGISTRY
 _MODES = ("seed", "found", "defects")
 """Without any of them, many seeds are simulated."""
 _USELESS = {
-    "seed": ("seeds", "minutes", "first", "stop", "digests", "write"),
+    "seed": ("seeds", "minutes", "first", "stop", "digests", "write", "half"),
     "found": (
-        *("seeds", "minutes", "first", "stop", "digests", "write", "shrink"),
+        *("seeds", "minutes", "first", "stop", "digests", "write", "shrink", "half"),
         *("world", "slow", "changes", "uncollected"),
     ),
     "defects": (
         *("seeds", "minutes", "first", "stop", "digests", "shrink"),
         *("slow", "changes", "uncollected", "defect"),
     ),
-    "many": ("shrink", "write"),
+    "many": ("shrink", "write", "half"),
 }
 """Options that each mode knows nothing about."""
-_NEEDS = {"shrink": "--seed", "write": "--defects"}
+_NEEDS = {"shrink": "--seed", "write": "--defects", "half": "--defects"}
 
 
 class Parser(argparse.ArgumentParser):
@@ -66,7 +66,7 @@ def conflicts(options: argparse.Namespace) -> Iterator[str]:
             )
     if mode == "seed" and options.world == "all":
         yield "--seed needs one --world: each makes something else of a seed"
-    if options.write and options.world not in (None, "all"):
-        yield "--write needs the defects of all worlds: it replaces the whole table"
+    if options.write and (options.half or options.world not in (None, "all")):
+        yield "--write needs all defects of all worlds: it replaces the whole table"
     if options.defect and options.world not in (None, REGISTRY[options.defect].world):
         yield f"--defect {options.defect} is for --world {REGISTRY[options.defect].world}"

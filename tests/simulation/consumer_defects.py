@@ -39,6 +39,15 @@ def _then_leave(name: str, original: Callable[..., Any]) -> None:
     replace(Membership, name, then_leave)
 
 
+def lost_responses_are_confirmed() -> None:
+    on_outcomes = LeaseBook.on_outcomes
+
+    def confirm(book: LeaseBook, outcomes: Iterable[AckOutcome]) -> None:
+        on_outcomes(book, [one._replace(error=0, is_open=False) if one.is_open else one for one in outcomes])
+
+    replace(LeaseBook, "on_outcomes", confirm)
+
+
 def locks_count_from_arrival() -> None:
     acquire = LeaseBook.acquire
 
@@ -171,6 +180,7 @@ _OWN: Iterable[tuple[Callable[[], None], str, str, int]] = (
     (closing_sends_nothing, "still locked", "ends its session without sending what is decided", 39),
     (fetches_do_not_wait, "busy loop", "lets brokers answer fetches at once, and asks again", 42),
     (closing_does_not_wait, "left behind", "returns from `close` before it has ended", 15),
+    (lost_responses_are_confirmed, "confirmed falsely", "takes a lost response for a confirmation", 20),
     (confirmations_are_not_told, "not told", "calls `on_settled` only for refusals", 85),
     (rejections_are_released, "forgotten", "releases what its user has rejected", 18),
     (pauses_have_no_end, "left", "fetches nothing after `resume`", 15),

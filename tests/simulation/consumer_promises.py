@@ -48,14 +48,13 @@ class Promises:
         self._lock_s = lock_s
         self._witnesses = [one for one in witnesses if not one.was_killed]
         self._acquired: dict[tuple[str, Place], list[float]] = defaultdict(list)
-        self._first: dict[tuple[str, Place, int], float] = {}
-        """When a member first acquired a record with this delivery count."""
+        self._counted: dict[tuple[str, Place, int], list[float]] = defaultdict(list)
+        """When a member acquired a record with this delivery count: more than once if brokers have lost the count."""
         self._deliveries: dict[Place, list[float]] = defaultdict(list)
         for one in acquired:
             for offset in range(one.first, one.last + 1):
                 self._acquired[one.member, (one.partition, offset)].append(one.at)
-                key = one.member, (one.partition, offset), one.delivery
-                self._first[key] = min(self._first.get(key, one.at), one.at)
+                self._counted[one.member, (one.partition, offset), one.delivery].append(one.at)
                 self._deliveries[one.partition, offset].append(one.at)
         self._sent: dict[tuple[str, Place], list[tuple[int, Acknowledged]]] = defaultdict(list)
         for row in acknowledged:
@@ -111,21 +110,27 @@ class Promises:
                 yield f"{place}: settled before, at {entry.at:.3f}, to {entry.member}"
 
     def _was_settled(self, entry: Entry) -> bool:
-        """Whether it was settled between its acquisition and then.
+        """Whether it was settled between its acquisition and then, whichever acquisition it was.
 
         A response of a former leader may come late, after the new one's. Then each leader's record was settled by
         itself.
         """
         place = entry.partition, entry.offset
         times = self._acquired.get((entry.member, place), [])
-        since = self._first.get((entry.member, place, entry.delivery), entry.at)
-        return any(
-            kind != RENEW
-            and row.error == 0
-            and since < row.answered_at < entry.at
-            # Otherwise it was a later one that was settled.
-            and bisect_right(times, since) == bisect_right(times, row.at)
+        counted = [at for at in self._counted[entry.member, place, entry.delivery] if at <= entry.at]
+        settled = [
+            row
             for kind, row in self._sent.get((entry.member, place), ())
+            if kind != RENEW and row.error == 0 and row.answered_at < entry.at
+        ]
+        return bool(counted) and all(
+            any(
+                since < row.answered_at
+                # Otherwise it was a later one that was settled.
+                and bisect_right(times, since) == bisect_right(times, row.at)
+                for row in settled
+            )
+            for since in counted
         )
 
     def _kept(self) -> Iterator[str]:

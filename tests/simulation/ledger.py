@@ -213,7 +213,7 @@ class Ledger:
                 kinds = (
                     row.kinds if len(row.kinds) == 1 else row.kinds[first - row.first : last - row.first + 1]
                 )
-                found.append(row._replace(partition=number, first=first, last=last, kinds=kinds))
+                found.append(replace(row, partition=number, first=first, last=last, kinds=kinds))
         return found
 
     def entries(

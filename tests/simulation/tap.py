@@ -22,7 +22,7 @@ from kshare.protocol.messages import (
     ShareFetchResponse,
 )
 from kshare.surroundings import monotonic
-from tests.integration.consumer_storm.fault_book import Acquired, FaultBook
+from tests.integration.consumer_storm.fault_book import UNKNOWABLE, Acquired, FaultBook, mark_lost
 from tests.integration.consumer_storm.judging import RELEASE, RENEW
 from tests.simulation.bounds import Traffic
 
@@ -161,7 +161,7 @@ class ShareTap(Tap):
     def answered(self, asked: Asked, frame: bytes, *, is_gone: bool) -> Iterator[Part]:
         book = self._book
         answer = decode_response(_READ[asked.key], asked.version, frame[4:])[1]
-        book.note_acks(asked.request, asked.at, answer)
+        settled = book.note_acks(asked.request, asked.at, answer)
         fault = "gone" if is_gone else book.choose(answer)
         acquired = book.note_acquired(asked.request, asked.at, answer, fault)
         if fault is not None:
@@ -171,8 +171,10 @@ class ShareTap(Tap):
             self.note_idle(asked)
 
         def lost() -> None:
-            _mark(acquired)
+            mark_lost(acquired, settled)
 
+        if fault in UNKNOWABLE:
+            lost()
         if fault == "corrupt batch":
             book.spoil(answer)
             frame = bytes(encode_response(answer, asked.version, int.from_bytes(frame[4:8], "big")))
@@ -264,13 +266,6 @@ class WriteTap(Tap):
                 yield Part(frame[: self._random.randrange(len(frame))], _nothing, is_cut_after=True)
             case _:
                 yield Part(frame, _nothing, later_s=self._random.choice([0.3, 2.0, 12.0]))
-
-
-def _mark(acquired: list[Acquired]) -> None:
-    """Their client can't know of them."""
-    for one in acquired:
-        if one.fault in (None, "late response", "corrupt batch"):
-            one.fault = "gone"
 
 
 def _nothing() -> None:

@@ -28,7 +28,9 @@ VARIABLES = os.environ | {"KSHARE_FAST": "0", "PYTHONHASHSEED": "0"}
         ("--shrink", "--shrink goes only with --seed"),
         ("--write README.md", "--write goes only with --defects"),
         ("--defects --write nowhere.md", "there is no file nowhere.md"),
-        ("--defects --world sync --write README.md", "--write needs the defects of all worlds"),
+        ("--half 1", "--half goes only with --defects"),
+        ("--defects --half 2 --write README.md", "--write needs all defects of all worlds"),
+        ("--defects --world sync --write README.md", "--write needs all defects of all worlds"),
         ("--seed 1 --seeds 2", "--seeds and --seed don't go together"),
         ("--seed 1 --world all", "--seed needs one --world"),
         ("--found --seed 1", "not allowed with"),
@@ -98,8 +100,11 @@ def test_a_defect_is_planted_in_its_world_and_the_command_to_repeat_is_told() ->
 
 @pytest.mark.lengthy
 def test_worlds_that_are_left_out_are_named() -> None:
-    done = simulate("--world", "all", "--backend", "trio", "--minutes", "0.01", "--jobs", "1")
-    assert done.stdout.startswith("left out: --world sync can't have --backend trio")
+    with begin("--world", "all", "--backend", "trio", "--minutes", "1", "--jobs", "1") as program:
+        assert program.stdout is not None
+        assert program.stdout.readline().startswith("left out: --world sync can't have --backend trio")
+        program.terminate()
+        program.communicate(timeout=60)
 
 
 @pytest.mark.lengthy

@@ -1,6 +1,7 @@
 """A pytest plugin: of a test that takes turns, a run has one parameter, another each day. `--long` runs all of them.
 
-`@pytest.mark.takes_turns("backend")` names the parameter. It is for tests that hardly differ by it, and take long.
+`@pytest.mark.takes_turns("backend")` names the parameter. It is for tests that hardly differ by it, and take long. Tests
+that are marked `lengthy` and run on both event loops take turns on them, unless they use real brokers.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from zlib import crc32
 import pytest
 
 _LEFT_OUT = pytest.StashKey[int]()
+_LOOP = "anyio_backend"
 _TURN, _REPORTED = "turn", "left_out_by_turns"
 
 
@@ -27,7 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", "takes_turns(parameter): runs with one value of it, another each day; --long runs all"
+        "markers", "takes_turns(parameter): runs with one value of it each day; tools/test --long runs all"
     )
     config.stash[_LEFT_OUT] = 0
 
@@ -60,12 +62,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _place(item: pytest.Item) -> tuple[tuple[str, ...], Any] | None:
     """A test with its other parameters, and the value that takes turns. None if there is none."""
-    marker = item.get_closest_marker("takes_turns")
-    if marker is None or not isinstance(item, pytest.Function):
+    parameters = getattr(item, "callspec", None)
+    if parameters is None:
         return None
-    (name,) = marker.args
-    others = [f"{other}={value}" for other, value in item.callspec.params.items() if other != name]
-    return (item.nodeid.partition("[")[0], *others), item.callspec.params[name]
+    name = _LOOP if item.get_closest_marker("lengthy") and not item.get_closest_marker("kafka") else None
+    if (marker := item.get_closest_marker("takes_turns")) is not None:
+        (name,) = marker.args
+    if name not in parameters.params:
+        return None
+    others = [f"{other}={value}" for other, value in parameters.params.items() if other != name]
+    return (item.nodeid.partition("[")[0], *others), parameters.params[name]
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

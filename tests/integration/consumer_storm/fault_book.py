@@ -6,10 +6,11 @@ Does no IO: proxies and simulated networks pass it what they see.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import inf
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 from kshare.protocol.message import Message
 from kshare.protocol.messages import ShareAcknowledgeResponse, ShareFetchResponse
@@ -20,6 +21,8 @@ _RENEW = 4
 _HEADER_OF_BATCH, _LENGTH_ENDS = 61, 12
 _CUT = 0.3
 """The share of corrupt batches that are cut off, with all that follows."""
+UNKNOWABLE = ("undecodable response", "cut response", "lost response", "gone")
+"""What happens to a response so that its client can't know what is in it."""
 FAULTS = ("corrupt batch", "undecodable response", "cut response", "lost response", "late response", "drop")
 
 
@@ -39,7 +42,8 @@ class Acquired:
     """What became of the response, if it didn't reach the client as it was. "gone" if the client had gone."""
 
 
-class Acknowledged(NamedTuple):
+@dataclass(slots=True)
+class Acknowledged:
     """A member has asked a broker for this."""
 
     at: float
@@ -52,6 +56,8 @@ class Acknowledged(NamedTuple):
     answered_at: float
     error: int | None
     """None if the broker didn't respond."""
+    is_lost: bool = False
+    """Whether the client can't know the response: it was lost, or can't be decoded."""
 
     def kind_of(self, offset: int) -> int:
         return self.kinds[0] if len(self.kinds) == 1 else self.kinds[offset - self.first]
@@ -150,7 +156,7 @@ class FaultBook:
         renewing = (row for row in self.acknowledged if row.error == 0 and _RENEW in row.kinds)
         return max([*acquired, *(row.at for row in renewing if is_about_them(row))], default=inf)
 
-    def note_acks(self, request: Any, asked_at: float, answer: Any) -> None:
+    def note_acks(self, request: Any, asked_at: float, answer: Any) -> list[Acknowledged]:
         """`answer` is None if there is none."""
         errors: dict[tuple[bytes, int], int] = {}
         if answer is not None:
@@ -161,6 +167,7 @@ class FaultBook:
                         row.acknowledge_error_code if is_fetch else row.error_code
                     )
         now = monotonic()
+        noted: list[Acknowledged] = []
         for topic in request.topics:
             for row in topic.partitions:
                 number = self.number(topic.topic_id, row.partition_index)
@@ -169,7 +176,7 @@ class FaultBook:
                 for one in row.acknowledgement_batches:
                     found = errors.get((topic.topic_id, row.partition_index), 0)
                     error = None if answer is None else answer.error_code or found
-                    self.acknowledged.append(
+                    noted.append(
                         Acknowledged(
                             asked_at,
                             request.member_id,
@@ -181,6 +188,17 @@ class FaultBook:
                             error,
                         )
                     )
+        self.acknowledged += noted
+        return noted
+
+
+def mark_lost(acquired: Iterable[Acquired], acknowledged: Iterable[Acknowledged]) -> None:
+    """The response that tells a client of these doesn't reach it."""
+    for one in acquired:
+        if one.fault not in UNKNOWABLE:
+            one.fault = "gone"
+    for row in acknowledged:
+        row.is_lost = True
 
 
 def _with_records(answer: Any) -> list[Any]:

@@ -24,7 +24,13 @@ from kshare.protocol.messages import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
-from tests.integration.consumer_storm.fault_book import Acquired, FaultBook
+from tests.integration.consumer_storm.fault_book import (
+    UNKNOWABLE,
+    Acknowledged,
+    Acquired,
+    FaultBook,
+    mark_lost,
+)
 
 Address = tuple[str, int]
 _READ: dict[int, Any] = {
@@ -186,14 +192,17 @@ class _Connection:
     async def _answer(self, asked: _Asked, number: int, frame: bytes) -> None:
         fault: str | None = None
         acquired: list[Acquired] = []
+        settled: list[Acknowledged] = []
         proxies = self._proxies
         if asked.key in _READ and not (asked.key == MetadataResponse.API_KEY and asked.version < 1):
             answer = decode_response(_READ[asked.key], asked.version, frame[4:])[1]
             proxies.lead(answer, asked.key)
             if asked.request is not None:
-                proxies.note_acks(asked.request, asked.at, answer)
+                settled = proxies.note_acks(asked.request, asked.at, answer)
                 fault = "gone" if self.is_gone else proxies.choose(answer)
                 acquired = proxies.note_acquired(asked.request, asked.at, answer, fault)
+                if fault in UNKNOWABLE:
+                    mark_lost(acquired, settled)
                 if fault == "corrupt batch":
                     proxies.spoil(answer)
             frame = bytes(encode_response(answer, asked.version, number))
@@ -205,8 +214,7 @@ class _Connection:
             await asyncio.sleep(proxies.late_s())
             if self.is_gone:
                 # The client closed the connection, or lost it, before the response was sent to it.
-                for one in acquired:
-                    one.fault = "gone"
+                mark_lost(acquired, settled)
                 return
         elif fault == "undecodable response":
             half = frame[4 : len(frame) // 2]

@@ -7,7 +7,8 @@ to acknowledge and its response, and the dead letters. `problems` says what cont
 - accepted unseen: a member sent an accept for a record that its program hadn't got, or hadn't finished
 - rejected unseen: the same with a reject that no program asked for
 - lost: acknowledged as a gap; or the broker has finished it, without an accept, a reject or too many deliveries
-- confirmed falsely: `on_settled` or `commit` said that a record was accepted, and no broker had confirmed that
+- confirmed falsely: `on_settled` or `commit` said that a record was accepted, and no broker had confirmed that, or the
+  response in which it did was lost
 - delivered after accept: delivered again after a broker had confirmed that it was accepted
 - archived unseen: archived at the limit of deliveries, though programs didn't get one of the last two, and no line of
   the log names it. A client can know of this, and has to say so. It can't where the response was lost, or its process
@@ -27,7 +28,7 @@ from math import inf
 from typing import NamedTuple
 
 from tests.integration.consumer_storm.diary import Entry, Event
-from tests.integration.consumer_storm.fault_book import Acknowledged, Acquired
+from tests.integration.consumer_storm.fault_book import UNKNOWABLE, Acknowledged, Acquired
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 Place = tuple[int, int]
@@ -37,8 +38,6 @@ SAFE_LEFT = 2
 ACCEPTED_LATE = "confirmed accepts of records that the broker had archived"
 AT_ONCE_S = 0.3
 """kshare waits for half a second, and then longer."""
-_UNKNOWABLE = ("undecodable response", "cut response", "lost response", "gone")
-"""What happens to a response so that its client can't know what was acquired."""
 _FINISHED = (Event.ENDED, Event.ACCEPTS)
 _NAMED = re.compile(r"of \S+?\[(\d+)\] \(offsets? (\d+)(?: to (\d+))?\)")
 
@@ -84,6 +83,8 @@ class Judgement:
         self._deliveries: dict[Place, list[Delivered]] = defaultdict(list)
         self._confirmed: dict[tuple[str, Place], list[float]] = defaultdict(list)
         """When brokers have confirmed accepts."""
+        self._heard: dict[tuple[str, Place], list[float]] = defaultdict(list)
+        """The same, without responses that didn't reach the client."""
         self._accepted: set[Place] = set()
         self._rejected: set[Place] = set()
         self._read_diaries()
@@ -131,6 +132,8 @@ class Judgement:
                     self._accepted.add(place)
                 if kind == ACCEPT and row.error == 0:
                     self._confirmed[row.member, place].append(row.answered_at)
+                    if not row.is_lost:
+                        self._heard[row.member, place].append(row.answered_at)
                 if kind == REJECT and row.error in (0, None):
                     self._rejected.add(place)
         for deliveries in self._deliveries.values():
@@ -247,10 +250,11 @@ class Judgement:
 
     def _must_be_confirmed(self, member: str, place: Place, by: float, who: str) -> None:
         self.counts[f"confirmed by {who}"] += 1
-        if not any(at <= by for at in self._confirmed.get((member, place), ())):
-            self._problem(
-                "confirmed falsely", f"{place}: {who} of {member}, and no broker has confirmed an accept"
-            )
+        if any(at <= by for at in self._heard.get((member, place), ())):
+            return
+        is_lost = any(at <= by for at in self._confirmed.get((member, place), ()))
+        missing = "the response that confirms it was lost" if is_lost else "no broker has confirmed an accept"
+        self._problem("confirmed falsely", f"{place}: {who} of {member}, and {missing}")
 
     def judge_ends(self, left: set[Place], dead: Mapping[Place, str] | None) -> None:
         """Called at the end. `left`: records that the broker hasn't finished.
@@ -303,7 +307,7 @@ class Judgement:
             self._problem("archived unseen", f"{place}: {what}")
 
     def _is_unknowable(self, delivery: Delivered) -> bool:
-        return delivery.fault in _UNKNOWABLE or delivery.member in self._killed
+        return delivery.fault in UNKNOWABLE or delivery.member in self._killed
 
     def _seen(self, place: Place) -> list[bool]:
         """For each delivery, whether a program got it."""

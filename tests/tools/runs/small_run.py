@@ -31,7 +31,7 @@ def small_run(
     """Run these tests; raises TimeoutExpired if the run doesn't end."""
     ours = (_ROOT / "tests" / "conftest.py").read_text(encoding="utf-8")
     (folder / "conftest.py").write_text(ours + textwrap.dedent(conftest), encoding="utf-8")
-    (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n    long: x\n", encoding="utf-8")
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n    lengthy: x\n    long: x\n", encoding="utf-8")
     (folder / "test_it.py").write_text(_IMPORTS + textwrap.dedent(body), encoding="utf-8")
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,15 @@ def test_marked_parameter(fruit):
 @pytest.mark.parametrize("fruit", ["apple", "pear"])
 def test_all(fruit):
     pass
+
+@pytest.mark.lengthy
+@pytest.mark.anyio
+async def test_loop():
+    pass
+
+@pytest.mark.anyio
+async def test_loops():
+    pass
 """
 
 
@@ -37,9 +47,11 @@ def ran(folder: Path, *options: str) -> tuple[set[str], str]:
     return {word.partition("::")[2] for line in words for word in line if "::" in word}, done.stdout
 
 
-ALWAYS = {f"test_all[{fruit}]" for fruit in ("apple", "pear")} | {
-    f"test_marked_parameter[{fruit}]" for fruit in ("apple", "pear", "plum")
-}
+ALWAYS = (
+    {"test_loops[asyncio]", "test_loops[trio]"}
+    | {f"test_all[{fruit}]" for fruit in ("apple", "pear")}
+    | {f"test_marked_parameter[{fruit}]" for fruit in ("apple", "pear", "plum")}
+)
 
 
 def test_each_has_its_turn_within_as_many_days(tmp_path: Path) -> None:
@@ -48,16 +60,20 @@ def test_each_has_its_turn_within_as_many_days(tmp_path: Path) -> None:
         passed, output = ran(tmp_path, "-n", processes, "--turn", str(day))
         assert passed >= ALWAYS
         today = passed - ALWAYS
-        assert {name.partition("-")[0] for name in today} == {"test_some[1", "test_some[2"}
-        assert len(today) == 2
-        assert f"4 tests had their turn on another day; this was --turn {day}" in output
+        assert sorted(re.split(r"[\[-]", name)[0] for name in today) == [
+            "test_loop",
+            "test_some",
+            "test_some",
+        ]
+        assert len({name[:11] for name in today}) == 3
+        assert f"5 tests had their turn on another day; this was --turn {day}" in output
         taken |= today
-    assert len(taken) == 6
+    assert len(taken) == 8
 
 
 def test_long_runs_have_all(tmp_path: Path) -> None:
     passed, output = ran(tmp_path, "--long")
-    assert len(passed - ALWAYS) == 6
+    assert len(passed - ALWAYS) == 8
     assert "another day" not in output
 
 
