@@ -65,10 +65,10 @@ def program() -> ModuleType:
 @pytest.mark.parametrize(
     ("given", "prepared", "arguments", "minutes"),
     [
-        ([], "brokers", ["--cache-clear", "-n", "6", "--no-loadscope-reorder"], 75),
+        ([], "brokers", ["--cache-clear", "-n", "5", "--no-loadscope-reorder"], 75),
         (["--long"], "brokers", ["--long"], 600),
         (["tests/state", "-x"], "brokers", ["tests/state", "-x"], 75),
-        (["--ceiling", "3"], "brokers", ["--cache-clear", "-n", "6", "--no-loadscope-reorder"], 3),
+        (["--ceiling", "3"], "brokers", ["--cache-clear", "-n", "5", "--no-loadscope-reorder"], 3),
         (["--quick"], "packages", ["--quick", "-n", "3"], 12),
         (["--quick", "tests/state"], "packages", ["--quick", "tests/state"], 12),
         (["--quick", "--ceiling", "3"], "packages", ["--quick", "-n", "3"], 3),

@@ -1,7 +1,7 @@
 """A pytest plugin: of a test that takes turns, a run has one parameter, another each day. `--long` runs all of them.
 
-`@pytest.mark.takes_turns("backend")` names the parameter. It is for tests that hardly differ by it, and take long. Tests
-that are marked `lengthy` and run on both event loops take turns on them, unless they use real brokers.
+`@pytest.mark.takes_turns("backend")` names the parameter. It is for tests that take long and hardly differ by it. Tests
+that are marked `lengthy` and run on both event loops take turns on the loops, unless they use real brokers.
 """
 
 from __future__ import annotations
