@@ -1,15 +1,27 @@
-"""What simulated records have besides their value. A judge that knew values only would miss what else is lost."""
+"""What simulated records have besides their value, and how their batches are compressed.
+
+A judge that knew values only would miss what else is lost.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from kshare.producer.settings import CompressionName
+
+_COMPRESSIONS: tuple[CompressionName | None, ...] = (None, None, None, "gzip", "snappy", "lz4", "zstd")
+
 
 class Attributes(NamedTuple):
     key: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
     timestamp: int
+
+
+def compression_of(seed: int) -> CompressionName | None:
+    """All producers of a simulation use the same."""
+    return _COMPRESSIONS[seed % len(_COMPRESSIONS)]
 
 
 def headers_of(number: int) -> tuple[tuple[str, bytes | None], ...]:

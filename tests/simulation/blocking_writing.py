@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any
 
 from kshare import BrokerError, CommitUnknown, DeliveryFailed, KshareError, sync
+from kshare.producer.settings import CompressionName
 from tests.helpers.fates import Fates
+from tests.simulation.attributes import Attributes
 from tests.simulation.producing import Account, Transactions
 from tests.simulation.threaded_processes import ThreadedProcess
 from tests.simulation.threads import Thread, sleep
@@ -21,7 +24,9 @@ class _Deliberate(Exception):
 
 
 class BlockingWriting:
-    """`name`: the transactional id, if there are transactions. `on_closed` is called when its producer was closed."""
+    """`name`: the transactional id, if there are transactions. `attributes_of` tells what plain records have besides
+    their value, by a number. `on_closed` is called when a producer was closed.
+    """
 
     def __init__(
         self,
@@ -30,7 +35,9 @@ class BlockingWriting:
         topic: str,
         partitions: int,
         name: str | None,
+        compression: CompressionName | None,
         is_over: Callable[[], bool],
+        attributes_of: Callable[[bytes, int], Attributes],
         on_closed: Callable[[], None],
     ) -> None:
         self.account, self.transactions = Account(), Transactions()
@@ -38,12 +45,14 @@ class BlockingWriting:
         self._topic = topic
         self._partitions = partitions
         self._is_over = is_over
+        self._attributes_of = attributes_of
         self._on_closed = on_closed
         self._options: dict[str, Any] = {
             "bootstrap_servers": bootstrap,
             "request_timeout": 5.0,
             "delivery_timeout": 6.0,
             "close_timeout": 5.0,
+            "compression": compression,
         }
         if name is not None:
             self._options |= {"transactional_id": name, "transaction_timeout": _TRANSACTION_S}
@@ -109,7 +118,9 @@ class BlockingWriting:
                     for _ in range(chance.choice([1, 5, 40])):
                         self._enqueue(producer, fates, own, sends)
                 elif deed == "send":
-                    self._learn(fates, value := self._noted(fates), lambda: producer.send(self._topic, value))
+                    value = self._noted(fates)
+                    more = self._attributes(value)
+                    self._learn(fates, value, partial(producer.send, self._topic, value, **more))
                 elif deed == "flush":
                     self._flush(producer, fates, own, sends)
                 elif chance.random() < 0.1:
@@ -125,6 +136,9 @@ class BlockingWriting:
         fates.noted.append(value)
         return value
 
+    def _attributes(self, value: bytes) -> dict[str, Any]:
+        return self._attributes_of(value, self._next)._asdict()
+
     def _enqueue(
         self,
         producer: sync.Producer,
@@ -134,7 +148,7 @@ class BlockingWriting:
     ) -> None:
         partition = self._chance.choice([None, self._chance.randrange(self._partitions)])
         value = self._noted(fates)
-        send = producer.enqueue(self._topic, value, partition=partition)
+        send = producer.enqueue(self._topic, value, partition=partition, **self._attributes(value))
         if partition is not None:
             self.account.chosen[value] = partition
         sends.append(send)

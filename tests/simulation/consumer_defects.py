@@ -161,7 +161,7 @@ _OF_STORM: Iterable[tuple[Callable[[], None], str, int]] = (
     (storm.refused_is_confirmed, "reports refused acknowledgements as confirmed", 42),
     (storm.neighbour_is_accepted, "accepts the next record instead", 15),
     (storm.commit_is_hasty, "returns from `commit` before anything is confirmed", 1),
-    (storm.checksums_are_ignored, "hands out damaged batches", 101),
+    (storm.checksums_are_ignored, "hands out damaged batches", 113),
 )
 _OWN: Iterable[tuple[Callable[[], None], str, str, int]] = (
     (leaving_is_tried_once, "still a member", "doesn't try again to leave its group", 12),

@@ -27,7 +27,7 @@ from tests.integration.consumer_storm.diary import Entry, Event
 from tests.integration.consumer_storm.fault_book import FaultBook
 from tests.integration.consumer_storm.judging import Judgement, Place, Witness
 from tests.integration.consumer_storm.notes import Notes, Orders, text_of
-from tests.simulation.attributes import Attributes, different, headers_of
+from tests.simulation.attributes import Attributes, compression_of, different, headers_of
 from tests.simulation.consumer_promises import Promises
 from tests.simulation.ledger import Ledger
 from tests.simulation.loop import START_S, SimulatedTime
@@ -356,7 +356,9 @@ class ConsumerWorld(World):
             with process.scope:
                 while not self.is_over:
                     try:
-                        async with Producer(self.bootstrap) as producer:
+                        async with Producer(
+                            self.bootstrap, compression=compression_of(self.plan.seed)
+                        ) as producer:
                             await self._write_with(producer, chance)
                     except KshareError as error:
                         if not self.plan.changes:
@@ -377,9 +379,14 @@ class ConsumerWorld(World):
         number, value = self._written, b"%d" % self._written
         has_key = "compaction" in self.plan.changes or number % 3 == 0
         key = b"%d" % (number % _KEYS) if has_key else None
-        self._attributes[value] = attributes = Attributes(key, headers_of(number), int(wall_time() * 1000))
         self._written += 1
+        attributes = self.attributes_of(value, number, key)
         await producer.enqueue(TOPIC, value, partition=partition, **attributes._asdict())
+
+    def attributes_of(self, value: bytes, number: int, key: bytes | None = None) -> Attributes:
+        """What else is to be written with this value, now."""
+        self._attributes[value] = Attributes(key, headers_of(number), int(wall_time() * 1000))
+        return self._attributes[value]
 
     def compare(self, record: ShareRecord) -> None:
         """With what was written."""
@@ -405,7 +412,7 @@ class ConsumerWorld(World):
         await anyio.sleep(_LONGEST_KEPT_S)
         self._begin_judging()
         partitions = self.broker.cluster.topics[TOPIC].partitions
-        async with Producer(self.bootstrap) as producer:
+        async with Producer(self.bootstrap, compression=compression_of(self.plan.seed)) as producer:
             for partition in partitions:
                 await self._enqueue(producer, partition.index)
         until = {(one.index, one.log.end_offset - 1) for one in partitions}

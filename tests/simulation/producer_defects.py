@@ -177,7 +177,7 @@ def offsets_in_transactions_are_wrong() -> None:
 DEFECTS = [
     Defect(plant, "producers", finding, what, seed)
     for plant, finding, what, seed in (
-        (close_is_hasty, "left behind", "lets only the first caller of `close` wait for its end", 20),
+        (close_is_hasty, "left behind", "lets only the first caller of `close` wait for its end", 29),
         (unknown_is_aborted, "transaction", "tells a commit without a response as one that failed", 22),
         (failed_records_are_committed, "transaction", "commits though a record wasn't written", 140),
         (open_is_not_written, "contradiction", "tells what may have been written as not written", 5),

@@ -17,6 +17,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from tests.integration.consumer_storm.judging import Place
+from tests.simulation.attributes import compression_of
 from tests.simulation.loop import SimulatedTime
 from tests.simulation.pace import Pace, slow_hours
 from tests.simulation.processes import Process
@@ -25,6 +26,8 @@ from tests.simulation.tap import WriteTap
 from tests.simulation.world import Plan, Verdict, World
 
 TOPIC = "ledger"
+_SMALL_BATCH = 1500
+"""In every fourth simulation brokers refuse batches that have more bytes, and producers have to split them."""
 _LONGEST_TRANSACTION_S = 600.0
 _REST_S = 180.0
 """Until transactions of killed producers are over, and requests that were delayed have arrived."""
@@ -103,7 +106,8 @@ class ProducerWorld(World):
 
     def __init__(self, plan: ProducerPlan, time: SimulatedTime) -> None:
         super().__init__(plan, time)
-        self.broker.cluster.create_topic(TOPIC, plan.partitions)
+        limit = {"max.message.bytes": str(_SMALL_BATCH)} if plan.seed % 4 == 0 else {}
+        self.broker.cluster.create_topic(TOPIC, plan.partitions, configs=limit)
         self._faults = Random(f"{plan.seed} faults")
         self._rate = 0.0
         self._accounts: list[Account] = []
@@ -144,6 +148,7 @@ class ProducerWorld(World):
             {
                 "bootstrap_servers": self.bootstrap,
                 "delivery_timeout": plan.delivery_timeout_s,
+                "compression": compression_of(plan.seed),
                 "request_timeout": 5.0,
                 "batch_bytes": plan.batch_bytes,
                 "buffer_bytes": plan.buffer_bytes,

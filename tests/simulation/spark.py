@@ -25,6 +25,7 @@ from kshare.broker.cluster_server import ClusterServer
 from kshare.broker.settings import Resource
 from kshare.surroundings import monotonic
 from tests.integration.consumer_storm.fault_book import FaultBook
+from tests.simulation.attributes import compression_of
 from tests.simulation.loop import SimulatedTime
 from tests.simulation.pace import Pace, slow_hours
 from tests.simulation.portals import portal_tasks
@@ -378,7 +379,7 @@ class SparkWorld(World):
         number = 0
         try:
             with process.scope:
-                async with Producer(self.bootstrap) as producer:
+                async with Producer(self.bootstrap, compression=compression_of(self.plan.seed)) as producer:
                     while not self.is_over:
                         partition = chance.randrange(self.plan.partitions)
                         for _ in range(chance.choice([1, 5, 20, 40])):

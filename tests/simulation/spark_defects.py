@@ -186,7 +186,7 @@ DEFECTS = [
             "accepts what the user has released or rejected",
             114,
         ),
-        (rejected_rows_are_released, "forgotten", "releases what the user has rejected", 114),
+        (rejected_rows_are_released, "forgotten", "releases what the user has rejected", 20),
         (
             fenced_writers_go_on,
             "not fenced",

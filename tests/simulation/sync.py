@@ -23,6 +23,7 @@ from kshare.broker.cluster_server import ClusterServer
 from tests.integration.consumer_storm import blocking_program
 from tests.integration.consumer_storm.diary import Event
 from tests.integration.consumer_storm.judging import Place
+from tests.simulation.attributes import compression_of
 from tests.simulation.blocking import wait_for
 from tests.simulation.blocking_writing import BlockingWriting
 from tests.simulation.consumers import TOPIC, ConsumerPlan, ConsumerWorld, SimulatedNotes
@@ -157,7 +158,9 @@ class SyncWorld(ConsumerWorld):
             LEDGER if is_ledger else TOPIC,
             1 if is_ledger else self.plan.partitions,
             "ledger" if is_ledger else None,
+            compression_of(self.plan.seed),
             lambda: self.is_over,
+            self.attributes_of,
             partial(wait_for, partial(self.note_left_behind, process)),
         )
         self._writing.append(writing)

@@ -205,6 +205,16 @@ def copies_have_no_key() -> None:
     replace(BoundedWrites, "publish", publish)
 
 
+def copies_have_only_our_headers() -> None:
+    original = BoundedWrites.publish
+
+    async def publish(self: BoundedWrites, *arguments: Any, **options: Any) -> Any:
+        ours = [header for header in options["headers"] if header[0].startswith("__")]
+        return await original(self, *arguments, **{**options, "headers": ours})
+
+    replace(BoundedWrites, "publish", publish)
+
+
 def done_records_are_given_back() -> None:
     """Each tenth one, the first time."""
     original = Delivery.accept_after_handler
@@ -270,6 +280,7 @@ DEFECTS = [
         (attempts_are_miscounted, "tried too often", "tries records once more than it was told", 1006),
         (copies_are_accepted_first, "accepted early", "accepts copies before their handler runs", 82),
         (copies_have_no_key, "wrong copy", "writes copies without the key of their record", 35),
+        (copies_have_only_our_headers, "wrong copy", "writes copies without the headers of their record", 35),
         (done_records_are_given_back, "done twice", "releases records that are done", 85),
         (first_failures_do_not_count, "tried too often", "doesn't count the first attempt", 27),
         (workers_go_on_with_epochs, "wrong epoch", "goes on with the epoch of a session that has ended", 472),

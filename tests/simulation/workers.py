@@ -27,6 +27,7 @@ from tests.integration.consumer_storm.fault_book import FaultBook
 from tests.integration.consumer_storm.judging import ACCEPT, RENEW
 from tests.integration.restless_workers.judging import Judgement, Place
 from tests.integration.worker_storm.diary import Event
+from tests.simulation.attributes import headers_of
 from tests.simulation.ledger import ERA
 from tests.simulation.loop import SimulatedTime
 from tests.simulation.pace import Pace, slow_hours
@@ -318,12 +319,16 @@ class WorkerWorld(World):
         finally:
             process.ended.set()
 
+    async def _enqueue(self, producer: Producer, number: int, key: bytes, partition: int) -> None:
+        self.scene.keys[number] = key
+        headers = headers_of(number)
+        await producer.enqueue(TOPIC, b"%d" % number, key=key, partition=partition, headers=headers)
+
     async def _write_with(self, producer: Producer, chance: Random) -> None:
         while not self.is_over:
             partition = chance.randrange(self.partitions)
             for _ in range(chance.choice([1, 5, 20, 60])):
-                key = self.scene.keys[self._written] = b"%d" % chance.randrange(10)
-                await producer.enqueue(TOPIC, b"%d" % self._written, key=key, partition=partition)
+                await self._enqueue(producer, self._written, b"%d" % chance.randrange(10), partition)
                 self._written += 1
             await producer.flush()
             await anyio.sleep(chance.uniform(0.02, 0.3) * self.plan.pace.slowness)
@@ -460,8 +465,7 @@ class WorkerWorld(World):
         async with Producer(self.bootstrap) as producer:
             for number in range(self._written, self._written + 100):
                 partition = number % self.plan.partitions
-                key = self.scene.keys[number] = b"%d" % (number % 10)
-                await producer.enqueue(TOPIC, b"%d" % number, key=key, partition=partition)
+                await self._enqueue(producer, number, b"%d" % (number % 10), partition)
             self._written += 100
 
     async def _write_good_ones(self) -> int:
@@ -470,8 +474,7 @@ class WorkerWorld(World):
         async with Producer(self.bootstrap) as producer:
             for number in range(_GOOD_ONES):
                 for partition in range(self.plan.partitions):
-                    key = self.scene.keys[self._written] = b"good %d" % number
-                    await producer.enqueue(TOPIC, b"%d" % self._written, key=key, partition=partition)
+                    await self._enqueue(producer, self._written, b"good %d" % number, partition)
                     self._written += 100
         return _GOOD_ONES * self.plan.partitions
 
@@ -622,13 +625,16 @@ class WorkerWorld(World):
                 yield f"{entry.number}: done at {done[entry.number]:.3f}, begun again at {entry.at:.3f}"
 
     def _wrong_copies(self) -> Iterator[str]:
-        """Copies and dead letters with another key than their record."""
+        """Copies and dead letters with another key than their record, or without its headers."""
         for name, topic in self.broker.cluster.topics.items():
             if name == DEAD or name.startswith(f"{TOPIC}.retry."):
                 for record in (each for partition in topic.partitions for each in _numbered(partition)):
                     key, wanted = record.key, self.scene.keys.get(_number(record))
                     if (None if key is None else bytes(key)) != wanted:
                         yield f"{_number(record)} in {name}: key {key!r}, not {wanted!r}"
+                    headers = headers_of(_number(record))
+                    if record.headers[: len(headers)] != headers:
+                        yield f"{_number(record)} in {name}: headers {record.headers!r} don't begin with {headers!r}"
 
 
 def _numbered(partition: Any) -> Iterator[Any]:

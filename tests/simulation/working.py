@@ -17,6 +17,7 @@ import anyio
 from kshare.surroundings import wall_time
 from kshare.worker import Breaker, Deliveries, Delivery, Retry, RetryTopics, Worker
 from tests.integration.worker_storm.diary import Entry, Event
+from tests.simulation.attributes import headers_of
 from tests.simulation.processes import Process
 from tests.simulation.runs import ONGOING_S, Rules, Runs
 
@@ -285,6 +286,8 @@ class _Acting:
         scene, chance, number = self._scene, self._chance, number_of(delivery)
         if delivery.key != scene.keys[number]:
             scene.found["wrong contents"].append(f"{delivery!r}: key {delivery.key!r}")
+        if tuple(delivery.headers) != headers_of(number):
+            scene.found["wrong contents"].append(f"{delivery!r}: headers {delivery.headers!r}")
         kind = number % 100
         if scene.is_down:
             if chance.random() < 0.2:

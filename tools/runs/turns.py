@@ -44,7 +44,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--long"):
         return
     turn = getattr(config, "workerinput", {}).get(_TURN, config.getoption("--turn"))
-    values: defaultdict[tuple[Any, ...], list[Any]] = defaultdict(list)
+    values: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
     places = {item: place for item in items if (place := _place(item)) is not None}
     for test, value in places.values():
         if value not in values[test]:
@@ -60,18 +60,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in left_out]
 
 
-def _place(item: pytest.Item) -> tuple[tuple[str, ...], Any] | None:
-    """A test with its other parameters, and the value that takes turns. None if there is none."""
+def _place(item: pytest.Item) -> tuple[tuple[str, ...], str] | None:
+    """A test with its other parameters, and the value that takes turns. None if there is none.
+
+    By their ids, which are the same in all processes.
+    """
     parameters = getattr(item, "callspec", None)
     if parameters is None:
         return None
     name = _LOOP if item.get_closest_marker("lengthy") and not item.get_closest_marker("kafka") else None
     if (marker := item.get_closest_marker("takes_turns")) is not None:
         (name,) = marker.args
-    if name not in parameters.params:
+    value = str(parameters.params.get(name, ""))
+    test, _, rest = item.nodeid.partition("[")
+    ids = rest.removesuffix("]").split("-")
+    if value not in ids:
         return None
-    others = [f"{other}={value}" for other, value in parameters.params.items() if other != name]
-    return (item.nodeid.partition("[")[0], *others), parameters.params[name]
+    ids.remove(value)
+    return (test, *ids), value
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

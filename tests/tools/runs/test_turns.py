@@ -16,7 +16,7 @@ TAKES_TURNS = pytest.mark.takes_turns("fruit")
 
 @TAKES_TURNS
 @pytest.mark.parametrize("fruit", ["apple", "pear", "plum"])
-@pytest.mark.parametrize("size", [1, 2])
+@pytest.mark.parametrize("size", [pytest.param(object(), id="1"), pytest.param(lambda: 0, id="2")])
 def test_some(fruit, size):
     pass
 
