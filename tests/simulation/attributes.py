@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from kshare.producer.settings import CompressionName
 
-_COMPRESSIONS: tuple[CompressionName | None, ...] = (None, None, None, "gzip", "snappy", "lz4", "zstd")
+_COMPRESSIONS: tuple[CompressionName | None, ...] = (None, None, None, "zstd", "snappy", "lz4", "zstd")
+"""Not gzip: how many bytes that makes depends on the machine's zlib."""
 
 
 class Attributes(NamedTuple):

@@ -44,6 +44,8 @@ _LETTERS_S = 20.0
 _SLOW_CALM_S = 3600.0
 _CALM_RECORDS = 2_000
 _SOON_S, _LATER_S = 30.0, 10.0
+_RESTARTED_AFTER_S = 0.2, 0.3, 1.0
+"""A start takes about fifty requests, so more than four in a second would look like a busy loop."""
 _SCHEDULED_EVERY_S = 0.5
 """A query that ends by itself isn't started at once again: each time, it sends about 65 requests."""
 _LEFT_OPEN = "left open"
@@ -306,7 +308,7 @@ class SparkWorld(World):
                             process.note(process.name, f"ended by {type(error).__name__}: {error}")
                         else:
                             self._note_what_is_left(process)
-                        pause_s = chance.choice([0.0, 0.1, 1.0]) + self.plan.drains * _SCHEDULED_EVERY_S
+                        pause_s = chance.choice(_RESTARTED_AFTER_S) + self.plan.drains * _SCHEDULED_EVERY_S
                         await anyio.sleep(pause_s * self.plan.pace.look_every)
                     tasks.cancel_scope.cancel()
         finally:
