@@ -29,8 +29,7 @@ _LOGGING = {
 
 
 _formatted: dict[tuple[str, ...], dict[Path, bytes]] = {}
-"""What StorageTool has written for a release and these arguments, without the ids. It takes a second or two each time.
-"""
+"""What StorageTool has written for a release with these arguments, without the ids: it takes a second or two."""
 _formatting = threading.Lock()
 
 

@@ -14,17 +14,15 @@ FAILED = 1
 """pytest's exit code if tests failed, and nothing else went wrong."""
 MOST = 5
 """How many of some 19,000 tests may have failed. More of them have a common cause, which has to be found."""
-ALONE = ("--forbid-skips", "--last-failed", "--last-failed-no-failures", "none")
-"""The arguments for pytest. Without `-n`, it runs one test at a time."""
 _FAILED_LAST = Path(".pytest_cache/v/cache/lastfailed")
 
 
-def repeat_failed(folder: Path, exit_code: int, repeat: Callable[[], int]) -> tuple[int, str]:
-    """Run the tests that failed once more, if they are few. Returns an exit code, and what to say about it."""
+def repeat_failed(folder: Path, exit_code: int, repeat: Callable[[list[str]], int]) -> tuple[int, str]:
+    """Have the tests that failed run once more, if they are few. Returns an exit code, and what to say about it."""
     failed = _failed_last(folder) if exit_code == FAILED else []
     if not 0 < len(failed) <= MOST:
         return exit_code, ""
-    exit_code = repeat()
+    exit_code = repeat(failed)
     what = "failed alone, too" if exit_code else "failed beside others, and passed alone"
     return exit_code, "\n  ".join((f"these tests {what}; their first failure is shown above:", *failed))
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tools.runs import second_run
 from tools.runs.second_run import FAILED, MOST, repeat_failed
 
 
@@ -22,7 +21,7 @@ def note_failures(folder: Path, count: int) -> None:
 @pytest.mark.parametrize("second", [0, 1, 124])
 def test_what_the_second_run_says_counts(tmp_path: Path, second: int) -> None:
     note_failures(tmp_path, MOST)
-    exit_code, note = repeat_failed(tmp_path, FAILED, lambda: second)
+    exit_code, note = repeat_failed(tmp_path, FAILED, lambda failed: second if len(failed) == MOST else 3)
     assert exit_code == second
     assert ("passed alone" in note) == (second == 0)
     assert all(f"tests/test_a.py::test_{number}" in note for number in range(MOST))
@@ -32,7 +31,7 @@ def test_what_the_second_run_says_counts(tmp_path: Path, second: int) -> None:
 def test_no_second_run(tmp_path: Path, failed: int, first: int) -> None:
     if failed:
         note_failures(tmp_path, failed)
-    assert repeat_failed(tmp_path, first, lambda: pytest.fail("not to be run")) == (first, "")
+    assert repeat_failed(tmp_path, first, lambda _: pytest.fail("not to be run")) == (first, "")
 
 
 @pytest.mark.lengthy
@@ -41,15 +40,14 @@ def test_pytest_runs_only_what_failed(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
         "import pathlib\ndef test_a(): pass\ndef test_b():\n    assert pathlib.Path('second').exists()\n"
     )
-    arguments = [one for one in second_run.ALONE if one != "--forbid-skips"]  # our own conftest's
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "pytest", "-q", *arguments]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
 
-    def second() -> int:
+    def second(failed: list[str]) -> int:
         (tmp_path / "second").touch()
-        done = run(*arguments)
+        done = run(*failed)
         assert "1 passed" in done.stdout
         return done.returncode
 
