@@ -412,9 +412,10 @@ class WorkerWorld(World):
         """Tell all to stop, also those that are just starting."""
         self.scene.is_calm = True
         for process in self._workers():
+            while process.worker is None and not process.ended.is_set():
+                await anyio.sleep(_PAUSED_S)
             while not process.ended.is_set():
-                if process.worker is not None:
-                    process.stop()
+                process.stop()
                 with anyio.move_on_after(self.plan.handlers.drain_s + _LAST_S) as scope:
                     await process.ended.wait()
                 if scope.cancelled_caught:
