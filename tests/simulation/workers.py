@@ -226,6 +226,9 @@ class WorkerWorld(World):
         """No worker may start."""
         self._limit = plan.limit
         self._lowered: list[float] = []
+        self._ends: dict[int, int] = {}
+        """Of each partition, the offset after the last record that somebody had to process. A request that is stuck in
+        a connection may bring more when all workers have ended."""
 
     def _configure(self, limit: int, lock_s: float) -> None:
         settings = {
@@ -411,6 +414,7 @@ class WorkerWorld(World):
     async def _end_all(self) -> None:
         """Tell all to stop, also those that are just starting."""
         self.scene.is_calm = True
+        self._ends = {one.index: one.log.end_offset for one in self.broker.cluster.topics[TOPIC].partitions}
         for process in self._workers():
             while process.worker is None and not process.ended.is_set():
                 await anyio.sleep(_PAUSED_S)
@@ -497,7 +501,9 @@ class WorkerWorld(World):
         left = await self._calm() if self._left is None else self._left
         everything = {(TOPIC, *place): int(value) for place, value in self.ledger.written().items() if value}
         written: dict[Place, int] = {
-            place: number for place, number in everything.items() if self.ledger.gone(place[1:]) == inf
+            place: number
+            for place, number in everything.items()
+            if self.ledger.gone(place[1:]) == inf and place[2] < self._ends.get(place[1], 0)
         }
         for name in self.broker.cluster.topics:
             if name.startswith(f"{TOPIC}.retry."):
