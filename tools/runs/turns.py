@@ -75,6 +75,10 @@ def _place(item: pytest.Item) -> tuple[tuple[str, ...], str] | None:
     test, _, rest = item.nodeid.partition("[")
     ids = rest.removesuffix("]").split("-")
     if value not in ids:
+        if marker is not None:
+            raise pytest.UsageError(
+                f"{item.nodeid} can't take turns: its id doesn't have the value of {name}"
+            )
         return None
     ids.remove(value)
     return (test, *ids), value

@@ -80,3 +80,15 @@ def test_long_runs_have_all(tmp_path: Path) -> None:
 def test_chosen_tests_run_on_any_day(tmp_path: Path) -> None:
     passed, _ = ran(tmp_path, "test_it.py::test_some[1-pear]")
     assert passed == {"test_some[1-pear]"}
+
+
+def test_a_parameter_that_is_not_in_the_id_is_an_error(tmp_path: Path) -> None:
+    tests = """
+    @pytest.mark.takes_turns("fruit")
+    @pytest.mark.parametrize("fruit", ["apple"], ids=["a"])
+    def test_some(fruit):
+        pass
+    """
+    done = small_run(tmp_path, tests)
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "test_some[a] can't take turns: its id doesn't have the value of fruit" in done.stderr
