@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tools.runs.deselection import deselect
+
 pytest_plugins = [
     "kshare.testing.plugin",
     "tools.runs.deadlines",
@@ -114,10 +116,7 @@ def _may_capture(items: list[pytest.Item]) -> bool:
 
 
 def _leave_out(marker: str, config: pytest.Config, items: list[pytest.Item]) -> None:
-    out = [item for item in items if item.get_closest_marker(marker)]
-    if out:
-        config.hook.pytest_deselected(items=out)
-        items[:] = [item for item in items if item not in out]
+    deselect(config, items, (item for item in items if item.get_closest_marker(marker)))
 
 
 @pytest.hookimpl(optionalhook=True)

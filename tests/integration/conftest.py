@@ -21,6 +21,7 @@ import pytest
 from kshare.testing import Broker
 from tools.kafka.cluster import Cluster
 from tools.kafka.jars import TESTED_RELEASES, install
+from tools.runs.deselection import deselect
 
 EMBEDDED = "embedded"
 EMBEDDED_TOO = {"test_first_slice", "test_membership", "test_state_command"}
@@ -90,10 +91,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         and at.loop != _loop_of(at.release, item)
         and (item.get_closest_marker("slow") or not (is_long or at.release == EMBEDDED))
     ]
-    if spared:
-        config.hook.pytest_deselected(items=spared)
-        kept = set(items) - set(spared)
-        items[:] = [item for item in items if item in kept]
+    deselect(config, items, spared)
 
 
 class _At(NamedTuple):

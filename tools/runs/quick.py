@@ -15,6 +15,7 @@ import pytest
 from hypothesis import settings
 
 from tools.kafka.node import Node
+from tools.runs.deselection import deselect
 
 LEFT_OUT = {
     "kafka": "need real Kafka brokers",
@@ -77,8 +78,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     reasons = {item: reason for item in items if (reason := _reason(item)) is not None}
     if reasons:
         config.stash[_COUNTS].update(reasons.values())
-        config.hook.pytest_deselected(items=list(reasons))
-        items[:] = [item for item in items if item not in reasons]
+        deselect(config, items, reasons)
 
 
 def _reason(item: pytest.Item) -> str | None:

@@ -13,6 +13,8 @@ from zlib import crc32
 
 import pytest
 
+from tools.runs.deselection import deselect
+
 _LEFT_OUT = pytest.StashKey[int]()
 _LOOP = "anyio_backend"
 _TURN, _REPORTED = "turn", "left_out_by_turns"
@@ -49,15 +51,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for test, value in places.values():
         if value not in values[test]:
             values[test].append(value)
-    left_out = {
+    left_out = [
         item
         for item, (test, value) in places.items()
         if value != values[test][(turn + crc32(repr(test).encode())) % len(values[test])]
-    }
+    ]
     config.stash[_LEFT_OUT] = len(left_out)
-    if left_out:
-        config.hook.pytest_deselected(items=list(left_out))
-        items[:] = [item for item in items if item not in left_out]
+    deselect(config, items, left_out)
 
 
 def _place(item: pytest.Item) -> tuple[tuple[str, ...], str] | None:
@@ -71,6 +71,8 @@ def _place(item: pytest.Item) -> tuple[tuple[str, ...], str] | None:
     name = _LOOP if item.get_closest_marker("lengthy") and not item.get_closest_marker("kafka") else None
     if (marker := item.get_closest_marker("takes_turns")) is not None:
         (name,) = marker.args
+    if name is None:
+        return None
     value = str(parameters.params.get(name, ""))
     test, _, rest = item.nodeid.partition("[")
     ids = rest.removesuffix("]").split("-")
