@@ -6,15 +6,18 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 
-from tools.kafka.archive import archive_of
+from tools.kafka.archive import archive_of, writing
 from tools.kafka.cluster import Cluster
 from tools.kafka.ivy import ResolutionError
-from tools.kafka.jars import RELEASES, TESTED_RELEASES, install, install_all, say_line
+from tools.kafka.jars import RELEASES, TESTED_RELEASES, TOOLS, install, install_all, say_line
 from tools.kafka.java import NoJavaError
 from tools.kafka.listeners import SASL_MECHANISMS, USERS, Listener
 from tools.kafka.node import BrokerFailedError
+from tools.kafka.tool import run_tool
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,29 +58,40 @@ def _install(releases: Sequence[str]) -> int:
         install_all(releases)
     else:
         install_all()
+        _make_archive(TOOLS, _write_tools_archive)
     for release in releases or TESTED_RELEASES:
-        _make_archive(release)
+        _make_archive(release, partial(_write_broker_archive, release))
     return 0
 
 
-def _make_archive(release: str) -> None:
-    """Run a broker once, so that its JVM writes an archive of the classes when it ends."""
-    archive = archive_of(release)
+def _make_archive(name: str, write: Callable[[Path], None]) -> None:
+    """Run something once, so that its JVM writes an archive of the classes when it ends."""
+    archive = archive_of(name)
     if archive.exists():
         return
-    say_line(f"kafka {release}: running a broker once, so that the next ones start faster")
+    say_line(f"kafka {name}: running it once, so that it starts faster from now on")
     written = archive.with_suffix(f".{os.getpid()}")
+    try:
+        write(written)
+        written.rename(archive)
+    except FileNotFoundError:
+        say_line(f"kafka {name}: its JVM wrote no archive, so it will start more slowly")
+    finally:
+        written.unlink(missing_ok=True)
+
+
+def _write_broker_archive(release: str, written: Path) -> None:
     cluster = Cluster(release)
     broker = cluster.nodes[0]
     broker.write_archive(written)
-    try:
-        with cluster:
-            broker.stop()
-        written.rename(archive)
-    except FileNotFoundError:
-        say_line(f"kafka {release}: its JVM wrote no archive, so brokers will start more slowly")
-    finally:
-        written.unlink(missing_ok=True)
+    with cluster:
+        broker.stop()
+
+
+def _write_tools_archive(written: Path) -> None:
+    """With a consumer that finds no broker: it loads what all tools share."""
+    consumer = ("--bootstrap-server", "127.0.0.1:1", "--topic", "none", "--timeout-ms", "500")
+    run_tool("org.apache.kafka.tools.consumer.ConsoleShareConsumer", *consumer, options=writing(written))
 
 
 def _start(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,5 @@
-"""Where the archive of a release's classes is. With one, a broker starts with 3 s of processor time instead of 5."""
+"""Where archives of classes are. With one, a broker starts with 3 s of processor time instead of 5, and a tool with 0.8 s
+instead of 1.3."""
 
 from __future__ import annotations
 
@@ -9,16 +10,16 @@ from tools import cache
 from tools.kafka.java import find_java
 
 
-def archive_of(release: str) -> Path:
-    """For the Java that is used. `python -m tools.kafka install` makes it."""
+def archive_of(name: str) -> Path:
+    """Of the jars with this name, for the Java that is used. `python -m tools.kafka install` makes it."""
     java = find_java().resolve()
     version = crc32(f"{java} {java.stat().st_mtime_ns}".encode())
-    return cache.folder() / "kafka" / f"{release}-{version:08x}.jsa"
+    return cache.folder() / "kafka" / f"{name}-{version:08x}.jsa"
 
 
-def loading(release: str) -> list[str]:
+def loading(name: str) -> list[str]:
     """Options for a JVM. None if there is no archive: it then reads the classes from jars."""
-    archive = archive_of(release)
+    archive = archive_of(name)
     return [f"-XX:SharedArchiveFile={archive}"] if archive.exists() else []
 
 
