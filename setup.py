@@ -8,7 +8,7 @@ the package is said in pyproject.toml.
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -94,8 +94,11 @@ class BuildIfPossible(build_ext):
 
         kind = self.compiler.compiler_type
         with ThreadPoolExecutor(self.parallel or os.cpu_count()) as compilers:
-            compiling = []
+            compiling: list[Future[None]] = []
             for extension in self.extensions:
+                for module in compiling:
+                    if module.done():
+                        module.result()  # without a working compiler, translating all would take long for nothing
                 directives = directives_for(extension.name)
                 (in_c,) = cythonize([extension], build_dir=self.build_temp, compiler_directives=directives)
                 extension.sources = in_c.sources

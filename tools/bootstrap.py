@@ -10,11 +10,14 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from tools import packages
 
@@ -30,7 +33,7 @@ class BootstrapError(RuntimeError):
 def prepare() -> Path:
     """Create or update the environment, and install everything else that tests need. Returns the environment's Python.
 
-    Most of it waits for downloads, so it happens at the same time.
+    Much of it waits for downloads, so kshare is compiled meanwhile.
     """
     python = _python()
     is_fresh = not _stamp("dev").exists()
@@ -39,11 +42,14 @@ def prepare() -> Path:
             beside.submit(install_optional, "chromium"),
             beside.submit(_install_older_spark, python),
         ]
-        prepare_environment()
-        installing.append(beside.submit(install_optional, "redis_server"))
+        _install_requirements("dev")
+        installing += [
+            beside.submit(install_optional, "redis_server"),
+            beside.submit(_install_kafka, python),
+        ]
+        _install_kshare("dev")
         if is_fresh:
-            installing.append(beside.submit(_compile_tests, python))
-        _run([python, "-m", "tools.kafka", "install"], "Kafka's jars can't be installed")
+            _compile_tests(python)
         for part in installing:
             part.result()
     return python
@@ -52,30 +58,49 @@ def prepare() -> Path:
 def prepare_environment(extra: str = "dev") -> Path:
     """Create or update an environment with kshare and one of its extras, as pyproject.toml requires them."""
     python = _python()
-    stamp = _stamp(extra)
-    wanted = _fingerprint()
-    if not stamp.exists() or stamp.read_text(encoding="utf-8") != wanted:
-        _say(f"installing kshare[{extra}] (once, and when the project's metadata changes)")
-        _install(
-            python,
-            ["-e", f"{ROOT}[{extra}]"],
-            "The packages can't be installed, or kshare can't be compiled",
-            KSHARE_REQUIRE_COMPILED="1",
-        )
-        stamp.write_text(wanted, encoding="utf-8")
+    _install_requirements(extra)
+    _install_kshare(extra)
     return python
+
+
+def _install_requirements(extra: str) -> None:
+    if not _is_current(_stamp(extra)):
+        _say(f"installing what kshare[{extra}] needs (once, and when the project's metadata changes)")
+        _install(_python(), requirements(_project(), extra), "The packages can't be installed")
+
+
+def _install_kshare(extra: str) -> None:
+    stamp = _stamp(extra)
+    if not _is_current(stamp):
+        _say("compiling kshare (once, and when the project's metadata or what is compiled changes)")
+        _install(
+            _python(), ["--no-deps", "-e", ROOT], "kshare can't be compiled", KSHARE_REQUIRE_COMPILED="1"
+        )
+        stamp.write_text(_fingerprint(), encoding="utf-8")
+
+
+def requirements(project: dict[str, Any], extra: str | None = None) -> list[str]:
+    """What the project needs, with one of its extras, which may name others: `kshare[cli,web]`."""
+    if extra is None:
+        return [*project.get("dependencies", [])]
+    own = re.compile(rf"{re.escape(project['name'])}\[(.+)\]")
+    found = requirements(project)
+    for wanted in project["optional-dependencies"][extra]:
+        if others := own.fullmatch(wanted):
+            found += [one for other in others[1].split(",") for one in requirements(project, other)]
+        else:
+            found.append(wanted)
+    return [*dict.fromkeys(found)]
 
 
 def prepare_to_run(*besides: str) -> Path:
     """Create or update an environment in which kshare runs from its sources, without compiling it. This is quick."""
     python = _python()
     stamp = ENVIRONMENT / f"kshare-runs-with-{'-'.join(besides)}"
-    wanted = _fingerprint()
-    if not stamp.exists() or stamp.read_text(encoding="utf-8") != wanted:
-        project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    if not _is_current(stamp):
         _say("installing what kshare needs (once, and when the project's metadata changes)")
-        _install(python, [*project["dependencies"], *besides], "The packages can't be installed")
-        stamp.write_text(wanted, encoding="utf-8")
+        _install(python, [*requirements(_project()), *besides], "The packages can't be installed")
+        stamp.write_text(_fingerprint(), encoding="utf-8")
     return python
 
 
@@ -96,12 +121,26 @@ def _stamp(extra: str) -> Path:
     return ENVIRONMENT / f"kshare-installed-{extra}"
 
 
+def _is_current(stamp: Path) -> bool:
+    return stamp.exists() and stamp.read_text(encoding="utf-8") == _fingerprint()
+
+
+def _project() -> dict[str, Any]:
+    metadata: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    project: dict[str, Any] = metadata["project"]
+    return project
+
+
 def _python() -> Path:
     """The environment's. Creates the environment if necessary."""
     python = ENVIRONMENT / "bin" / "python"
     if not python.exists():
         _create_environment()
     return python
+
+
+def _install_kafka(python: Path) -> None:
+    _run([python, "-m", "tools.kafka", "install"], "Kafka's jars can't be installed")
 
 
 def _install_older_spark(python: Path) -> None:
@@ -153,7 +192,7 @@ def _compiled_sources() -> list[Path]:
     return [*declarations, *modules, *sorted((ROOT / "kshare").rglob("*.pyx"))]
 
 
-def _install(python: Path, wanted: list[str], complaint: str, **variables: str) -> None:
+def _install(python: Path, wanted: Sequence[str | Path], complaint: str, **variables: str) -> None:
     if not packages.install(python, *wanted, variables={**environment_variables(), **variables}):
         raise BootstrapError(f"{complaint}: see above.")
 

@@ -13,6 +13,16 @@ import pytest
 
 from tools import bootstrap, packages
 
+PROJECT = """
+[project]
+name = "kshare"
+dependencies = ["anyio>=4", "crc32c"]
+[project.optional-dependencies]
+cli = ["rich"]
+web = ["kshare[cli]", "h11"]
+dev = ["kshare[cli,web]", "kshare-like", "anyio>=4", "cypcap; sys_platform == 'linux'"]
+"""
+
 
 class Machine:
     """A checkout whose commands are recorded instead of run."""
@@ -23,7 +33,7 @@ class Machine:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.commands: list[list[str]] = []
-        (root / "pyproject.toml").write_text("[project]", encoding="utf-8")
+        (root / "pyproject.toml").write_text(PROJECT, encoding="utf-8")
         (root / "kshare").mkdir()
 
     def run(self, command: list[str | Path], complaint: str) -> None:
@@ -36,8 +46,9 @@ class Machine:
             raise bootstrap.BootstrapError(complaint)
 
     def install(self, python: Path, *wanted: str | Path, variables: Mapping[str, str]) -> bool:
-        self.commands.append(["-m", "packages", "install"])
-        return self.failing != "packages"
+        what = "compile" if "KSHARE_REQUIRE_COMPILED" in variables else "install"
+        self.commands.append(["-m", f"packages {what}", *map(str, wanted)])
+        return self.failing != f"packages {what}"
 
     def try_to_run(self, command: list[str | Path], **_: Any) -> None:
         self.commands.append([str(word) for word in command[1:4]])
@@ -56,7 +67,12 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 MAKE = ["-m", "venv"]
-INSTALL = ["-m", "packages", "install"]
+INSTALL = ["-m", "packages install", "anyio>=4", "crc32c", "rich", "h11", "kshare-like"]
+INSTALL.append("cypcap; sys_platform == 'linux'")
+
+
+def _compile(machine: Machine) -> list[str]:
+    return ["-m", "packages compile", "--no-deps", "-e", str(machine.root)]
 
 
 def _said(machine: Machine) -> list[list[str]]:
@@ -67,7 +83,7 @@ def _said(machine: Machine) -> list[list[str]]:
 
 
 def test_environment_is_created_once(machine: Machine) -> None:
-    assert _said(machine) == [MAKE, INSTALL]
+    assert _said(machine) == [MAKE, INSTALL, _compile(machine)]
     assert _said(machine) == []
 
 
@@ -75,8 +91,9 @@ def test_environment_is_created_once(machine: Machine) -> None:
 def test_environment_is_updated_when_its_sources_change(machine: Machine, name: str) -> None:
     (machine.root / "kshare" / "record.pxd").touch()
     _said(machine)
-    (machine.root / name).write_text("changed", encoding="utf-8")
-    assert _said(machine) == [INSTALL]
+    with (machine.root / name).open("a") as source:
+        source.write("# changed")
+    assert _said(machine) == [INSTALL, _compile(machine)]
     assert _said(machine) == []
 
 
@@ -105,16 +122,19 @@ def test_everything_is_installed_and_tests_are_compiled_once(machine: Machine) -
     bootstrap.prepare()
     modules = [command[1] for command in machine.commands]
     assert modules[0] == "venv"
-    assert modules.index("packages") < modules.index("tools.kafka")
+    assert modules.index("packages install") < modules.index("tools.kafka")
+    assert modules.index("packages compile") < modules.index("pytest")
     again = ["tools.chromium", "tools.kafka", "tools.older_spark", "tools.redis_server"]
-    assert sorted(modules[1:]) == sorted(["packages", "pytest", *again])
+    assert sorted(modules[1:]) == sorted(["packages install", "packages compile", "pytest", *again])
     machine.commands.clear()
     bootstrap.prepare()
     assert sorted(command[1] for command in machine.commands) == again
 
 
-@pytest.mark.parametrize("module", ["packages", "tools.kafka", "tools.older_spark"])
+@pytest.mark.parametrize(
+    "module", ["packages install", "packages compile", "tools.kafka", "tools.older_spark"]
+)
 def test_what_cannot_be_installed_is_said(machine: Machine, module: str) -> None:
     machine.failing = module
-    with pytest.raises(bootstrap.BootstrapError, match="can't be installed"):
+    with pytest.raises(bootstrap.BootstrapError, match=r"can't be (installed|compiled)"):
         bootstrap.prepare()

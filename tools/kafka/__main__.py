@@ -7,13 +7,14 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 from tools.kafka.archive import archive_of, writing
 from tools.kafka.cluster import Cluster
 from tools.kafka.ivy import ResolutionError
-from tools.kafka.jars import RELEASES, TESTED_RELEASES, TOOLS, install, install_all, say_line
+from tools.kafka.jars import COMPILER, RELEASES, TESTED_RELEASES, TOOLS, install, say_line
 from tools.kafka.java import NoJavaError
 from tools.kafka.listeners import SASL_MECHANISMS, USERS, Listener
 from tools.kafka.node import BrokerFailedError
@@ -54,14 +55,20 @@ def _install(releases: Sequence[str]) -> int:
     if unknown:
         print(f"Unknown: {', '.join(sorted(unknown))}; known: {', '.join(RELEASES)}.", file=sys.stderr)
         return 2
-    if releases:
-        install_all(releases)
-    else:
-        install_all()
-        _make_archive(TOOLS, _write_tools_archive)
-    for release in releases or TESTED_RELEASES:
-        _make_archive(release, partial(_write_broker_archive, release))
+    names = releases or (TOOLS, *RELEASES, COMPILER)
+    # Fetching waits for responses, nearly all the time.
+    with ThreadPoolExecutor(len(names)) as pool:
+        for done in [pool.submit(_install_one, name) for name in names]:
+            done.result()
     return 0
+
+
+def _install_one(name: str) -> None:
+    install(name)
+    if name == TOOLS:
+        _make_archive(name, _write_tools_archive)
+    elif name in TESTED_RELEASES:
+        _make_archive(name, partial(_write_broker_archive, name))
 
 
 def _make_archive(name: str, write: Callable[[Path], None]) -> None:

@@ -1,5 +1,4 @@
-"""Where archives of classes are. With one, a broker starts with 3 s of processor time instead of 5, and a tool with 0.8 s
-instead of 1.3."""
+"""Where archives of classes are. A broker starts with 3 s of processor time instead of 5 with one, a tool with 0.8."""
 
 from __future__ import annotations
 

@@ -6,8 +6,7 @@ import fcntl
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -77,15 +76,6 @@ def install(name: str, say: Callable[[str], None] = say_line) -> Path:
         if not home.is_dir():
             _fetch_whole(name, home, say)
     return home
-
-
-def install_all(
-    names: Iterable[str] = (*RELEASES, TOOLS, COMPILER), say: Callable[[str], None] = say_line
-) -> None:
-    """Install several sets concurrently, because fetching mostly waits for responses."""
-    with ThreadPoolExecutor(max_workers=4) as pool:
-        for waiting in [pool.submit(install, name, say) for name in names]:
-            waiting.result()
 
 
 def class_path(name: str) -> str:
