@@ -85,7 +85,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None]:
-    """What is collected stays. The garbage collector needn't look at it then, which takes it half a second each time."""
+    """What is collected stays: the garbage collector needn't look at it, which takes it half a second each time."""
     gc.disable()
     try:
         return (yield)
