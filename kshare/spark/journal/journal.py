@@ -143,8 +143,7 @@ async def open_journal(
         raise JournalError(
             f"the query's journal is in {known.place}, but its options name {store.place}: set the old one again"
         )
-    found = await store.read()
-    contents = before = replay(found, store.place)
+    contents = before = replay(await store.read(), store.place)
     require_match(contents, known, store.place)
     if (
         contents is not None
@@ -171,7 +170,8 @@ async def open_journal(
     writer = _new_id()
     await store.claim()
     for _ in range(_CLAIMS):
-        found += await store.read(found[-1][0] if found else -1)
+        # From the beginning: what was read before may have been trimmed since, up to a frame that wasn't there yet.
+        found = await store.read()
         contents = replay(found, store.place)
         last = found[-1][0] if found else -1
         frame = claim(contents.journal, contents.end, contents.done) if contents else claim(_new_id(), 0, 0)

@@ -7,7 +7,8 @@
     continues at the end of the last one        | its ranges are staged
     of a writer that has been superseded        | void: its runner was fenced, and accepted nothing for it
     anything else: not a frame, a wrong         | JournalDamaged
-    checksum, a gap between positions           |
+    checksum, a gap between positions, a writer |
+    that hasn't claimed the journal             |
 
 Sends and reads nothing: the frames are passed in.
 """
@@ -36,6 +37,8 @@ class JournalContents:
     done: int = 0
     frames: list[tuple[int, Frame]] = field(default_factory=list)
     """With their index in the store: an offset of the topic, or a file's number."""
+    superseded: set[str] = field(default_factory=set)
+    """Earlier writers."""
 
     def staged(self, taken: int) -> tuple[RecordRange, ...]:
         """What is staged from this position on, in the order of positions."""
@@ -80,11 +83,15 @@ def _with(contents: JournalContents | None, index: int, frame: Frame) -> Journal
             frame.journal, frame.writer, frame.group, frame.member, frame.start, frame.start
         )
     if frame.is_claim:
+        contents.superseded.add(contents.writer)
+        contents.superseded.discard(frame.writer)
         contents.writer, contents.member, contents.group = frame.writer, frame.member, frame.group
         if frame.start != contents.end:
             return contents  # the other runner has appended meanwhile; another claim follows
-    elif frame.writer != contents.writer:
+    elif frame.writer in contents.superseded:
         return contents
+    elif frame.writer != contents.writer:
+        raise JournalDamaged("its writer hasn't claimed the journal, so frames are missing")
     if frame.journal != contents.journal:
         raise JournalDamaged(f"it belongs to another journal, {frame.journal} instead of {contents.journal}")
     if frame.start != contents.end:

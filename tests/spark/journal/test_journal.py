@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
@@ -52,13 +52,24 @@ class Place:
         return in_topic
 
     async def open(
-        self, known: JournalPosition | None = None, *, member: str = "m", running: str = ""
+        self,
+        known: JournalPosition | None = None,
+        *,
+        member: str = "m",
+        running: str = "",
+        meanwhile: Callable[[], Awaitable[None]] | None = None,
     ) -> Journal:
         async def is_running(group: str, one: str) -> bool:
             return one == running
 
+        store = await self.store()
         return await open_journal(
-            await self.store(), group="shipping", member=member, known=known, is_running=is_running, now_ms=1
+            store if meanwhile is None else Late(store, meanwhile),
+            group="shipping",
+            member=member,
+            known=known,
+            is_running=is_running,
+            now_ms=1,
         )
 
 
@@ -71,6 +82,34 @@ async def place(
         await pool.bootstrap()
         folder = tmp_path / "a" / "journal" if request.param == "folder" else None
         yield Place(Router(pool, 20), folder)
+
+
+class Late:
+    """A store whose runner reads, and then takes long to claim. Meanwhile, others go on."""
+
+    def __init__(self, store: JournalStore, meanwhile: Callable[[], Awaitable[None]]) -> None:
+        self.place, self.read = store.place, store.read
+        self.append, self.trim = store.append, store.trim
+        self._claim, self._meanwhile = store.claim, meanwhile
+
+    async def claim(self) -> None:
+        await self._meanwhile()
+        await self._claim()
+
+
+async def test_what_others_stage_and_trim_before_the_claim_is_staged(place: Place) -> None:
+    """Found by a simulation: the other's claim was deleted, so its frames were taken for those of a fenced writer."""
+    position = (await place.open()).position(0)
+
+    async def meanwhile() -> None:
+        other = await place.open(position)
+        await other.append([span(0, 9)], 100, 1)
+        await other.append([span(10, 19)], 100, 2)
+        await other.trim()
+
+    late = await place.open(position, meanwhile=meanwhile)
+    assert late.staged(0) == (span(0, 9), span(10, 19))
+    assert (await place.open(position)).staged(0) == (span(0, 9), span(10, 19))
 
 
 async def test_a_new_runner_finds_what_is_staged(place: Place) -> None:

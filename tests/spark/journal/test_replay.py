@@ -89,6 +89,12 @@ def test_a_gap_is_damage() -> None:
         contents(frame(0, 10), frame(12, 3))
 
 
+def test_a_writer_that_has_not_claimed_the_journal_is_damage() -> None:
+    """Its claim was deleted between two readings. It isn't superseded: what it has accepted is here."""
+    with pytest.raises(JournalDamaged, match="hasn't claimed the journal, so frames are missing"):
+        contents(frame(0, is_claim=True), frame(0, 10, writer="b"))
+
+
 def test_a_frame_of_another_journal_is_damage() -> None:
     with pytest.raises(JournalDamaged, match="belongs to another journal"):
         contents(frame(0, 10), frame(10, 3, journal="k"))
