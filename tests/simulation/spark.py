@@ -44,7 +44,7 @@ _LETTERS_S = 20.0
 _SLOW_CALM_S = 3600.0
 _CALM_RECORDS = 2_000
 _SOON_S, _LATER_S = 30.0, 10.0
-_RESTARTED_AFTER_S = 0.2, 0.3, 1.0
+_RESTARTED_AFTER_S = 0.4, 0.6, 1.0
 """A start takes about fifty requests, so more than four in a second would look like a busy loop."""
 _SCHEDULED_EVERY_S = 0.5
 """A query that ends by itself isn't started at once again: each time, it sends about 65 requests."""

@@ -200,9 +200,7 @@ def build(bootstrap: str, scene: Scene, process: WorkerProcess, chance: Random) 
         retry=Retry(attempts=plan.attempts, delay=plan.delays_s),
         retry_topics=RetryTopics(tiers=plan.tiers_s) if plan.has_retry_topics else False,
         move_runs=plan.moves_runs,
-        breaker=Breaker(min_failures=5, probe_after=plan.probe_after_s, window=max(2.0, plan.probe_after_s))
-        if plan.has_breaker
-        else None,
+        breaker=_breaker(plan) if plan.has_breaker else None,
         time_limit=plan.time_limit_s,
         drain_timeout=plan.drain_s,
         dead_letters=_letter_function(scene, process) if plan.keeps_letters else DEAD,
@@ -259,6 +257,14 @@ def build(bootstrap: str, scene: Scene, process: WorkerProcess, chance: Random) 
                     process.write(Event.SUCCEEDED, number, delivery)
 
     return worker
+
+
+def _breaker(plan: HandlerPlan) -> Breaker:
+    """Others may get all records that could close it: then what always fails stays until its patience is over."""
+    probe_s = plan.probe_after_s
+    return Breaker(
+        min_failures=5, probe_after=probe_s, window=max(2.0, probe_s), patience=max(60.0, 20 * probe_s)
+    )
 
 
 def _letter_function(scene: Scene, process: WorkerProcess) -> Callable[[Delivery, str], Awaitable[None]]:
