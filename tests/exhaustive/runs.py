@@ -7,11 +7,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from tests.exhaustive import custody, sessions, settling
+from tests.exhaustive import custody, sessions, settling, takeover
 from tests.exhaustive.custody import CustodySizes, CustodySystem
 from tests.exhaustive.explorer import Explored, explore
 from tests.exhaustive.sessions import SessionSizes, SessionSystem
 from tests.exhaustive.settling import SettlingSizes, SettlingSystem
+from tests.exhaustive.takeover import TakeoverSizes, TakeoverSystem
 
 
 @dataclass(frozen=True)
@@ -34,4 +35,5 @@ def runs(members: int, records: int, faults: int) -> list[Run]:
         Run("settling", SettlingSizes(**size), SettlingSystem, settling.modelled),
         Run("journal", CustodySizes(**size), CustodySystem, custody.modelled),
         Run("rows", CustodySizes(**size, has_journal=False), CustodySystem, custody.modelled),
+        Run("takeover", TakeoverSizes(**size), TakeoverSystem, takeover.modelled),
     ]
