@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 from unittest.mock import patch
 
-from kshare.spark.journal.frames import Frame
-from kshare.spark.journal.journal import Journal
-from kshare.spark.journal.store import JournalFenced
+from tests.exhaustive.journal_log import JournalLog
 from tests.exhaustive.takeover import Runner
 
 
@@ -29,13 +26,13 @@ def what_was_read_before_is_kept() -> Any:
 
 def fenced_runners_go_on() -> Any:
     """Somebody else has taken over, and what they accept is written nowhere."""
-    real = Journal._write
+    real = JournalLog.append
 
-    async def write(self: Journal, frame: Frame) -> None:
-        with suppress(JournalFenced):
-            await real(self, frame)
+    def append(self: JournalLog, writer: int, data: bytes) -> int:
+        number = real(self, writer, data)
+        return -1 if number is None else number
 
-    return patch.object(Journal, "_write", write)
+    return patch.object(JournalLog, "append", append)
 
 
 DEFECTS: dict[Callable[[], Any], str] = {
