@@ -1,7 +1,7 @@
 """Explores small systems in every order of their events, and prints how much there was to explore.
 
-docs/reports/exhaustive.md says what the runs cover, and what the columns mean. With the defaults, this takes about ten
-seconds of processor time; each further member or fault makes many times as many states.
+docs/reports/exhaustive.md says what the runs cover, and what the columns mean. With the defaults, this takes about half
+a minute of processor time; each further member or fault makes many times as many states.
 
 Exit codes: 0 if all promises were kept; 1 if not, with the shortest list of events that breaks one; 2 for wrong
 options.

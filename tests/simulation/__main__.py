@@ -11,7 +11,8 @@ tools/simulate --defects                    plants one mistake after another: is
 tools/simulate --defect commit_is_hasty     plants this one
 
 A seed is repeated only with the same --world, --backend, --slow and --changes.
-Exit codes: 0 if all promises were kept, and all planted defects found; 1 if not; 2 for wrong options.
+Exit codes: 0 if all promises were kept, or, with --defects, all planted defects found; 1 if not; 2 for wrong options;
+130 after Ctrl-C. With --defect, a promise that is broken is what one wants to see, and the code is 1.
 docs/trust.md says what the promises are, and CONTRIBUTING.md how to read a replay.
 """
 
@@ -128,16 +129,19 @@ def main() -> int:
     worlds = _worlds(options)
     if options.seed is not None:
         choice = _choice(options, worlds[0])
-        return (_shrink if options.shrink else _replay)(options.seed, choice)
+        return (
+            _shrink(options.seed, choice, options.defect) if options.shrink else _replay(options.seed, choice)
+        )
     for world in sorted({*WORLDS} - {*worlds}) if options.world == "all" else ():
         print(f"left out: {'; '.join(_refused(options, world))}", flush=True)
     is_good, interrupts = True, Interrupts()
     minutes = options.minutes / len(worlds) if options.minutes else None
     for world in worlds:
-        if not interrupts.is_asked:
-            choice = _choice(options, world)
-            is_good &= _run_many(options, choice, minutes, interrupts)
-    return 0 if is_good else 1
+        if interrupts.is_asked:
+            print(f"not begun: {world}", flush=True)
+            continue
+        is_good &= _run_many(options, _choice(options, world), minutes, interrupts)
+    return (interrupts.exit_code or 0) if is_good else 1
 
 
 def _choice(options: argparse.Namespace, world: str) -> Choice:
@@ -241,7 +245,7 @@ def _problems(backend: str, seed: int, defect: Defect) -> dict[str, list[str]]:
     return run(seed, Choice(defect.world, backend, has_changes=defect.has_changes)).problems
 
 
-def _shrink(seed: int, choice: Choice) -> int:
+def _shrink(seed: int, choice: Choice, defect: str | None) -> int:
     """Print each smaller plan that fails in one of the ways in which this one does."""
     plan = choice.plan(seed)
     kinds = set(choice.simulate(plan).problems)
@@ -255,7 +259,12 @@ def _shrink(seed: int, choice: Choice) -> int:
 
     print(f"{plan}\nbroken: {', '.join(sorted(kinds))}", flush=True)
     shrink(plan, fails, lambda smaller: print(f"\n{smaller}", flush=True))
-    print("\nNothing can be dropped from the last one. Add it to FOUND in tests/simulation/found.py.")
+    print("\nNothing can be dropped from the last one.", end="")
+    print(
+        " It breaks a promise because of the defect."
+        if defect
+        else " Add it to FOUND in tests/simulation/found.py."
+    )
     return 1
 
 

@@ -16,20 +16,26 @@ class Interrupts:
     """Takes SIGINT and SIGTERM from now on."""
 
     def __init__(self) -> None:
-        self.is_asked = False
-        """No further seed should be begun."""
+        self.exit_code: int | None = None
+        """Once there was one: no further seed should be begun."""
         self.before_exit: Callable[[], None] = lambda: None
         """What to do when the process is to end at once."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
 
+    @property
+    def is_asked(self) -> bool:
+        return self.exit_code is not None
+
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self.is_asked:
             self.before_exit()
-            _end(1)
-        self.is_asked = True
+            _end(128 + number)
+        self.exit_code = 128 + number
         # Not `print`, which may be what the signal has interrupted.
-        os.write(1, b"interrupted: seeds that were begun end first (again: end at once)\n")
+        os.write(
+            1, b"interrupted: seeds that were begun end first (which may take a minute; again: end at once)\n"
+        )
 
 
 def end_at_once() -> None:

@@ -33,7 +33,8 @@ EXAMPLES = 25
 _SPARK_FIXTURES = {"spark", "connect_spark", "any_spark"}
 _COUNTS = pytest.StashKey[Counter[str]]()
 _REPORTED = "left_out_by_quick"
-_MODULES = "modules"
+_MODULES = "modules "
+"""Before a marker: how many modules were left out for it."""
 _MODULE_MARKS = re.compile(r"^pytestmark = (\[[^]]*\]|.*)$", re.MULTILINE)
 _MARK = re.compile(r"pytest\.mark\.(\w+)")
 
@@ -65,9 +66,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if not config.getoption("--quick") or collection_path.suffix != ".py":
         return None
     found = _MODULE_MARKS.search(collection_path.read_text())
-    if found is None or LEFT_OUT.keys().isdisjoint(_MARK.findall(found[0])):
+    marks = _MARK.findall(found[0]) if found is not None else ()
+    marker = next((one for one in LEFT_OUT if one in marks), None)
+    if marker is None:
         return None
-    config.stash[_COUNTS][_MODULES] += 1
+    config.stash[_COUNTS][f"{_MODULES}{marker}"] += 1
     return True
 
 
@@ -105,17 +108,17 @@ def pytest_testnodedown(node: Any, error: object) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     counts = config.stash[_COUNTS]
     if config.getoption("--quick"):
-        modules = counts.pop(_MODULES, 0)
-        if counts or modules:
-            tests = (
-                f"{modules:,} test modules and {counts.total():,} other tests"
-                if modules
-                else f"{counts.total():,} tests"
+        modules = {marker: counts.pop(f"{_MODULES}{marker}", 0) for marker in LEFT_OUT}
+        if counts or any(modules.values()):
+            among = f"{sum(modules.values()):,} test modules and "
+            terminalreporter.write_line(
+                f"--quick left out {among if any(modules.values()) else ''}{counts.total():,} "
+                f"{'other ' if any(modules.values()) else ''}tests; tools/test runs them:"
             )
-            terminalreporter.write_line(f"--quick left out {tests}; tools/test runs them:")
         for marker, reason in LEFT_OUT.items():
-            if counts[marker]:
-                terminalreporter.write_line(f"{counts[marker]:>8,} {marker}: {reason}")
+            besides = f", and {modules[marker]:,} modules" if modules[marker] else ""
+            if counts[marker] or besides:
+                terminalreporter.write_line(f"{counts[marker]:>8,} {marker}: {reason}{besides}")
         terminalreporter.write_line(
             f"Properties were tested with {EXAMPLES} examples, unless they set their own number."
         )

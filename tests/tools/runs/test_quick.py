@@ -68,6 +68,8 @@ def test_module_of_which_every_test_is_left_out_is_not_imported(tmp_path: Path) 
     done = small_run(tmp_path, "@pytest.mark.java\ndef test_java(): pass\ndef test_plain(): pass", "--quick")
     assert done.returncode == 0, done.stdout
     assert "--quick left out 1 test modules and 1 other tests;" in done.stdout
+    assert "       0 kafka: need real Kafka brokers, and 1 modules\n" in done.stdout
+    assert "       1 java: run Kafka's own Java\n" in done.stdout
 
 
 def test_a_broker_that_is_started_anyway_is_an_error(tmp_path: Path) -> None:
