@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
+from time import sleep
 from typing import TypeVar
 
 from anyio import to_thread
@@ -26,7 +28,9 @@ T = TypeVar("T")
 _FRAMES = re.compile(r"frames-(\d+)")
 _NAME = re.compile(r"(\d{20})\.frame")
 _PARTIAL = ".partial"
-_CLAIMS = 100
+_LOCK = "lock"
+_CLAIMS, _CLAIMED_S = 100, 0.1
+"""How often to try to claim it while others do, and how long to wait in between."""
 _TRIES = 10
 
 
@@ -44,11 +48,15 @@ class FolderStore:
 
     async def read(self, after: int = -1) -> list[tuple[int, bytes | None]]:
         def read() -> list[tuple[int, bytes | None]]:
-            for _ in range(_TRIES):
+            for tries_left in reversed(range(_TRIES)):
+                is_last = not tries_left  # what is missing then is missing
                 frames = self._frames or self._newest()
                 with suppress(FileNotFoundError):  # a running query has deleted or renamed it meanwhile
                     found = [] if frames is None else _files(frames)
-                    return [(number, path.read_bytes()) for number, path in found if number > after]
+                    data = [(number, path.read_bytes()) for number, path in found if number > after]
+                    # Large folders are listed in pieces: one that is just being written may lack a file in the middle.
+                    if not data or data[-1][0] - data[0][0] < len(data) or is_last:
+                        return [*data]
                 if self._frames is not None and not self._frames.exists():
                     raise JournalFenced(f"{self._frames} was renamed")
             raise JournalError(
@@ -101,7 +109,28 @@ class FolderStore:
         return max(((int(match.group(1)), path) for match, path in found if match), default=(0, None))[1]
 
     def _rename(self) -> Path:
-        """Give the subfolder its next name, or create the first one."""
+        """Give the subfolder its next name, or create the first one.
+
+        One runner at a time: one that created the first name late, after others have gone on, would use it again.
+        """
+        with self._alone():
+            return self._rename_alone()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        with (self._folder / _LOCK).open("w") as lock:
+            for _ in range(_CLAIMS):
+                with suppress(BlockingIOError):
+                    flock(lock, LOCK_EX | LOCK_NB)
+                    break
+                sleep(_CLAIMED_S)
+            else:
+                raise JournalError(
+                    f"another runner has been claiming the journal in {self.place} for long: stop it"
+                )
+            yield
+
+    def _rename_alone(self) -> Path:
         for _ in range(_CLAIMS):
             newest = self._newest()
             number = 0 if newest is None else int(newest.name.rpartition("-")[2])

@@ -143,17 +143,19 @@ async def open_journal(
         raise JournalError(
             f"the query's journal is in {known.place}, but its options name {store.place}: set the old one again"
         )
-    contents = before = replay(await store.read(), store.place)
-    require_match(contents, known, store.place)
-    if (
-        contents is not None
-        and contents.member != member
-        and await is_running(contents.group, contents.member)
-    ):
-        raise JournalError(
-            f"the journal in {store.place} belongs to a running query of group {contents.group} (member "
-            f"{contents.member}): each query needs its own. {_ANOTHER}"
-        )
+
+    async def read() -> tuple[JournalContents | None, int]:
+        """Everything, and the number of the last frame. From the beginning: others may have written and trimmed."""
+        found = await store.read()
+        contents = replay(found, store.place)
+        require_match(contents, known, store.place)
+        is_foreign = contents is not None and contents.member != member
+        if contents is not None and is_foreign and await is_running(contents.group, contents.member):
+            raise JournalError(
+                f"the journal in {store.place} belongs to a running query of group {contents.group} (member "
+                f"{contents.member}): each query needs its own. {_ANOTHER}"
+            )
+        return contents, found[-1][0] if found else -1
 
     def claim(journal: str, start: int, done: int) -> Frame:
         return Frame(
@@ -167,23 +169,19 @@ async def open_journal(
             is_claim=True,
         )
 
+    await read()  # what doesn't match isn't claimed: its runner may go on
     writer = _new_id()
     await store.claim()
     for _ in range(_CLAIMS):
-        # From the beginning: what was read before may have been trimmed since, up to a frame that wasn't there yet.
-        found = await store.read()
-        contents = replay(found, store.place)
-        last = found[-1][0] if found else -1
-        frame = claim(contents.journal, contents.end, contents.done) if contents else claim(_new_id(), 0, 0)
+        before, last = await read()
+        frame = claim(before.journal, before.end, before.done) if before else claim(_new_id(), 0, 0)
         number = await store.append(encode(frame), last)
         if [index for index, _ in await store.read(last)] == [number]:
             break
         # The older runner has written in between. In a topic, it is fenced only now.
     else:
         raise JournalError(f"another runner keeps writing to the journal in {store.place}: stop it")
-    contents = replay([*found, (number, encode(frame))], store.place)
-    # What was written before the claim may have changed what was checked.
-    require_match(contents, known, store.place)
+    contents, _ = await read()
     assert contents is not None, "it has the claim"
     if known is None and before is not None:
         frame = claim(_new_id(), 0, 0)

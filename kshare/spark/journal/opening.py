@@ -66,12 +66,7 @@ async def check_drained(router: Router, known: JournalPosition, now_ms: int) -> 
     contents = replay(frames, known.place)
     require_match(contents, known, known.place)
     assert contents is not None, "it matches"
-    if contents.end > known.taken:
-        raise JournalError(
-            f"the query's journal in {known.place} has {contents.end - known.taken:,} staged records, which would be "
-            'lost without it: set option("settle", "journal") again and let the query process them, or write them to '
-            f"their topics again: `{return_command(known.place)}`"
-        )
+    _require_drained(contents.end, known)
     # So that a journal of this query can begin in the same place later.
     journal = await open_journal(
         store,
@@ -81,5 +76,16 @@ async def check_drained(router: Router, known: JournalPosition, now_ms: int) -> 
         is_running=nobody_is_running,
         now_ms=now_ms,
     )
+    # An older runner may have staged more. Now it is fenced.
+    _require_drained(journal.end, known)
     journal.complete(known.taken)
     await journal.tell_what_is_done(now_ms)
+
+
+def _require_drained(end: int, known: JournalPosition) -> None:
+    if end > known.taken:
+        raise JournalError(
+            f"the query's journal in {known.place} has {end - known.taken:,} staged records, which would be "
+            'lost without it: set option("settle", "journal") again and let the query process them, or write them to '
+            f"their topics again: `{return_command(known.place)}`"
+        )

@@ -6,7 +6,9 @@ import os
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
+from fcntl import LOCK_EX, flock
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -18,7 +20,7 @@ from kshare.net.settings import NetSettings
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages.metadata_request import MetadataRequest
 from kshare.protocol.messages.metadata_response import MetadataResponse
-from kshare.spark.journal import folder_store
+from kshare.spark.journal import folder_store, opening
 from kshare.spark.journal.folder_store import FolderStore
 from kshare.spark.journal.frames import JournalDamaged
 from kshare.spark.journal.journal import Journal, open_journal
@@ -110,6 +112,19 @@ async def test_what_others_stage_and_trim_before_the_claim_is_staged(place: Plac
     late = await place.open(position, meanwhile=meanwhile)
     assert late.staged(0) == (span(0, 9), span(10, 19))
     assert (await place.open(position)).staged(0) == (span(0, 9), span(10, 19))
+
+
+async def test_a_journal_that_another_query_begins_before_the_claim(place: Place) -> None:
+    """It was given the same id, so each of the two would have gone on with what the other had staged."""
+    others: list[Journal] = []
+
+    async def meanwhile() -> None:
+        others.append(await place.open(member="another"))
+
+    with pytest.raises(JournalError, match=r"belongs to a running query of group shipping .member another."):
+        await place.open(running="another", meanwhile=meanwhile)
+    ours = await place.open(meanwhile=meanwhile)
+    assert ours.id not in [other.id for other in others]
 
 
 async def test_a_new_runner_finds_what_is_staged(place: Place) -> None:
@@ -306,6 +321,65 @@ async def test_a_topic_that_was_deleted_meanwhile(
     kshare_broker.delete_topic("journal")
     with pytest.raises(JournalError, match=r"couldn't be written: .*UNKNOWN_TOPIC"):
         await one.append([span(0, 9)], 0, 1)
+
+
+async def test_a_runner_that_goes_on_while_its_successor_needs_no_journal(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it staged between a look and the claim was in no micro-batch, and nobody was told."""
+    one = await place.open()
+    await one.append([span(0, 9)], 0, 1)
+    known = one.position(10)
+    await opening.check_drained(place.router, known, 1)
+    one = await place.open(known)
+
+    async def late(store: JournalStore, **options: Any) -> Journal:
+        await one.append([span(10, 19)], 0, 1)
+        return await open_journal(store, **options)
+
+    monkeypatch.setattr("kshare.spark.journal.opening.open_journal", late)
+    with pytest.raises(JournalError, match="has 10 staged records, which would be lost"):
+        await opening.check_drained(place.router, known, 1)
+    with pytest.raises(JournalFenced):
+        await one.append([span(20, 29)], 0, 1)
+
+
+async def test_a_listing_of_a_folder_that_lacks_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large folders are listed in pieces while others write into them."""
+    store = FolderStore(tmp_path)
+    await store.claim()
+    for number in range(3):
+        await store.append(b"%d" % number, number - 1)
+    real = Path.iterdir
+    lists = 0
+
+    def iterdir(path: Path) -> list[Path]:
+        nonlocal lists
+        lists += path.name.startswith("frames-")
+        return [one for one in real(path) if lists != 1 or one.name != f"{1:020}.frame"]
+
+    monkeypatch.setattr(Path, "iterdir", iterdir)
+    assert [number for number, _ in await store.read()] == [0, 1, 2]
+    assert lists == 2
+    (tmp_path / "frames-1" / f"{1:020}.frame").unlink()
+    assert [number for number, _ in await store.read()] == [0, 2]  # it is damaged, as is said then
+
+
+async def test_a_folder_is_claimed_by_one_runner_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that creates the first subfolder late would use a name again that an older runner still has."""
+    monkeypatch.setattr(folder_store, "_CLAIMED_S", 0.001)
+    with (tmp_path / "lock").open("w") as lock:
+        flock(lock, LOCK_EX)
+        with pytest.raises(
+            JournalError, match=r"another runner has been claiming the journal in .* for long"
+        ):
+            await FolderStore(tmp_path).claim()
+    await FolderStore(tmp_path).claim()
+    assert (tmp_path / "frames-1").is_dir()
 
 
 @pytest.mark.parametrize("place", ["folder"], indirect=True)
