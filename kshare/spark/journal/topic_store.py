@@ -85,7 +85,8 @@ class TopicStore:
             raise JournalError(f"the journal in {self.place} couldn't be written: {error}") from error
 
     async def trim(self, before: int) -> None:
-        await delete_records_before(self._router, self._topic, 0, before)
+        if before > 0:  # -1 means all: brokers return it for a frame that they had already
+            await delete_records_before(self._router, self._topic, 0, before)
 
     async def _check(self) -> None:
         """Raise JournalError for a topic that would lose frames."""

@@ -382,6 +382,15 @@ async def test_a_folder_is_claimed_by_one_runner_at_a_time(
     assert (tmp_path / "frames-1").is_dir()
 
 
+@pytest.mark.parametrize("place", ["topic"], indirect=True)
+async def test_a_frame_without_a_known_number_deletes_nothing(place: Place) -> None:
+    one = await place.open()
+    await one.append([span(0, 9)], 0, 1)
+    store = await place.store()
+    await store.trim(-1)
+    assert len(await store.read()) == 2
+
+
 @pytest.mark.parametrize("place", ["folder"], indirect=True)
 async def test_a_folder_that_cannot_be_used(place: Place, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
