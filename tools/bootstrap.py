@@ -72,11 +72,12 @@ def _install_requirements(extra: str) -> None:
 def _install_kshare(extra: str) -> None:
     stamp = _stamp(extra)
     if not _is_current(stamp):
+        wanted = _fingerprint()  # of what is compiled now, whatever is edited meanwhile
         _say("compiling kshare (once, and when the project's metadata or what is compiled changes)")
         _install(
             _python(), ["--no-deps", "-e", ROOT], "kshare can't be compiled", KSHARE_REQUIRE_COMPILED="1"
         )
-        stamp.write_text(_fingerprint(), encoding="utf-8")
+        stamp.write_text(wanted, encoding="utf-8")
 
 
 def requirements(project: dict[str, Any], extra: str | None = None) -> list[str]:

@@ -109,11 +109,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     counts = config.stash[_COUNTS]
     if config.getoption("--quick"):
         modules = {marker: counts.pop(f"{_MODULES}{marker}", 0) for marker in LEFT_OUT}
-        if counts or any(modules.values()):
-            among = f"{sum(modules.values()):,} test modules and "
+        of_modules = f"{sum(modules.values()):,} test modules and " if any(modules.values()) else ""
+        if counts or of_modules:
             terminalreporter.write_line(
-                f"--quick left out {among if any(modules.values()) else ''}{counts.total():,} "
-                f"{'other ' if any(modules.values()) else ''}tests; tools/test runs them:"
+                f"--quick left out {of_modules}{counts.total():,} {'other ' if of_modules else ''}tests; "
+                "tools/test runs them:"
             )
         for marker, reason in LEFT_OUT.items():
             besides = f", and {modules[marker]:,} modules" if modules[marker] else ""
