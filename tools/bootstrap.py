@@ -99,9 +99,10 @@ def prepare_to_run(*besides: str) -> Path:
     python = _python()
     stamp = ENVIRONMENT / f"kshare-runs-with-{'-'.join(besides)}"
     if not _is_current(stamp):
+        wanted = _fingerprint()
         _say("installing what kshare needs (once, and when the project's metadata changes)")
         _install(python, [*requirements(_project()), *besides], "The packages can't be installed")
-        stamp.write_text(_fingerprint(), encoding="utf-8")
+        stamp.write_text(wanted, encoding="utf-8")
     return python
 
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.lengthy
     ("sizes", "states"),
     [
         (TakeoverSizes(members=1, records=2, faults=1), 300),
-        (TakeoverSizes(members=2, records=1, faults=0), 1_400),
+        (TakeoverSizes(members=2, records=2, faults=0), 3_600),
     ],
     ids=str,
 )

@@ -114,7 +114,17 @@ class FolderStore:
         One runner at a time: one that created the first name late, after others have gone on, would use it again.
         """
         with self._alone():
-            return self._rename_alone()
+            newest = self._newest()
+            number = 0 if newest is None else int(newest.name.rpartition("-")[2])
+            ours = self._folder / f"frames-{number + 1}"
+            if newest is None:
+                ours.mkdir(mode=0o700)
+            else:
+                newest.rename(ours)
+            _sync(self._folder)
+            for left_over in ours.glob(f"*{_PARTIAL}"):
+                left_over.unlink(missing_ok=True)
+            return ours
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -129,22 +139,6 @@ class FolderStore:
                     f"another runner has been claiming the journal in {self.place} for long: stop it"
                 )
             yield
-
-    def _rename_alone(self) -> Path:
-        for _ in range(_CLAIMS):
-            newest = self._newest()
-            number = 0 if newest is None else int(newest.name.rpartition("-")[2])
-            ours = self._folder / f"frames-{number + 1}"
-            with suppress(FileExistsError, FileNotFoundError):  # another runner was faster
-                if newest is None:
-                    ours.mkdir(mode=0o700)
-                else:
-                    newest.rename(ours)
-                _sync(self._folder)
-                for left_over in ours.glob(f"*{_PARTIAL}"):
-                    left_over.unlink(missing_ok=True)
-                return ours
-        raise JournalError(f"other runners keep claiming the journal in {self.place}: stop them")
 
     async def _do(self, action: str, function: Callable[[], T]) -> T:
         """Run it off the event loop."""

@@ -144,8 +144,8 @@ async def open_journal(
             f"the query's journal is in {known.place}, but its options name {store.place}: set the old one again"
         )
 
-    async def read() -> tuple[JournalContents | None, int]:
-        """Everything, and the number of the last frame. From the beginning: others may have written and trimmed."""
+    async def read() -> tuple[JournalContents | None, list[tuple[int, bytes | None]]]:
+        """What is in it, and all frames. From the beginning: others may have written and trimmed."""
         found = await store.read()
         contents = replay(found, store.place)
         require_match(contents, known, store.place)
@@ -155,7 +155,7 @@ async def open_journal(
                 f"the journal in {store.place} belongs to a running query of group {contents.group} (member "
                 f"{contents.member}): each query needs its own. {_ANOTHER}"
             )
-        return contents, found[-1][0] if found else -1
+        return contents, found
 
     def claim(journal: str, start: int, done: int) -> Frame:
         return Frame(
@@ -173,7 +173,8 @@ async def open_journal(
     writer = _new_id()
     await store.claim()
     for _ in range(_CLAIMS):
-        before, last = await read()
+        before, found = await read()
+        last = found[-1][0] if found else -1
         frame = claim(before.journal, before.end, before.done) if before else claim(_new_id(), 0, 0)
         number = await store.append(encode(frame), last)
         if [index for index, _ in await store.read(last)] == [number]:
@@ -181,7 +182,7 @@ async def open_journal(
         # The older runner has written in between. In a topic, it is fenced only now.
     else:
         raise JournalError(f"another runner keeps writing to the journal in {store.place}: stop it")
-    contents, _ = await read()
+    contents = replay([*found, (number, encode(frame))], store.place)
     assert contents is not None, "it has the claim"
     if known is None and before is not None:
         frame = claim(_new_id(), 0, 0)
