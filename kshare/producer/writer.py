@@ -75,12 +75,20 @@ class RecordWriter:
     ) -> None:
         tasks, self._tasks = self._tasks, None
         assert tasks is not None, "entered before"
-        is_cancelled = not (error is None or isinstance(error, Exception))  # and so are our tasks
         is_aborted = False
-        if not is_cancelled:
-            with anyio.move_on_after(self._settings.close_timeout):
-                is_aborted = await self._transactions.settle(tasks)
-                await self._drain()
+        try:
+            if error is None or isinstance(error, Exception):
+                with anyio.move_on_after(self._settings.close_timeout):
+                    is_aborted = await self._transactions.settle(tasks)
+                    await self._drain()
+        except BaseException as cancelled:
+            await self._leave(tasks, cancelled, is_aborted=is_aborted)
+            raise
+        await self._leave(tasks, error, is_aborted=is_aborted)
+
+    async def _leave(self, tasks: TaskGroup, error: BaseException | None, *, is_aborted: bool) -> None:
+        """Whatever isn't confirmed by now has failed. Ends our tasks, which are cancelled as well if we are."""
+        is_cancelled = not (error is None or isinstance(error, Exception))
         self._transactions.leave()
         if is_cancelled and (count := self._backlog.unconfirmed):
             log.warning(
@@ -90,7 +98,8 @@ class RecordWriter:
         tasks.cancel_scope.cancel()
         self._sender.stop(KshareError("the producer was closed"))
         if is_cancelled:
-            await tasks.__aexit__(kind, error, trace)
+            assert error is not None, "or it isn't cancelled"
+            await tasks.__aexit__(type(error), error, error.__traceback__)
         else:
             await tasks.__aexit__(None, None, None)  # so that the error propagates as it is, not in a group
         failures, closer = self._backlog.failures, self.closer or self._caller()

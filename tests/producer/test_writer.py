@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from kshare.admin.routing import Router
-from kshare.errors import BrokerError, ConfigError, KshareError
+from kshare.errors import BrokerError, ConfigError, DeliveryFailed, KshareError
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 from kshare.producer.records import NewRecord
 from kshare.producer.settings import WriterSettings
 from kshare.producer.writer import RecordWriter
 from kshare.protocol.error_codes import ErrorCode
-from kshare.protocol.messages import MetadataRequest
+from kshare.protocol.messages import MetadataRequest, ProduceRequest
 from kshare.testing import Broker
 
 pytestmark = pytest.mark.anyio
@@ -49,3 +51,22 @@ async def test_a_topic_that_cannot_be_looked_up_is_asked_for_once(
     outcomes = await writer.append_outcomes("orders", 0, [NewRecord(b"a"), NewRecord(b"b")])
     assert all(isinstance(one, BrokerError) for one in outcomes)
     assert kinds(await writer.append_outcomes("orders", 0, [NewRecord(b"c")])) == [0]
+
+
+async def test_closing_can_be_cancelled(kshare_broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    """The task group was left open, so the user's scopes were said to be left in the wrong order."""
+    kshare_broker.create_topic("orders", 1)
+    kshare_broker.faults.add(ProduceRequest, times=None, swallow=True)
+    async with Pool(NetSettings.parse(kshare_broker.bootstrap)) as pool:
+        await pool.bootstrap()
+        with anyio.move_on_after(0.2) as scope:
+            async with RecordWriter(Router(pool, 5), WriterSettings.confirming(5)) as writer:
+                send = await writer.enqueue("orders", NewRecord(b"a"))
+        assert scope.cancelled_caught
+        await anyio.lowlevel.checkpoint()
+        with pytest.raises(DeliveryFailed, match="the producer was closed"):
+            await send
+    assert (
+        "a producer was cancelled instead of closed; not confirmed, and maybe not written: 1 record"
+        in caplog.text
+    )
