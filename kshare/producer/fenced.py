@@ -59,6 +59,8 @@ class FencedWriter:
         self._failure: KshareError | None = None
         self._found: tuple[int, bytes] | None = None
         """The partition's leader and the topic's id."""
+        self.topic_id: bytes | None = None
+        """That of the first append: a topic that is created again lacks what was appended, so it gets nothing."""
 
     async def claim(self) -> None:
         """Get the next epoch. Older writers are fenced by the first append after this."""
@@ -90,10 +92,12 @@ class FencedWriter:
             nonlocal may_be_written
             found = self._found or await self._router.leader(self._topic, self._partition, deadline)
             leader, topic_id = found
+            if self.topic_id not in {None, topic_id}:
+                raise KshareError(f"topic {self._topic} was deleted and created again")
             rows = [TopicProduceData(self._topic, topic_id, [PartitionProduceData(self._partition, payload)])]
             timeout_ms = int(1000 * self._router.pool.settings.request_timeout)
             request = ProduceRequest(None, _ALL_REPLICAS, timeout_ms, rows)
-            self._found = None  # looked up again if this fails
+            self._found, self.topic_id = None, topic_id  # the leader is looked up again if this fails
             before, may_be_written = may_be_written, True
             try:
                 answer = await self._router.ask(leader, request, self._errors_of, deadline)
@@ -108,7 +112,7 @@ class FencedWriter:
         except BaseException as error:
             if isinstance(error, BrokerError) and is_fencing(error.code):
                 self._failure = self._fenced(error.code)
-            elif isinstance(error, BrokerError) and not may_be_written:
+            elif isinstance(error, KshareError) and not may_be_written:
                 self._failure = error
                 raise
             else:

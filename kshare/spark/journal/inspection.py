@@ -115,7 +115,8 @@ async def write_back(
     """Write what is staged to its topics and partitions again, and tell the journal that it is done.
 
     Can be interrupted and run again: some records may be written twice then; all of them, if the journal is damaged.
-    Fences the query, if it is still running somewhere.
+    Fences the query, if it is still running somewhere. One that starts meanwhile fences this, and processes up to 1,000
+    records that were just written again.
     """
     found = await find_journal(router, store)
     if found is None:

@@ -18,7 +18,8 @@ Decides whether a journal and a checkpoint belong together. `replay` decides wha
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from kshare.spark.journal.frames import Frame, encode
@@ -119,10 +120,8 @@ class Journal:
         )
 
     async def _write(self, frame: Frame) -> None:
-        try:
+        with _explained(self.place):
             self._last = await self._store.append(encode(frame), self._last)
-        except JournalFenced as error:
-            raise JournalFenced(_taken_over(self.place, error)) from None
         self.end, self._done_written = frame.end, frame.done
 
 
@@ -172,23 +171,24 @@ async def open_journal(
     await read()  # what doesn't match isn't claimed: its runner may go on
     writer = _new_id()
     await store.claim()
-    for _ in range(_CLAIMS):
-        before, found = await read()
-        last = found[-1][0] if found else -1
-        frame = claim(before.journal, before.end, before.done) if before else claim(_new_id(), 0, 0)
-        number = await store.append(encode(frame), last)
-        if [index for index, _ in await store.read(last)] == [number]:
-            break
-        # The older runner has written in between. In a topic, it is fenced only now.
-    else:
-        raise JournalError(f"another runner keeps writing to the journal in {store.place}: stop it")
-    contents = replay([*found, (number, encode(frame))], store.place)
-    assert contents is not None, "it has the claim"
-    if known is None and before is not None:
-        frame = claim(_new_id(), 0, 0)
-        number = await store.append(encode(frame), number)
-        contents = replay([(number, encode(frame))], store.place)
+    with _explained(store.place):
+        for _ in range(_CLAIMS):
+            before, found = await read()
+            last = found[-1][0] if found else -1
+            frame = claim(before.journal, before.end, before.done) if before else claim(_new_id(), 0, 0)
+            number = await store.append(encode(frame), last)
+            if [index for index, _ in await store.read(last)] == [number]:
+                break
+            # The older runner has written in between. In a topic, it is fenced only now.
+        else:
+            raise JournalError(f"another runner keeps writing to the journal in {store.place}: stop it")
+        contents = replay([*found, (number, encode(frame))], store.place)
         assert contents is not None, "it has the claim"
+        if known is None and before is not None:
+            frame = claim(_new_id(), 0, 0)
+            number = await store.append(encode(frame), number)
+            contents = replay([(number, encode(frame))], store.place)
+            assert contents is not None, "it has the claim"
     return Journal(store, contents, number)
 
 
@@ -238,12 +238,17 @@ def require_match(contents: JournalContents | None, known: JournalPosition | Non
         )
 
 
-def _taken_over(place: str, error: JournalFenced) -> str:
-    return (
-        f"another runner has taken over the journal in {place} ({error}): this one stops, and has accepted nothing "
-        "that isn't in the journal. Is the query running twice with the same checkpointLocation, or does another query "
-        "have the same journalTopic or journalFolder?"
-    )
+@contextmanager
+def _explained(place: str) -> Iterator[None]:
+    """Say what a JournalFenced of the store means."""
+    try:
+        yield
+    except JournalFenced as error:
+        raise JournalFenced(
+            f"another runner has taken over the journal in {place} ({error}): this one stops, and has accepted nothing "
+            "that isn't in the journal. Is the query running twice with the same checkpointLocation, or does another "
+            "query have the same journalTopic or journalFolder?"
+        ) from None
 
 
 _ANOTHER = 'Or give this query a journal of its own: option("journalTopic", ...) with another name'

@@ -86,7 +86,8 @@ class TopicStore:
 
     async def trim(self, before: int) -> None:
         if before > 0:  # -1 means all: brokers return it for a frame that they had already
-            await delete_records_before(self._router, self._topic, 0, before)
+            of = self._writer.topic_id
+            await delete_records_before(self._router, self._topic, 0, before, topic_id=of)
 
     async def _check(self) -> None:
         """Raise JournalError for a topic that would lose frames."""

@@ -15,6 +15,7 @@ import pytest
 
 from kshare.admin.record_deletion import delete_records_before
 from kshare.admin.routing import Router
+from kshare.errors import BrokerError
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 from kshare.protocol.error_codes import ErrorCode
@@ -59,12 +60,13 @@ class Place:
         *,
         member: str = "m",
         running: str = "",
+        store: JournalStore | None = None,
         meanwhile: Callable[[], Awaitable[None]] | None = None,
     ) -> Journal:
         async def is_running(group: str, one: str) -> bool:
             return one == running
 
-        store = await self.store()
+        store = store or await self.store()
         return await open_journal(
             store if meanwhile is None else Late(store, meanwhile),
             group="shipping",
@@ -321,6 +323,41 @@ async def test_a_topic_that_was_deleted_meanwhile(
     kshare_broker.delete_topic("journal")
     with pytest.raises(JournalError, match=r"couldn't be written: .*UNKNOWN_TOPIC"):
         await one.append([span(0, 9)], 0, 1)
+
+
+@pytest.mark.parametrize("place", ["topic"], indirect=True)
+async def test_a_topic_that_was_created_again(place: Place, kshare_broker: Broker) -> None:
+    """An older runner would delete frames of the new topic, or add one that nobody can read."""
+    store = await place.store()
+    one = await place.open(store=store)
+    await one.append([span(0, 9)], 0, 1)
+    kshare_broker.delete_topic("journal")
+    another = await place.open()
+    await another.append([span(10, 19)], 0, 2)
+    frames = await (await place.store()).read()
+    one.complete(10)
+    with pytest.raises(
+        JournalError, match=r"couldn't be written: .*topic journal was deleted and created again"
+    ):
+        await one.tell_what_is_done(3)
+    with pytest.raises(BrokerError, match=r"UNKNOWN_TOPIC_ID .the topic was created again"):
+        await store.trim(2)
+    assert await (await place.store()).read() == frames
+
+
+async def test_a_runner_that_is_fenced_while_it_begins(place: Place) -> None:
+    position = (await place.open()).position(0)
+    store = await place.store()
+
+    async def late(data: bytes, expected: int) -> int:
+        await place.open(position)
+        return await append(data, expected)
+
+    append, store.append = store.append, late  # type: ignore[method-assign]
+    with pytest.raises(
+        JournalFenced, match=r"another runner has taken over the journal in .*: this one stops"
+    ):
+        await place.open(position, store=store)
 
 
 async def test_a_runner_that_goes_on_while_its_successor_needs_no_journal(
