@@ -8,7 +8,6 @@ from typing import Protocol
 import anyio
 
 from kshare.admin.configs import ConfigResource, describe_many
-from kshare.admin.log_reading import LogReader
 from kshare.admin.routing import Router
 from kshare.admin.topics import create_topic
 from kshare.errors import BrokerError, KshareError
@@ -16,7 +15,8 @@ from kshare.producer.records import NewRecord, PendingSend, Produced
 from kshare.producer.settings import WriterSettings
 from kshare.producer.writer import RecordWriter
 from kshare.protocol.error_codes import ErrorCode
-from kshare.worker.headers import Header, own_bytes
+from kshare.worker.headers import Header
+from kshare.worker.later_records import LaterRecords
 from kshare.worker.results import Result
 
 WRITE_LIMIT_S = 15.0
@@ -65,6 +65,7 @@ class Outbound:
         self._writer = writer
         self._known: set[str] = set()
         self._creating = anyio.Lock()
+        self._later = LaterRecords(router)
 
     async def publish(
         self,
@@ -98,17 +99,7 @@ class Outbound:
         raise KshareError(f"writing results to {topics} took longer than {2 * WRITE_LIMIT_S:g} s")
 
     async def has_later(self, topic: str, partition: int, offset: int, header: Header) -> bool:
-        row = (await self._router.metadata([topic])).topics[0]
-        reader = LogReader(self._router)
-        at = offset + 1
-        while True:
-            fetched = await reader.fetch((row.topic_id, partition), at)
-            for batch, _ in fetched.batches():
-                at = batch.last_offset + 1
-                if any(record.offset > offset and header in own_bytes(record.headers) for record in batch):
-                    return True
-            if at >= fetched.end:
-                return False
+        return await self._later.has(topic, partition, offset, header)
 
     async def require_topic(
         self, topic: str, *, sources: Iterable[str] = (), keeps_dead_letters: bool = False

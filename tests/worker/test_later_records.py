@@ -1,0 +1,98 @@
+"""Looking for later records of a run: many who ask at once are answered by one pass, and each gets its own answer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from kshare.admin.routing import Router
+from kshare.errors import BrokerError
+from kshare.net.pool import Pool
+from kshare.net.settings import NetSettings
+from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import FetchRequest
+from kshare.testing import Broker
+from kshare.worker.later_records import LaterRecords
+
+pytestmark = pytest.mark.anyio
+
+
+def mark(run: int) -> tuple[str, bytes]:
+    return "run", str(run).encode()
+
+
+@pytest.fixture
+async def later(kshare_broker: Broker) -> AsyncIterator[LaterRecords]:
+    """Of each run, the copy has the number of the run as its offset. The first ten are over: their marks follow."""
+    write(kshare_broker, [*range(20), *range(10)])
+    async with Pool(NetSettings.parse(kshare_broker.bootstrap)) as pool:
+        await pool.bootstrap()
+        yield LaterRecords(Router(pool, 5))
+
+
+def write(broker: Broker, runs: list[int]) -> None:
+    broker.create_topic("retries", 1)
+    for run in runs:
+        broker.produce("retries", [b""], headers=[mark(run)])
+
+
+async def test_many_questions_are_answered_at_once(kshare_broker: Broker, later: LaterRecords) -> None:
+    answers: dict[int, bool] = {}
+    slow = kshare_broker.faults.add(FetchRequest, times=None, after_ms=50)
+
+    async def ask(run: int) -> None:
+        answers[run] = await later.has("retries", 0, run, mark(run))
+
+    async with anyio.create_task_group() as tasks:
+        for run in range(20):
+            tasks.start_soon(ask, run)
+    assert answers == {run: run < 10 for run in range(20)}
+    assert slow.hits <= 2
+    assert not await later.has("retries", 0, 29, mark(9))
+
+
+async def test_an_error_is_for_the_one_who_asked_first(kshare_broker: Broker, later: LaterRecords) -> None:
+    answers: dict[int, bool | int] = {}
+    kshare_broker.faults.add(FetchRequest, after_ms=50, error=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+    async def ask(run: int) -> None:
+        try:
+            answers[run] = await later.has("retries", 0, run, mark(run))
+        except BrokerError as error:
+            answers[run] = error.code
+
+    async with anyio.create_task_group() as tasks:
+        for run in (9, 10, 8):
+            tasks.start_soon(ask, run)
+            await anyio.lowlevel.checkpoint()
+    assert sorted(answers.values()) == [False, True, ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+
+
+async def test_others_are_answered_if_the_first_one_is_cancelled(
+    kshare_broker: Broker, later: LaterRecords
+) -> None:
+    kshare_broker.faults.add(FetchRequest, after_ms=200)
+    answers: list[bool] = []
+
+    async def ask() -> None:
+        answers.append(await later.has("retries", 0, 9, mark(9)))
+
+    async with anyio.create_task_group() as tasks:
+        with anyio.move_on_after(0.05):
+            tasks.start_soon(ask)
+            tasks.start_soon(ask)
+            await later.has("retries", 0, 10, mark(10))
+    assert answers == [True, True]
+
+
+async def test_a_topic_that_was_created_again(kshare_broker: Broker, later: LaterRecords) -> None:
+    assert await later.has("retries", 0, 9, mark(9))
+    kshare_broker.delete_topic("retries")
+    write(kshare_broker, [3, 4, 3])
+    with pytest.raises(BrokerError, match="UNKNOWN_TOPIC_ID"):
+        await later.has("retries", 0, 0, mark(3))
+    assert await later.has("retries", 0, 0, mark(3))
+    assert not await later.has("retries", 0, 1, mark(4))
