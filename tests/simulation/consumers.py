@@ -152,7 +152,7 @@ class Member(Process):
 def _told(event: Event, place: Place, delivery: int, text: str) -> str:
     """For those who read a replay."""
     if place[0] < 0:
-        return f"{event} {text}".rstrip()
+        return text if event is Event.DID else f"{event} {text}".rstrip()
     more = {Event.CONFIRMED: f"-{text}", Event.HANDED: f", value {text}"}.get(event, text)
     return f"{event} {place[0]}:{place[1]}{f', delivery {delivery}' if delivery else ''}{more}"
 
@@ -264,7 +264,7 @@ class ConsumerWorld(World):
         return START_S + self.plan.lasts_s + _LONGEST_KEPT_S + _FRESH_S + _LAST_S
 
     def new_tap(self) -> ShareTap:
-        return ShareTap(self.book, lambda what: self.note("broker", what))
+        return ShareTap(self.book, partial(self.note, "broker"))
 
     def set_rate(self, rate: float) -> None:
         self.book.rate = rate

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from pathlib import Path
 from random import Random
@@ -534,7 +535,7 @@ class _SparkTap(ShareTap):
     """Besides, looks at the journal before each request, so that it is known what was in it by then."""
 
     def __init__(self, world: SparkWorld) -> None:
-        super().__init__(world.book, lambda what: world.note("broker", what))
+        super().__init__(world.book, partial(world.note, "broker"))
         self._world = world
 
     def on_request_bytes(self, data: bytes) -> None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from kshare.protocol.api_keys import API_NAMES
 from kshare.protocol.envelopes import decode_request, decode_response, encode_response
+from kshare.protocol.error_codes import error_name
 from kshare.protocol.messages import (
     AddPartitionsToTxnRequest,
     EndTxnRequest,
@@ -129,8 +130,8 @@ class Tap:
 class ShareTap(Tap):
     """Notes what is acquired and acknowledged, and applies the faults that the fault book chooses."""
 
-    def __init__(self, book: FaultBook, note: Callable[[str], None]) -> None:
-        """`note` is called with what a person may want to read."""
+    def __init__(self, book: FaultBook, note: Callable[[str, str], None]) -> None:
+        """`note` is called with what a person may want to read, and the member that it is about."""
         super().__init__()
         self._book = book
         self._note = note
@@ -192,18 +193,22 @@ class ShareTap(Tap):
                 yield Part(frame, lost)
 
     def _tell(self, request: Any, answer: Any, acquired: list[Acquired], fault: str | None) -> None:
+        def note(what: str) -> None:
+            self._note(f"{self._owner} {what}", request.member_id)
+
         for topic in request.topics:
             for row in topic.partitions:
+                number = self._book.number(topic.topic_id, row.partition_index)
+                name = f"deleted [{row.partition_index}]" if number is None else self._book.name(number)
                 for one in row.acknowledgement_batches:
-                    where = f"{row.partition_index}:{one.first_offset}-{one.last_offset}"
-                    self._note(f"{request.member_id} acknowledges {where}: {_told(one.acknowledge_types)}")
+                    where = f"{name}:{one.first_offset}-{one.last_offset}"
+                    note(f"acknowledges {where}: {_told(one.acknowledge_types)}")
         for got in acquired:
-            where = f"{got.partition}:{got.first}-{got.last}"
-            self._note(f"{request.member_id} gets {where}, delivery {got.delivery}")
-        if answer.error_code or fault:
-            self._note(
-                f"{request.member_id}: {type(answer).__name__} {answer.error_code or ''} {fault or ''}"
-            )
+            note(f"gets {self._book.name(got.partition)}:{got.first}-{got.last}, delivery {got.delivery}")
+        if answer.error_code:
+            note(f"gets {error_name(answer.error_code)} ({type(answer).__name__})")
+        if fault:
+            note(f"has a fault: {fault} ({type(answer).__name__})")
 
 
 def _told(kinds: Iterable[int]) -> str:

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from random import Random
 from typing import Any, Self
@@ -103,6 +104,9 @@ class _Book(FaultBook):
         if topic.name not in self._topics:
             self._topics.append(topic.name)
         return self._topics.index(topic.name) * ERA + index
+
+    def name(self, number: int) -> str:
+        return f"{self._topics[number // ERA]}[{number % ERA}]"
 
     def place(self, number: int, offset: int) -> Place:
         return self._topics[number // ERA], number % ERA, offset
@@ -224,6 +228,8 @@ class WorkerWorld(World):
         """How many records; the next one has this number."""
         self._is_paused = False
         """No worker may start."""
+        self._is_staying = False
+        """Whether workers go on when everything else is over."""
         self._limit = plan.limit
         self._lowered: list[float] = []
         self._ends: dict[int, int] = {}
@@ -242,7 +248,7 @@ class WorkerWorld(World):
         self.broker.configs.replace(Resource.GROUP, GROUP, settings)
 
     def new_tap(self) -> ShareTap:
-        return ShareTap(self.book, lambda what: self.note("broker", what))
+        return ShareTap(self.book, partial(self.note, "broker"))
 
     def set_rate(self, rate: float) -> None:
         """Called with 0 when nothing is disturbed any more."""
@@ -285,11 +291,12 @@ class WorkerWorld(World):
                         return
                     except Exception as error:
                         process.log(f"ended by {type(error).__name__}: {error}")
+                        process.worker = None
                     finally:
                         with anyio.CancelScope(shield=True):
                             await self.note_left_behind(process)
                     await anyio.sleep(0.2)
-                    if self.is_over:  # nobody tells the next one to stop
+                    if self.is_over and not self._is_staying:  # nobody tells the next one to stop
                         return
         finally:
             process.worker = None
@@ -395,7 +402,8 @@ class WorkerWorld(World):
     async def _end_when_over(self) -> None:
         while not self.is_over:
             await anyio.sleep(0.1 * self.plan.pace.look_every)
-        if self.plan.stays and any(one.worker is not None and not one.was_killed for one in self._workers()):
+        self._is_staying = self.plan.stays and any(one.is_serving for one in self._workers())
+        if self._is_staying:
             self._begin_judging()
             self.scene.is_calm = True
             if "limits" in self.plan.faults:

@@ -175,6 +175,11 @@ class WorkerProcess(Process):
     runs: list[Runs] = field(default_factory=list)
     """Those of each of its workers, one after another."""
 
+    @property
+    def is_serving(self) -> bool:
+        """Whether it has a worker, and goes on."""
+        return self.worker is not None and not self.was_killed and not self.runs[-1].is_stopping
+
     def stop(self) -> None:
         """Tell the worker to stop."""
         assert self.worker is not None, "asked before"
@@ -184,7 +189,8 @@ class WorkerProcess(Process):
     def write(self, event: Event, number: int, delivery: Delivery) -> None:
         if not self.was_killed:
             self.entries.append(Entry(event, wall_time(), number, delivery.attempt, delivery.delivery_count))
-            self.note(self.name, f"{event} {number}, attempt {delivery.attempt}, {delivery.topic}")
+            where = f"{delivery.topic}[{delivery.partition}]:{delivery.offset}"
+            self.note(self.name, f"{event} record {number} ({where}), attempt {delivery.attempt}")
 
 
 def number_of(delivery: Delivery) -> int:

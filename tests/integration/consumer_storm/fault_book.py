@@ -122,6 +122,10 @@ class FaultBook:
         """By which the judge knows this partition. None if it isn't of the storm's topic."""
         return index if topic_id == self.topic_id else None
 
+    def name(self, number: int) -> str:
+        """Of a partition with this number, for those who read a replay."""
+        return str(number)
+
     def note_acquired(self, request: Any, asked_at: float, answer: Any, fault: str | None) -> list[Acquired]:
         if not isinstance(answer, ShareFetchResponse):
             return []
