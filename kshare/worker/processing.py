@@ -162,7 +162,7 @@ class Processing:
             logging.ERROR,
             "handlers left a cancel scope open, so their task was ended: an async generator that was left in the "
             "middle, for instance, has to be closed by its handler (contextlib.aclosing)",
-            repr(slot.current) if slot.current is not None else "",
+            slot.told,
         )
         raise ScopeLeft
 

@@ -67,7 +67,7 @@ class SlotWatch:
             f"settling records took longer than {limit:g} s, and was cancelled"
             if slot.is_settling
             else f"handlers took longer than time_limit ({limit:g} s), and were cancelled",
-            repr(slot.current),
+            slot.told,
             log_fields(self._pipeline.delivery_of(slot.item)) if slot.item is not None else None,
         )
         if not slot.is_settling:
@@ -89,7 +89,7 @@ class SlotWatch:
                     logging.WARNING,
                     "handlers were cancelled before drain_timeout, because records that wait for them have too few "
                     "deliveries left to be given back untried",
-                    repr(slot.current),
+                    slot.told,
                     log_fields(deliveries[0]),
                 )
                 slot.cancel()
@@ -122,7 +122,7 @@ class SlotWatch:
             logging.ERROR,
             "functions go on although they were cancelled, so their records are given back: until they end, they "
             "take the places of others, and the worker can't end (does a bare `except` catch the cancellation?)",
-            repr(slot.current),
+            slot.told,
             log_fields(delivery),
         )
 

@@ -82,6 +82,15 @@ class Slot:
         """How many records the handler had processed by then."""
 
     @property
+    def told(self) -> str:
+        """What it is processing, for the log: short, however large its batch is."""
+        current = self.current
+        if not isinstance(current, list):
+            return repr(current) if current is not None else ""
+        others = f" and {len(current) - 1:,} more" if len(current) > 1 else ""
+        return f"{current[0]!r}{others}" if current else ""
+
+    @property
     def current(self) -> Item | list[Delivery] | None:
         return self.item if self.batch is None else self.batch
 

@@ -9,13 +9,14 @@ from difflib import get_close_matches
 from typing import NoReturn
 
 from tests.simulation.defects import REGISTRY
+from tests.simulation.found import FOUND
 
 _MODES = ("seed", "found", "defects")
 """Without any of them, many seeds are simulated."""
 _USELESS = {
-    "seed": ("seeds", "minutes", "first", "stop", "digests", "write", "half"),
+    "seed": ("seeds", "minutes", "first", "stop", "digests", "jobs", "write", "half"),
     "found": (
-        *("seeds", "minutes", "first", "stop", "digests", "write", "shrink", "half"),
+        *("seeds", "minutes", "first", "stop", "digests", "jobs", "write", "shrink", "half"),
         *("world", "slow", "changes", "uncollected"),
     ),
     "defects": (
@@ -54,6 +55,11 @@ def defect(text: str) -> str:
     return text
 
 
+def found(text: str) -> list[str]:
+    """Descriptions of what was found once that have this text."""
+    return [one for one in FOUND if text.casefold() in one.casefold()]
+
+
 def conflicts(options: argparse.Namespace) -> Iterator[str]:
     """What contradicts something else, or would have no effect."""
     mode = next((one for one in _MODES if getattr(options, one) not in (None, False)), "many")
@@ -66,6 +72,11 @@ def conflicts(options: argparse.Namespace) -> Iterator[str]:
             )
     if mode == "seed" and options.world == "all":
         yield "--seed needs one --world: each makes something else of a seed"
+    if options.found and len(found(options.found)) != 1:
+        yield (
+            f"--found: {len(found(options.found))} descriptions in tests/simulation/found.py have the text "
+            f"{options.found!r}, and only one may"
+        )
     if options.write and (options.half or options.world not in (None, "all")):
         yield "--write needs all defects of all worlds: it replaces the whole table"
     if options.defect and options.world not in (None, REGISTRY[options.defect].world):

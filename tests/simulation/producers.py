@@ -131,10 +131,10 @@ class ProducerWorld(World):
         return not process.ended.is_set() and process.name not in self.watchers
 
     def restart(self, tasks: TaskGroup, killed: Process) -> None:
-        self._start_one(tasks, killed.name.rpartition(" ")[0])
+        self._start_one(tasks, killed.name.rpartition(".")[0])
 
     def _start_one(self, tasks: TaskGroup, kind: str) -> None:
-        process = self.new_process(f"{kind} {len(self.processes)}")
+        process = self.new_process(f"{kind}.{len(self.processes)}")
         tasks.start_soon(self._live, process, kind)
 
     async def _live(self, process: Process, kind: str) -> None:

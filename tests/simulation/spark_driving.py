@@ -7,7 +7,7 @@ while each call is under way. Tasks run in an executor, which may be killed as w
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
@@ -37,6 +37,14 @@ STEPS = (
 """Between the calls of Spark. "committed before": the source was told of the batch before."""
 _TRIES = 4
 """How often Spark tries a task."""
+
+
+def _told(places: Iterable[Place]) -> str:
+    """Such as 0:5-9 for offsets 5 to 9 of partition 0."""
+    found = {*places}
+    firsts = sorted(place for place in found if (place[0], place[1] - 1) not in found)
+    lasts = sorted(place for place in found if (place[0], place[1] + 1) not in found)
+    return ", ".join(f"{first[0]}:{first[1]}-{last[1]}" for first, last in zip(firsts, lasts, strict=True))
 
 
 class AnotherDriver(Exception):
@@ -170,7 +178,7 @@ class Driving:
             raise QueryFailed("the sink failed")
         if batch.rows is None:
             batch.rows = attempt.rows
-        self.process.note(self.process.name, f"writes batch {number} with {len(attempt.rows)} rows")
+        self.process.note(self.process.name, f"writes batch {number}: {_told(attempt.rows)}")
         await self._at("written")
         if batch.committed is not None:
             raise AnotherDriver

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.__main__ import main
+from tests.simulation.command import main
 
 ROOT = Path(__file__).parents[2]
 VARIABLES = os.environ | {"KSHARE_FAST": "0", "PYTHONHASHSEED": "0"}
@@ -34,6 +34,12 @@ VARIABLES = os.environ | {"KSHARE_FAST": "0", "PYTHONHASHSEED": "0"}
         ("--seed 1 --seeds 2", "--seeds and --seed don't go together"),
         ("--seed 1 --world all", "--seed needs one --world"),
         ("--found --seed 1", "not allowed with"),
+        (
+            "--found nothing-like-it",
+            "0 descriptions in tests/simulation/found.py have the text 'nothing-like-it'",
+        ),
+        ("--found lock", "and only one may"),
+        ("--seed 1 --jobs 2", "--jobs and --seed don't go together"),
         ("--found --world sync", "--world and --found don't go together"),
         ("--defects --slow", "--slow and --defects don't go together"),
         ("--defect commit_is_hasti", "did you mean commit_is_hasty?"),

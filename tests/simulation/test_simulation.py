@@ -157,6 +157,13 @@ def test_the_report_has_each_planted_defect() -> None:
         assert f"| {one.world} | `{one.name}` | {one.what} | *{one.finding}* | {seed} |\n" in report
 
 
+def test_what_was_found_once_can_be_replayed() -> None:
+    code, output = simulate("--found", "because of the simulated network")
+    assert code == 0, output
+    assert re.search(r"worker-\d began record \d+ \(orders\[0\]:\d+\), attempt 1\n", output)
+    assert output.endswith("seed 98962541 broke no promise\n")
+
+
 def test_a_replay_tells_what_happened_when() -> None:
     code, output = simulate("--seed", "6")
     assert code == 0, output

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from kshare.wording import counted
+
 _MOST_REQUESTS = 12
 """How many kinds of requests are named."""
 
@@ -45,12 +47,13 @@ class Totals:
 
     @property
     def progress(self) -> str:
-        return f"{self.seeds} seeds, {self.simulated_s / 3600:.2f} simulated hours, {len(self.bad)} broke a promise"
+        hours = f"{self.simulated_s / 3600:.2f} simulated hours"
+        return f"{counted(self.seeds, 'seed')}, {hours}, {len(self.bad)} broke a promise"
 
     def lines(self, took_s: float, repeating: str) -> Iterator[str]:
         """`took_s`: of real time. `repeating`: the command that does a seed again, which is added."""
         yield (
-            f"{self.seeds} seeds in {took_s:.0f} s: {self.simulated_s / 3600:.2f} simulated hours, "
+            f"{counted(self.seeds, 'seed')} in {took_s:.0f} s: {self.simulated_s / 3600:.2f} simulated hours, "
             f"{self.counts['written']:,} records, {self.cpu_s:.0f} s of processor time, "
             f"{1000 * self.cpu_s / max(1.0, self.simulated_s):.1f} ms for each simulated second"
         )

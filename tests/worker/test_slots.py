@@ -146,3 +146,12 @@ async def test_cancelling_tells_the_deliveries() -> None:
     single.scope, single.item, single.delivery = anyio.CancelScope(), alone, alone
     single.cancel()
     assert (single.current, alone.is_cancelled) == (alone, True)
+
+
+def test_what_a_slot_tells_is_short_however_large_its_batch_is() -> None:
+    slot = Slot()
+    assert slot.told == ""
+    slot.batch = [Delivery(made_record("orders", b"", offset=offset), "g", 5) for offset in range(1001)]
+    assert slot.told == "Delivery(orders[0]@0, attempt 1) and 1,000 more"
+    slot.batch = slot.batch[:1]
+    assert slot.told == "Delivery(orders[0]@0, attempt 1)"
