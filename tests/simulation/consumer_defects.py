@@ -152,6 +152,11 @@ def timestamps_are_whole_seconds() -> None:
     replace(Record, "read_timestamp", lambda self: read(self) // 1000 * 1000)
 
 
+def missing_keys_are_empty() -> None:
+    read: Callable[[Record], bytes | None] = vars(Record)["key"].fget
+    replace(Record, "key", property(lambda self: read(self) or b""))
+
+
 _OF_STORM: Iterable[tuple[Callable[[], None], str, int]] = (
     (storm.releases_are_free, "gives damaged records back without a pause", 18),
     (storm.corrupt_is_a_gap, "acknowledges damaged batches as gaps", 18),
@@ -186,6 +191,7 @@ _OWN: Iterable[tuple[Callable[[], None], str, str, int]] = (
     (pauses_have_no_end, "left", "fetches nothing after `resume`", 15),
     (empty_headers_are_none, "wrong attributes", "reads empty headers as ones without a value", 15),
     (timestamps_are_whole_seconds, "wrong attributes", "drops the milliseconds of timestamps", 15),
+    (missing_keys_are_empty, "wrong attributes", "reads missing keys as empty ones", 1),
 )
 DEFECTS = [
     *(

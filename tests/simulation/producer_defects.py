@@ -174,6 +174,17 @@ def offsets_in_transactions_are_wrong() -> None:
     replace(Backlog, "confirm", confirm_next)
 
 
+def second_halves_are_first() -> None:
+    split = Backlog._split
+
+    def swap(self: Backlog, batch: backlog.PendingBatch) -> None:
+        split(self, batch)
+        batches = self._waiting[batch.topic, batch.partition].batches
+        batches[0], batches[1] = batches[1], batches[0]
+
+    replace(Backlog, "_split", swap)
+
+
 DEFECTS = [
     Defect(plant, "producers", finding, what, seed)
     for plant, finding, what, seed in (
@@ -203,5 +214,11 @@ DEFECTS = [
         ),
         (transactions_are_reversed, "transaction", "writes batches of transactions in reverse order", 3),
         (offsets_in_transactions_are_wrong, "transaction", "tells wrong offsets in transactions", 3),
+        (
+            second_halves_are_first,
+            "transaction",
+            "writes the second half of a batch first that was too large",
+            4,
+        ),
     )
 ]

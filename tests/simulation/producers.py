@@ -26,7 +26,7 @@ from tests.simulation.tap import WriteTap
 from tests.simulation.world import Plan, Verdict, World
 
 TOPIC = "ledger"
-_SMALL_BATCH = 1500
+_SMALL_BATCH = 700
 """In every fourth simulation brokers refuse batches that have more bytes, and producers have to split them."""
 _LONGEST_TRANSACTION_S = 600.0
 _REST_S = 180.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from hashlib import sha512
 from random import Random
 from typing import Any
 
@@ -187,7 +188,9 @@ class Writing:
     def _value(self) -> bytes:
         self._next += 1
         size = self._chance.choice([0, 0, 0, 300])
-        return b"%d.%d" % (self._process.number, self._next) + b"." * size
+        name = b"%d.%d" % (self._process.number, self._next)
+        noise = b"".join(sha512(b"%s %d" % (name, part)).hexdigest().encode() for part in range(size // 100))
+        return b"%s.%s" % (name, noise[:size])  # what compresses well would never be too large
 
     # --- plain producers
 
