@@ -537,8 +537,9 @@ class WorkerWorld(World):
         is_mild = self.plan.faults <= _MILD - {"restarts"} and not self.plan.changes
         if not is_mild or self.plan.limit == 3 or blocks:
             excused = {"archived untried", "archived without a word", "buried untried"}
-        elif self._lowered:
-            # What was released while there were more deliveries may be in the last safe one now.
+        elif self._lowered or (self.plan.handlers.is_ordered and self._has_unkept_letters):
+            # What was released while there were more deliveries may be in the last safe one now. And what has the key
+            # of a record whose dead letter can't be kept can't be tried, however often workers are stopped.
             excused = {"buried untried"}
         problems = {kind: found for kind, found in judgement.problems.items() if kind not in excused}
         late = [] if blocks else [*self._begun_late()]
@@ -550,6 +551,10 @@ class WorkerWorld(World):
             others[_TWICE] = [*self._done_twice()]
         wrongly = self._accepted_wrongly(judgement, everything)
         return Verdict(problems | others | wrongly, judgement.counts)
+
+    @property
+    def _has_unkept_letters(self) -> bool:
+        return any("couldn't be kept by dead_letters" in line for one in self.processes for line in one.lines)
 
     def _begun_late(self) -> Iterator[str]:
         """Handlers that were called after the lock of their record had run out at the broker."""
