@@ -11,6 +11,7 @@ from anyio.lowlevel import checkpoint
 from kshare.client.background import Background
 from kshare.client.consumer import AsyncConsumer
 from kshare.client.streams import Inbox
+from kshare.engine.commits import Commits
 from kshare.engine.lease_book import LeaseBook
 from kshare.engine.lease_reports import LeaseReports
 from kshare.protocol.record import Headers, Record
@@ -125,6 +126,29 @@ def confirmations_are_not_told() -> None:
     replace(LeaseReports, "settled", settled_with_an_error)
 
 
+def refusals_are_not_told() -> None:
+    settled = LeaseReports.settled
+
+    def settled_without_error(reports: LeaseReports, outcome: AckOutcome, error: Any) -> None:
+        if error is None:
+            settled(reports, outcome, error)
+
+    replace(LeaseReports, "settled", settled_without_error)
+
+
+def losses_are_not_told() -> None:
+    replace(LeaseReports, "lost", nothing)
+
+
+def commits_confirm_what_is_open() -> None:
+    on_outcome = Commits.on_outcome
+
+    def confirm(commits: Commits, outcome: AckOutcome, error: Any) -> None:
+        on_outcome(commits, outcome, None if outcome.is_open else error)
+
+    replace(Commits, "on_outcome", confirm)
+
+
 def rejections_are_released() -> None:
     decide = lease.Lease.decide
 
@@ -187,6 +211,9 @@ _OWN: Iterable[tuple[Callable[[], None], str, str, int]] = (
     (closing_does_not_wait, "left behind", "returns from `close` before it has ended", 15),
     (lost_responses_are_confirmed, "confirmed falsely", "takes a lost response for a confirmation", 20),
     (confirmations_are_not_told, "not told", "calls `on_settled` only for refusals", 85),
+    (refusals_are_not_told, "without outcome", "calls `on_settled` only for confirmations", 7),
+    (losses_are_not_told, "loss not told", "says nothing in `commit` of records that were lost in hand", 30),
+    (commits_confirm_what_is_open, "confirmed falsely", "confirms in `commit` what got no response", 7),
     (rejections_are_released, "forgotten", "releases what its user has rejected", 18),
     (pauses_have_no_end, "left", "fetches nothing after `resume`", 15),
     (empty_headers_are_none, "wrong attributes", "reads empty headers as ones without a value", 15),

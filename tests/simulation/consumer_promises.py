@@ -2,6 +2,9 @@
 
 - handed late: a program got a record whose lock had run out at the broker by then, or was given up by its own client
 - kept: a loop was left in the middle of a record, another loop went on, and the record's lock was renewed, twice
+- without outcome: an accept was sent, and `on_settled` was never told anything of it
+- loss not told: a program held a record, undecided, whose lock had run out, and which was delivered again, and `commit`
+  said nothing of its partition
 
 If nothing disturbs requests and responses, also:
 
@@ -72,7 +75,11 @@ class Promises:
 
         `is_uninterrupted`: no signal keeps programs from asking for the next record, once they have finished one.
         """
-        found = {"handed late": [*self._handed_late()]}
+        found = {
+            "handed late": [*self._handed_late()],
+            "without outcome": [*self._without_outcome()],
+            "loss not told": [*self._losses_untold()],
+        }
         if is_smooth:
             found |= {"kept": [*self._kept()], "not told": [*self._untold()]}
         if is_smooth and is_uninterrupted:
@@ -158,12 +165,7 @@ class Promises:
         return _is_any(self._stalls, first - _STALL_LOCKS * self._lock_s(first), last)
 
     def _untold(self) -> Iterator[str]:
-        told: set[tuple[str, Place]] = set()
-        for entry in self._entries(Event.CONFIRMED):
-            told |= {
-                (entry.member, (entry.partition, offset))
-                for offset in range(entry.offset, int(entry.text) + 1)
-            }
+        told = self._told(Event.CONFIRMED)
         members = {entry.member for entry in self._entries(Event.DID)}
         for (member, place), rows in self._sent.items():
             for kind, row in rows:
@@ -172,6 +174,58 @@ class Promises:
                     if not self._has_stalled(row.at - _CLOSING_S, row.answered_at):
                         yield f"{place}: confirmed at {row.answered_at:.3f} to {member}"
                     break
+
+    def _without_outcome(self) -> Iterator[str]:
+        members = {entry.member for entry in self._entries(Event.DID)}
+        told = self._told(Event.CONFIRMED, Event.REFUSED)
+        for (member, place), rows in self._sent.items():
+            accepts = [row for kind, row in rows if kind == ACCEPT]
+            if accepts and member in members and (member, place) not in told:
+                yield f"{place}: accepted at {accepts[0].at:.3f} by {member}, error {accepts[0].error}"
+
+    def _losses_untold(self) -> Iterator[str]:
+        """Records that a program held, undecided, when their lock had run out and others had got them."""
+        held: dict[tuple[str, Place], Entry] = {}
+        commits: dict[str, list[Entry]] = defaultdict(list)
+        raised: dict[tuple[str, int], float] = {}
+        """When a member was last told by an error of `accept` that it had lost records of a partition."""
+        asked: dict[str, float] = {}
+        for entry in sorted(self._entries(*_OF_RECORDS, Event.COMMITS, Event.COMMITTED)):
+            if entry.event is Event.COMMITS:
+                asked[entry.member] = entry.at
+            elif entry.event is Event.COMMITTED:
+                commits[entry.member].append(entry)
+                for (member, place), one in [*held.items()]:
+                    if member != entry.member or not self._is_lost_by(one, asked[member]):
+                        continue
+                    del held[member, place]
+                    told = {
+                        text for each in commits[member] if each.at >= one.at for text in each.text.split(",")
+                    }
+                    if str(place[0]) not in told and raised.get((member, place[0]), 0.0) < one.at:
+                        yield f"{place}: handed out at {one.at:.3f}, lost, not told by {entry.at:.3f} to {member}"
+            elif entry.event is Event.HANDED:
+                held[entry.member, (entry.partition, entry.offset)] = entry
+            else:
+                held.pop((entry.member, (entry.partition, entry.offset)), None)
+                if entry.event is Event.TOO_LATE:
+                    raised[entry.member, entry.partition] = entry.at
+
+    def _is_lost_by(self, handed: Entry, now: float) -> bool:
+        """Whether its lock has run out by then, and it was delivered again, but not because its client gave it back."""
+        place = handed.partition, handed.offset
+        if any(kind != RENEW and handed.at <= row.at for kind, row in self._sent[handed.member, place]):
+            return False
+        until = self._locked_until(handed.member, place, now)
+        return until is not None and until < now and _is_any(self._deliveries[place], handed.at, now)
+
+    def _told(self, *events: Event) -> set[tuple[str, Place]]:
+        """Whose accepts `on_settled` was told of in these ways."""
+        return {
+            (entry.member, (entry.partition, offset))
+            for entry in self._entries(*events)
+            for offset in range(entry.offset, int(entry.text) + 1)
+        }
 
     def _forgotten(self) -> Iterator[str]:
         closed = {one.member for one in self._entries(Event.DID) if one.text == "closed"}

@@ -153,7 +153,9 @@ def _told(event: Event, place: Place, delivery: int, text: str) -> str:
     """For those who read a replay."""
     if place[0] < 0:
         return text if event is Event.DID else f"{event} {text}".rstrip()
-    more = {Event.CONFIRMED: f"-{text}", Event.HANDED: f", value {text}"}.get(event, text)
+    more = {Event.CONFIRMED: f"-{text}", Event.REFUSED: f"-{text}", Event.HANDED: f", value {text}"}.get(
+        event, text
+    )
     return f"{event} {place[0]}:{place[1]}{f', delivery {delivery}' if delivery else ''}{more}"
 
 

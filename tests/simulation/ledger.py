@@ -229,24 +229,31 @@ class Ledger:
         """
         if all(len(eras) == 1 for eras in self._eras.values()):
             return entries
-        confirmed = {
-            (row.member, row.partition, offset)
-            for row in rows
+        accepts = {
+            (row.member, row.partition, offset): row.error
+            for row in sorted(rows, key=lambda row: row.error == 0)
             for offset in range(row.first, row.last + 1)
-            if row.kind_of(offset) == ACCEPT and row.error == 0
+            if row.kind_of(offset) == ACCEPT
         }
+        """With None, or any error, only if the broker has confirmed none of them."""
         found: list[Entry] = []
         for index, entry in enumerate(entries):
             if entry.event is Event.COMMITTED:
                 failed = [int(one) for one in entry.text.split(",") if one]
                 text = ",".join(str(number) for one in failed for number in self.numbers(one))
                 found.append(entry._replace(text=text))
-            elif entry.event is Event.CONFIRMED:
+            elif entry.event in (Event.CONFIRMED, Event.REFUSED):
                 for offset in range(entry.offset, int(entry.text) + 1):
                     eras = self._eras_of(entry, offset)
-                    of_member = [one for one in eras if (entry.member, one, offset) in confirmed]
-                    number = (of_member or eras)[-1]
-                    found.append(entry._replace(partition=number, offset=offset, text=str(offset)))
+                    of_member = [one for one in eras if (entry.member, one, offset) in accepts]
+                    if entry.event is Event.CONFIRMED:
+                        confirmed = [one for one in of_member if accepts[entry.member, one, offset] == 0]
+                        of_member = (confirmed or eras)[-1:]
+                    # Which of them was refused isn't known.
+                    found += [
+                        entry._replace(partition=number, offset=offset, text=str(offset))
+                        for number in of_member or eras[-1:]
+                    ]
             elif entry.partition < 0:
                 found.append(entry)
             else:

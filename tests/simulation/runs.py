@@ -57,7 +57,7 @@ class Rules:
     time_limit_s: float
     is_ordered: bool
     keeps_delays: Callable[[], bool]
-    """Whether nothing has made it process what it holds early, or move it."""
+    """Whether nothing has made it process what it holds early, move it, or give it up."""
     has_copies: bool
     """Whether records have copies in retry topics: then deliveries count as attempts, too."""
     counts_all: bool

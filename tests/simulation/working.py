@@ -193,6 +193,10 @@ class WorkerProcess(Process):
             self.note(self.name, f"{event} record {number} ({where}), attempt {delivery.attempt}")
 
 
+_NOT_KEPT = ("are retried early", "deliveries ended without a result")
+"""What a worker says that processes early what it holds, or makes dead letters of it, as when the limit is lowered."""
+
+
 def number_of(delivery: Delivery) -> int:
     return int(delivery.value or b"")
 
@@ -219,7 +223,7 @@ def build(bootstrap: str, scene: Scene, process: WorkerProcess, chance: Random) 
         time_limit_s=plan.time_limit_s,
         is_ordered=plan.is_ordered,
         keeps_delays=lambda: (
-            scene.keeps_delays and not any("are retried early" in line for line in process.lines)
+            scene.keeps_delays and not any(said in line for line in process.lines for said in _NOT_KEPT)
         ),
         has_copies=plan.has_retry_topics,
         counts_all=not plan.has_breaker and not plan.has_retry_topics,

@@ -30,6 +30,8 @@ class Event(StrEnum):
     """`accept` raised AcknowledgeError, for this record or for others of its batch."""
     CONFIRMED = "confirmed"
     """`on_settled` said that this was accepted."""
+    REFUSED = "refused"
+    """`on_settled` had an error for accepting this: it was refused, or its outcome is open."""
     COMMITS = "commits"
     """`commit` is called now."""
     COMMITTED = "committed"

@@ -113,10 +113,11 @@ class Notes:
     # --- events of the consumer
 
     def _on_settled(self, outcome: Settled) -> None:
-        if outcome.error is None and outcome.topic == self.orders.topic:
+        event = Event.CONFIRMED if outcome.error is None else Event.REFUSED
+        if outcome.topic == self.orders.topic:
             for first, last, kind in outcome.ranges():
                 if kind == "accept":
-                    self._write(Event.CONFIRMED, (outcome.partition, first), text=str(last))
+                    self._write(event, (outcome.partition, first), text=str(last))
 
     def _on_event(self, event: object) -> None:
         if isinstance(event, _NOTICED):
