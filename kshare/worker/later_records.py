@@ -11,9 +11,15 @@ from dataclasses import dataclass
 
 import anyio
 
+from kshare.admin.log_offsets import EARLIEST, log_offsets
 from kshare.admin.log_reading import LogReader
 from kshare.admin.routing import Router
+from kshare.errors import BrokerError
+from kshare.protocol.error_codes import ErrorCode
 from kshare.worker.headers import Header, own_bytes
+
+_NOTHING_S = 0.1
+"""How long to wait before a log is read on that has more, when nothing came."""
 
 
 @dataclass(eq=False, slots=True)
@@ -38,9 +44,13 @@ class LaterRecords:
         """Whether a record behind this offset, written before this is called, has the header."""
         where, question = (topic, partition), _Question(offset, header)
         self._open[where].append(question)
-        async with self._reading[where]:
-            if question.answer is None:
-                await self._answer(where, self._open.pop(where))
+        try:
+            async with self._reading[where]:
+                if question.answer is None:
+                    await self._answer(where, self._open.pop(where))
+        finally:
+            if question in self._open[where]:
+                self._open[where].remove(question)
         assert question.answer is not None, "a pass answers all questions that were open when it began"
         return question.answer
 
@@ -62,7 +72,17 @@ class LaterRecords:
             topic_id = (await self._router.metadata([topic])).topics[0].topic_id
         at = 1 + min(one.offset for one in questions)
         while any(one.answer is None for one in questions):
-            fetched = await self._reader.fetch((topic_id, partition), at)
+            try:
+                fetched = await self._reader.fetch((topic_id, partition), at)
+            except BrokerError as error:
+                if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
+                    raise
+                first = (await log_offsets(self._router, [where], EARLIEST))[where]
+                if first <= at:
+                    raise
+                at = first  # what was before is deleted
+                continue
+            before = at
             for batch, _ in fetched.batches():
                 at = batch.last_offset + 1
                 for record in batch:
@@ -72,4 +92,6 @@ class LaterRecords:
                             one.answer = True
             if at >= fetched.end:
                 break
+            if at == before:  # as when the broker throttles us
+                await anyio.sleep(_NOTHING_S)
         self._ids[topic] = topic_id

@@ -8,6 +8,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from kshare.admin.record_deletion import delete_records_before
 from kshare.admin.routing import Router
 from kshare.errors import BrokerError
 from kshare.net.pool import Pool
@@ -25,12 +26,17 @@ def mark(run: int) -> tuple[str, bytes]:
 
 
 @pytest.fixture
-async def later(kshare_broker: Broker) -> AsyncIterator[LaterRecords]:
-    """Of each run, the copy has the number of the run as its offset. The first ten are over: their marks follow."""
-    write(kshare_broker, [*range(20), *range(10)])
+async def router(kshare_broker: Broker) -> AsyncIterator[Router]:
     async with Pool(NetSettings.parse(kshare_broker.bootstrap)) as pool:
         await pool.bootstrap()
-        yield LaterRecords(Router(pool, 5))
+        yield Router(pool, 5)
+
+
+@pytest.fixture
+async def later(kshare_broker: Broker, router: Router) -> LaterRecords:
+    """Of each run, the copy has the number of the run as its offset. The first ten are over: their marks follow."""
+    write(kshare_broker, [*range(20), *range(10)])
+    return LaterRecords(router)
 
 
 def write(broker: Broker, runs: list[int]) -> None:
@@ -96,3 +102,25 @@ async def test_a_topic_that_was_created_again(kshare_broker: Broker, later: Late
         await later.has("retries", 0, 0, mark(3))
     assert await later.has("retries", 0, 0, mark(3))
     assert not await later.has("retries", 0, 1, mark(4))
+
+
+async def test_what_is_deleted_is_no_hindrance(router: Router, later: LaterRecords) -> None:
+    await delete_records_before(router, "retries", 0, 25)
+    assert not await later.has("retries", 0, 3, mark(3))
+    assert await later.has("retries", 0, 3, mark(9))
+
+
+async def test_nothing_is_left_of_a_question_that_failed(kshare_broker: Broker, later: LaterRecords) -> None:
+    """It would be asked again with each later one."""
+    with anyio.move_on_after(0.05):
+        kshare_broker.faults.add(FetchRequest, after_ms=200)
+        await later.has("retries", 0, 0, mark(3))
+    fetches: list[int] = []
+
+    def note(request: FetchRequest) -> bool:
+        fetches.append(request.topics[0].partitions[0].fetch_offset)
+        return False
+
+    kshare_broker.faults.add(FetchRequest, times=None, when=note)
+    assert await later.has("retries", 0, 19, mark(3))
+    assert fetches == [20]
