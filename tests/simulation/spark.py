@@ -350,7 +350,8 @@ class SparkWorld(World):
         if mine:
             self.records.note_broken(_LEFT_OPEN, f"{len(mine)} connections of {process.name}")
         locks = [path.name for path in process.disk.glob("*.lock")]
-        if locks and not any(one.is_zombie for one in self._drivers()):
+        others = [one for one in self._drivers() if one is not process]
+        if locks and not any(one.is_zombie or one.disk == process.disk for one in others):
             self.records.note_broken(_LEFT_OPEN, f"{locks} of {process.name}")
 
     def _drivers(self) -> Iterator[Driver]:
