@@ -212,7 +212,7 @@ _OWN: Iterable[tuple[Callable[[], None], str, str, int]] = (
     (lost_responses_are_confirmed, "confirmed falsely", "takes a lost response for a confirmation", 20),
     (confirmations_are_not_told, "not told", "calls `on_settled` only for refusals", 85),
     (refusals_are_not_told, "without outcome", "calls `on_settled` only for confirmations", 7),
-    (losses_are_not_told, "loss not told", "says nothing in `commit` of records that were lost in hand", 30),
+    (losses_are_not_told, "loss not told", "says nothing in `commit` of records that were lost in hand", 57),
     (commits_confirm_what_is_open, "confirmed falsely", "confirms in `commit` what got no response", 7),
     (rejections_are_released, "forgotten", "releases what its user has rejected", 18),
     (pauses_have_no_end, "left", "fetches nothing after `resume`", 15),
