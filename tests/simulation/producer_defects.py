@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from anyio.lowlevel import checkpoint
@@ -175,11 +176,11 @@ def offsets_in_transactions_are_wrong() -> None:
 
 
 def second_halves_are_first() -> None:
-    split = Backlog._split
+    split: Callable[[Backlog, backlog.PendingBatch], None] = vars(Backlog)["_split"]
 
     def swap(self: Backlog, batch: backlog.PendingBatch) -> None:
         split(self, batch)
-        batches = self._waiting[batch.topic, batch.partition].batches
+        batches = vars(self)["_waiting"][batch.topic, batch.partition].batches
         batches[0], batches[1] = batches[1], batches[0]
 
     replace(Backlog, "_split", swap)
