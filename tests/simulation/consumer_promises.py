@@ -20,6 +20,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from math import inf
 
 from tests.integration.consumer_storm.diary import Entry, Event
 from tests.integration.consumer_storm.fault_book import Acknowledged, Acquired
@@ -156,7 +157,7 @@ class Promises:
                 continue
             going_on = times[index] + _GOES_ON_S
             again = bisect_right(self._deliveries[place], entry.at)
-            until = [*self._deliveries[place], float("inf")][again]
+            until = [*self._deliveries[place], inf][again]
             renewals = [
                 row
                 for kind, row in self._sent.get((entry.member, place), ())
@@ -238,6 +239,11 @@ class Promises:
 
     def _forgotten(self) -> Iterator[str]:
         closed = {one.member for one in self._entries(Event.DID) if one.text == "closed"}
+        closing: dict[str, float] = {}
+        """When another task or a signal handler began to close a consumer, which gives back what is in hand."""
+        for one in self._entries(Event.DID):
+            if one.text.startswith("closed by"):
+                closing.setdefault(one.member, one.at)
         by_record: dict[tuple[str, Place], list[Entry]] = defaultdict(list)
         for entry in self._entries(*_OF_RECORDS):
             if entry.member in closed:
@@ -247,6 +253,8 @@ class Promises:
                 is_last = following is None or following.event in (Event.HANDED, Event.UNREADABLE)
                 wanted = _DECISIONS.get(entry.event) if is_last else None
                 if wanted is None or self._came_again(entries, entry) or not self._is_in_time(entry):
+                    continue
+                if entry.at >= closing.get(member, inf):
                     continue
                 if not self._was_sent(member, place, entry.at, wanted):
                     yield f"{place}: {entry.event} at {entry.at:.3f}, never sent by {member}"
@@ -271,7 +279,7 @@ class Promises:
     def _was_sent(self, member: str, place: Place, since: float, wanted: int) -> bool:
         """Before it was delivered again."""
         times = self._deliveries[place]
-        again = [*times, float("inf")][bisect_right(times, since)]
+        again = [*times, inf][bisect_right(times, since)]
         return any(kind == wanted and since <= row.at < again for kind, row in self._sent[member, place])
 
 
