@@ -58,10 +58,10 @@ class AdminClient:
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
+    ) -> None:
         pool, self._pool = self._pool, None
         assert pool is not None, "entered before"
-        return await pool.__aexit__(kind, error, trace)
+        await pool.__aexit__(kind, error, trace)
 
     # --- groups
 

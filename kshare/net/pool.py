@@ -57,16 +57,15 @@ class Pool:
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
+    ) -> None:
         tasks, self._tasks = self._tasks, None
         assert tasks is not None, "entered before"
         for endpoint in self._endpoints.values():
             endpoint.close()
         tasks.cancel_scope.cancel()
-        if error is None or isinstance(error, Exception):
-            await tasks.__aexit__(None, None, None)  # so that the error propagates as it is, not in a group
-            return None
-        return await tasks.__aexit__(kind, error, trace)
+        # Without the error, which would come out in a group. A cancellation isn't the task group's either: it is
+        # cancelled here only to end its tasks, and would swallow one that is meant for the caller.
+        await tasks.__aexit__(None, None, None)
 
     def learn(self, nodes: Mapping[int, tuple[str, int, str | None]]) -> None:
         """Adds node addresses (host, port, rack). Other nodes stay known: not every response lists all."""

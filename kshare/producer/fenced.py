@@ -97,14 +97,14 @@ class FencedWriter:
             rows = [TopicProduceData(self._topic, topic_id, [PartitionProduceData(self._partition, payload)])]
             timeout_ms = int(1000 * self._router.pool.settings.request_timeout)
             request = ProduceRequest(None, _ALL_REPLICAS, timeout_ms, rows)
-            self._found, self.topic_id = None, topic_id  # the leader is looked up again if this fails
+            self._found = None  # looked up again if this fails
             before, may_be_written = may_be_written, True
             try:
                 answer = await self._router.ask(leader, request, self._errors_of, deadline)
             except BrokerError as error:
                 may_be_written = before or verdict_on(error.code, is_transactional=True) in _MAY_BE_WRITTEN
                 raise
-            self._found = found
+            self._found, self.topic_id = found, topic_id
             return self._written_at(answer)
 
         try:

@@ -60,6 +60,8 @@ class RecordWriter:
         self._sender = BatchSender(router, settings)
         self._backlog = self._sender.backlog
         self._tasks: TaskGroup | None = None
+        self._abandoned = 0
+        """How many records weren't confirmed when our tasks were cancelled."""
         self._room = anyio.Lock()
         self._transactions = TransactionRunner(self._sender, settings, self._drain)
 
@@ -67,8 +69,16 @@ class RecordWriter:
         await self._sender.identify()
         self._caller = self._find_caller or task_function()
         self._tasks = await anyio.create_task_group().__aenter__()
-        self._tasks.start_soon(self._sender.run, self._tasks, name="kshare producer")
+        self._tasks.start_soon(self._send, self._tasks, name="kshare producer")
         return self
+
+    async def _send(self, tasks: TaskGroup) -> None:
+        try:
+            await self._sender.run(tasks)
+        finally:
+            # If all of us is cancelled: who waits in a shielded scope needn't wait for what nobody sends any more.
+            self._abandoned += self._backlog.unconfirmed
+            self._sender.stop(KshareError("the producer was closed"))
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -90,18 +100,14 @@ class RecordWriter:
         """Whatever isn't confirmed by now has failed. Ends our tasks, which are cancelled as well if we are."""
         is_cancelled = not (error is None or isinstance(error, Exception))
         self._transactions.leave()
-        if is_cancelled and (count := self._backlog.unconfirmed):
+        if is_cancelled and (count := self._abandoned + self._backlog.unconfirmed):
             log.warning(
                 "a producer was cancelled instead of closed; not confirmed, and maybe not written: %s",
                 counted(count, "record"),
             )
         tasks.cancel_scope.cancel()
         self._sender.stop(KshareError("the producer was closed"))
-        if is_cancelled:
-            assert error is not None, "or it isn't cancelled"
-            await tasks.__aexit__(type(error), error, error.__traceback__)
-        else:
-            await tasks.__aexit__(None, None, None)  # so that the error propagates as it is, not in a group
+        await tasks.__aexit__(None, None, None)  # without the error: see `Pool`
         failures, closer = self._backlog.failures, self.closer or self._caller()
         if is_aborted:
             failures.forget(closer)  # closing in a transaction means that nothing of it is written

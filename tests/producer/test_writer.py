@@ -12,7 +12,7 @@ from kshare.admin.routing import Router
 from kshare.errors import BrokerError, ConfigError, DeliveryFailed, KshareError
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
-from kshare.producer.records import NewRecord
+from kshare.producer.records import NewRecord, PendingSend
 from kshare.producer.settings import WriterSettings
 from kshare.producer.writer import RecordWriter
 from kshare.protocol.error_codes import ErrorCode
@@ -70,3 +70,38 @@ async def test_closing_can_be_cancelled(kshare_broker: Broker, caplog: pytest.Lo
         "a producer was cancelled instead of closed; not confirmed, and maybe not written: 1 record"
         in caplog.text
     )
+
+
+async def test_who_waits_in_a_shielded_scope_learns_that_nothing_is_sent_any_more(
+    kshare_broker: Broker,
+) -> None:
+    """It waited for ten seconds, as the copies of a cancelled worker did."""
+    kshare_broker.create_topic("orders", 1)
+    kshare_broker.faults.add(ProduceRequest, times=None, swallow=True)
+    outcomes: list[str] = []
+
+    async def wait(send: PendingSend) -> None:
+        with anyio.CancelScope(shield=True), anyio.fail_after(5):
+            try:
+                await send
+            except DeliveryFailed as failed:
+                outcomes.append(str(failed))
+
+    async with Pool(NetSettings.parse(kshare_broker.bootstrap)) as pool:
+        await pool.bootstrap()
+        with anyio.move_on_after(0.2):
+            async with RecordWriter(Router(pool, 5), WriterSettings.confirming(5)) as writer:
+                await wait(await writer.enqueue("orders", NewRecord(b"a")))
+    assert [text.endswith("(the producer was closed)") for text in outcomes] == [True]
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
+async def test_what_ends_a_program_is_not_in_a_group(kshare_broker: Broker, error: BaseException) -> None:
+    async def end() -> None:
+        async with Pool(NetSettings.parse(kshare_broker.bootstrap)) as pool:
+            await pool.bootstrap()
+            async with RecordWriter(Router(pool, 5), WriterSettings.confirming(5)):
+                raise error
+
+    with pytest.raises(type(error)):
+        await end()

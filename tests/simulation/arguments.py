@@ -60,11 +60,17 @@ def found(text: str) -> list[str]:
     return [one for one in FOUND if text.casefold() in one.casefold()]
 
 
+def _is_given(options: argparse.Namespace, name: str) -> bool:
+    """Also if it is 0."""
+    value = getattr(options, name)
+    return value is not None and value is not False
+
+
 def conflicts(options: argparse.Namespace) -> Iterator[str]:
     """What contradicts something else, or would have no effect."""
-    mode = next((one for one in _MODES if getattr(options, one) not in (None, False)), "many")
+    mode = next((one for one in _MODES if _is_given(options, one)), "many")
     for name in _USELESS[mode]:
-        if getattr(options, name) not in (None, False):
+        if _is_given(options, name):
             yield (
                 f"--{name} goes only with {_NEEDS[name]}"
                 if name in _NEEDS

@@ -39,6 +39,8 @@ VARIABLES = os.environ | {"KSHARE_FAST": "0", "PYTHONHASHSEED": "0"}
             "0 descriptions in tests/simulation/found.py have the text 'nothing-like-it'",
         ),
         ("--found lock", "and only one may"),
+        ("--seed 0 --seeds 5", "--seeds and --seed don't go together"),
+        ("--seed 3 --first 0", "--first and --seed don't go together"),
         ("--seed 1 --jobs 2", "--jobs and --seed don't go together"),
         ("--found --world sync", "--world and --found don't go together"),
         ("--defects --slow", "--slow and --defects don't go together"),

@@ -25,7 +25,7 @@ from kshare.surroundings import random_bytes
 
 T = TypeVar("T")
 
-_FRAMES = re.compile(r"frames-(\d+)")
+_FRAMES = re.compile(r"frames-(\d+)(-[0-9a-f]+)?")
 _NAME = re.compile(r"(\d{20})\.frame")
 _PARTIAL = ".partial"
 _LOCK = "lock"
@@ -115,8 +115,9 @@ class FolderStore:
         """
         with self._alone():
             newest = self._newest()
-            number = 0 if newest is None else int(newest.name.rpartition("-")[2])
-            ours = self._folder / f"frames-{number + 1}"
+            number = 0 if newest is None else int(newest.name.split("-")[1])
+            # Random, because names begin again if the folder is deleted while an older runner goes on.
+            ours = self._folder / f"frames-{number + 1}-{random_bytes(8).hex()}"
             if newest is None:
                 ours.mkdir(mode=0o700)
             else:

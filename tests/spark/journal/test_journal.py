@@ -35,6 +35,10 @@ pytestmark = pytest.mark.anyio
 TOPIC_ID = str(UUID(int=7))
 
 
+def first_subfolder(folder: Path) -> Path:
+    return next(folder.glob("frames-1-*"))
+
+
 def span(first: int, last: int) -> RecordRange:
     return RecordRange("orders", TOPIC_ID, 0, first, last)
 
@@ -345,6 +349,27 @@ async def test_a_topic_that_was_created_again(place: Place, kshare_broker: Broke
     assert await (await place.store()).read() == frames
 
 
+@pytest.mark.parametrize("place", ["folder"], indirect=True)
+async def test_a_folder_that_was_created_again(place: Place) -> None:
+    """Its first subfolder had the name of the one of an older runner, which deleted frames in it."""
+    assert place.folder is not None
+    store = await place.store()
+    one = await place.open(store=store)
+    for first in (0, 10):
+        await one.append([span(first, first + 9)], 0, 1)
+    place.folder.rename(place.folder.with_name("elsewhere"))
+    another = await place.open()
+    for first in (0, 10):
+        await another.append([span(first, first + 9)], 0, 1)
+    frames = await (await place.store()).read()
+    one.complete(20)
+    with pytest.raises(JournalFenced):
+        await one.tell_what_is_done(2)
+    with pytest.raises(JournalError, match="couldn't be trimmed: No such file or directory"):
+        await store.trim(2)
+    assert await (await place.store()).read() == frames
+
+
 async def test_a_runner_that_is_fenced_while_it_begins(place: Place) -> None:
     position = (await place.open()).position(0)
     store = await place.store()
@@ -400,7 +425,7 @@ async def test_a_listing_of_a_folder_that_lacks_a_file(
     monkeypatch.setattr(Path, "iterdir", iterdir)
     assert [number for number, _ in await store.read()] == [0, 1, 2]
     assert lists == 2
-    (tmp_path / "frames-1" / f"{1:020}.frame").unlink()
+    (first_subfolder(tmp_path) / f"{1:020}.frame").unlink()
     assert [number for number, _ in await store.read()] == [0, 2]  # it is damaged, as is said then
 
 
@@ -416,7 +441,7 @@ async def test_a_folder_is_claimed_by_one_runner_at_a_time(
         ):
             await FolderStore(tmp_path).claim()
     await FolderStore(tmp_path).claim()
-    assert (tmp_path / "frames-1").is_dir()
+    assert first_subfolder(tmp_path).is_dir()
 
 
 @pytest.mark.parametrize("place", ["topic"], indirect=True)
@@ -454,13 +479,13 @@ async def test_a_folder_that_is_claimed_while_it_is_read(
     files_in = vars(folder_store)["_files"]
 
     def claimed_meanwhile(folder: Path) -> list[tuple[int, Path]]:
-        if folder.name == "frames-1" and folder.exists():
+        if folder.name.startswith("frames-1") and folder.exists():
             folder.rename(tmp_path / "frames-2")
         return list(files_in(folder))
 
     monkeypatch.setattr(folder_store, "_files", claimed_meanwhile)
     assert await FolderStore(tmp_path).read() == [(0, b"frame")]
-    with pytest.raises(JournalFenced, match="frames-1 was renamed"):
+    with pytest.raises(JournalFenced, match=r"frames-1-\w+ was renamed"):
         await older.read()
 
 
