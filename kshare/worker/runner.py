@@ -141,7 +141,9 @@ class HandlerRunner:
                         try:
                             await self._stopping.wait()
                             await self._drain()
-                        finally:  # if it is cancelled, copies that are being written are finished
+                        finally:
+                            # If this task is cancelled, copies that are being written are finished. If a scope is,
+                            # whoever writes them ends as well.
                             self._pipeline.writes.end_in(LAST_WRITES_S)
                         tasks.cancel_scope.cancel()
                 finally:
