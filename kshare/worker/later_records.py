@@ -52,21 +52,21 @@ class LaterRecords:
         try:
             async with self._reading[where]:
                 if question.answer is None:
-                    asked = [*questions]
-                    await self._read(where, asked)
+                    # Not those that need an earlier part of the log, which may be damaged.
+                    asked = [one for one in questions if one.offset >= offset]
+                    await self._read(where, offset + 1, asked)
                     for one in asked:
                         one.answer = bool(one.answer)
         finally:
             del questions[question]
         return bool(question.answer)
 
-    async def _read(self, where: TopicPartition, questions: Iterable[_Question]) -> None:
-        """Note what is found, until nothing is left to look for."""
+    async def _read(self, where: TopicPartition, at: int, questions: Iterable[_Question]) -> None:
+        """Note what is found from this offset on, until nothing is left to look for."""
         wanted: defaultdict[Header, list[_Question]] = defaultdict(list)
         for one in questions:
             if one.answer is None:
                 wanted[one.header].append(one)
-        at = 1 + min(one.offset for asked in wanted.values() for one in asked)
         while wanted:
             fetched, at = await self._fetch(where, at)
             before = at

@@ -10,11 +10,11 @@ import pytest
 
 from kshare.admin.record_deletion import delete_records_before
 from kshare.admin.routing import Router
-from kshare.errors import BrokerError
+from kshare.errors import BrokerError, CorruptBatchError
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 from kshare.protocol.error_codes import ErrorCode
-from kshare.protocol.messages import FetchRequest
+from kshare.protocol.messages import FetchRequest, FetchResponse
 from kshare.testing import Broker
 from kshare.worker.later_records import LaterRecords
 
@@ -53,8 +53,11 @@ async def test_many_questions_are_answered_at_once(kshare_broker: Broker, later:
         answers[run] = await later.has("retries", 0, run, mark(run))
 
     async with anyio.create_task_group() as tasks:
-        for run in range(20):
+        for run in range(
+            20
+        ):  # in this order: those with lower offsets wouldn't be answered by a later one's pass
             tasks.start_soon(ask, run)
+            await anyio.lowlevel.checkpoint()
     assert answers == {run: run < 10 for run in range(20)}
     assert slow.hits <= 2
     assert not await later.has("retries", 0, 29, mark(9))
@@ -92,6 +95,37 @@ async def test_others_are_answered_if_the_first_one_is_cancelled(
             tasks.start_soon(ask)
             await later.has("retries", 0, 10, mark(10))
     assert answers == [True, True]
+
+
+async def test_a_damaged_batch_is_for_those_that_have_to_read_it(
+    kshare_broker: Broker, later: LaterRecords
+) -> None:
+    def spoil(answer: FetchResponse) -> None:
+        row = answer.responses[0].partitions[0]
+        records = bytearray(row.records or b"")
+        records[70] ^= 1  # of the first batch, which has offset 1
+        row.records = bytes(records)
+
+    kshare_broker.faults.add(
+        FetchRequest,
+        times=None,
+        when=lambda request: request.topics[0].partitions[0].fetch_offset == 1,
+        after_ms=20,
+        change=spoil,
+    )
+    answers: list[bool | str] = []
+
+    async def ask(run: int) -> None:
+        try:
+            answers.append(await later.has("retries", 0, run, mark(run)))
+        except CorruptBatchError:
+            answers.append("damaged")
+
+    async with anyio.create_task_group() as tasks:
+        for run in (0, 9, 0, 10):
+            tasks.start_soon(ask, run)
+            await anyio.lowlevel.checkpoint()
+    assert answers == ["damaged", True, "damaged", False]
 
 
 async def test_a_topic_that_was_created_again(kshare_broker: Broker, later: LaterRecords) -> None:
