@@ -537,7 +537,9 @@ class WorkerWorld(World):
         is_mild = self.plan.faults <= _MILD - {"restarts"} and not self.plan.changes
         if not is_mild or self.plan.limit == 3 or blocks:
             excused = {"archived untried", "archived without a word", "buried untried"}
-        elif self._lowered or (self.plan.handlers.is_ordered and self._has_unkept_letters):
+        elif self._lowered or (
+            self.plan.handlers.is_ordered and self._has_said("couldn't be kept by dead_letters")
+        ):
             # What was released while there were more deliveries may be in the last safe one now. And what has the key
             # of a record whose dead letter can't be kept can't be tried, however often workers are stopped.
             excused = {"buried untried"}
@@ -547,14 +549,15 @@ class WorkerWorld(World):
         others |= {_STAYED: self._stayed, _EPOCHS: self.book.wrong_epochs, _COPIES: [*self._wrong_copies()]}
         # A handler that goes on when it is cancelled may end, and its record doesn't count as done.
         is_quiet = self.plan.faults <= _QUIET and not self.plan.changes and not blocks
+        is_quiet &= not self._has_said("it was told to stop again")
         if is_quiet and SWALLOWS not in self.plan.handlers.oddities:
             others[_TWICE] = [*self._done_twice()]
         wrongly = self._accepted_wrongly(judgement, everything)
         return Verdict(problems | others | wrongly, judgement.counts)
 
-    @property
-    def _has_unkept_letters(self) -> bool:
-        return any("couldn't be kept by dead_letters" in line for one in self.processes for line in one.lines)
+    def _has_said(self, what: str) -> bool:
+        """Whether a worker has."""
+        return any(what in line for one in self._workers() for line in one.lines)
 
     def _begun_late(self) -> Iterator[str]:
         """Handlers that were called after the lock of their record had run out at the broker."""
