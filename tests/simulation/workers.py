@@ -535,6 +535,7 @@ class WorkerWorld(World):
         blocks = BLOCKS in self.plan.handlers.oddities  # everybody stands still, and locks expire
         # Several restarts in a row, during an outage, can use up the deliveries of records that were released untried.
         is_mild = self.plan.faults <= _MILD - {"restarts"} and not self.plan.changes
+        is_mild &= not any(one.was_told_again for one in self._workers())
         if not is_mild or self.plan.limit == 3 or blocks:
             excused = {"archived untried", "archived without a word", "buried untried"}
         elif self._lowered or (
@@ -549,7 +550,7 @@ class WorkerWorld(World):
         others |= {_STAYED: self._stayed, _EPOCHS: self.book.wrong_epochs, _COPIES: [*self._wrong_copies()]}
         # A handler that goes on when it is cancelled may end, and its record doesn't count as done.
         is_quiet = self.plan.faults <= _QUIET and not self.plan.changes and not blocks
-        is_quiet &= not self._has_said("it was told to stop again")
+        is_quiet &= not any(one.was_told_again for one in self._workers())
         if is_quiet and SWALLOWS not in self.plan.handlers.oddities:
             others[_TWICE] = [*self._done_twice()]
         wrongly = self._accepted_wrongly(judgement, everything)

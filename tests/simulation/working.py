@@ -174,6 +174,8 @@ class WorkerProcess(Process):
     worker: Worker | None = None
     runs: list[Runs] = field(default_factory=list)
     """Those of each of its workers, one after another."""
+    was_told_again: bool = False
+    """Whether it was told to stop a second time: then a worker gives back what it has at once."""
 
     @property
     def is_serving(self) -> bool:
@@ -183,6 +185,7 @@ class WorkerProcess(Process):
     def stop(self) -> None:
         """Tell the worker to stop."""
         assert self.worker is not None, "asked before"
+        self.was_told_again |= self.runs[-1].is_stopping
         self.runs[-1].is_stopping = True
         self.call(self.worker.stop)
 

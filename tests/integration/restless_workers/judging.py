@@ -3,7 +3,8 @@
 - lost: settled, though it neither succeeded nor became a dead letter
 - archived untried: the brokers archived it at the limit of deliveries, and no function was called for it
 - archived without a word: the same, tried or not, and no line of a log says so. A worker looks at the limits of its
-  group every ten seconds: shortly after the limit of deliveries was lowered, any line that names the record is enough
+  group every ten seconds: shortly after the limit of deliveries was lowered, any line that names the record is enough,
+  or one that stands for several and names only one of them
 - buried untried: a dead letter of the worker's, and no function was called for it
 - left: not settled at the end
 """
@@ -22,6 +23,8 @@ Place = tuple[str, int, int]
 """Topic, partition, offset."""
 _REJECTED = "Offset rejected by client."
 """What a broker's dead letter says of a record that the worker has rejected, after keeping its own dead letter."""
+_SUM = " times, the latest): "
+"""In a line that stands for several, and names the last record only."""
 _LOOK_S = 12.0
 """How long after a change workers know all limits."""
 _NAMED = re.compile(r"([^\s(]+)\[(\d+)\](?:@(\d+)| \(offsets? (\d+)(?: to (\d+))?\))")
@@ -53,6 +56,7 @@ class Judgement:
         began, buried = by_event[Event.BEGAN], by_event[Event.BURIED] | set(self.letters)
         logs = [*self.logs]
         named, mentioned = _named(logs, "archive"), _named(logs, "")
+        has_sums = any(_SUM in log for log in logs)
         # Several places may have a record: retry topics have copies of it.
         ended = by_event[Event.SUCCEEDED] | buried
         ended |= {number for place, number in self.written.items() if self._is_archived(place)}
@@ -64,7 +68,7 @@ class Judgement:
                     self.problems["archived untried"].append(f"{text}: {self.archived[place]}")
                 if _is_in(place, named):
                     continue
-                if self._was_lowered_before(place) and _is_in(place, mentioned):
+                if self._was_lowered_before(place) and (_is_in(place, mentioned) or has_sums):
                     self.counts["archived by a limit that workers didn't know yet"] += 1
                 else:
                     self.problems["archived without a word"].append(f"{text}: {self.archived[place]}")
