@@ -281,7 +281,7 @@ DEFECTS = [
         (copies_are_accepted_first, "accepted early", "accepts copies before their handler runs", 82),
         (copies_have_no_key, "wrong copy", "writes copies without the key of their record", 35),
         (copies_have_only_our_headers, "wrong copy", "writes copies without the headers of their record", 35),
-        (done_records_are_given_back, "done twice", "releases records that are done", 85),
+        (done_records_are_given_back, "done twice", "releases records that are done", 109),
         (first_failures_do_not_count, "tried too often", "doesn't count the first attempt", 27),
         (workers_go_on_with_epochs, "wrong epoch", "goes on with the epoch of a session that has ended", 472),
     )
