@@ -11,6 +11,7 @@ import hashlib
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -173,7 +174,11 @@ def _create_environment() -> None:
             "Install your system's python3-venv package, or run tools/test with another Python."
         )
     _say(f"creating a virtual environment in {ENVIRONMENT}")
-    _run([sys.executable, "-m", "venv", ENVIRONMENT], "The virtual environment can't be created")
+    try:
+        _run([sys.executable, "-m", "venv", ENVIRONMENT], "The virtual environment can't be created")
+    except BaseException:
+        shutil.rmtree(ENVIRONMENT, ignore_errors=True)  # half of one would look like one
+        raise
     packages.prepare(ENVIRONMENT / "bin" / "python", environment_variables())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 from tests.simulation.interrupts import end_at_once
@@ -16,5 +17,5 @@ if __name__ == "__main__":
         sys.stdout.flush()
     except BrokenPipeError:  # as with `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 1
+        code = 128 + signal.SIGPIPE
     sys.exit(code)

@@ -78,11 +78,10 @@ def conflicts(options: argparse.Namespace) -> Iterator[str]:
             )
     if mode == "seed" and options.world == "all":
         yield "--seed needs one --world: each makes something else of a seed"
-    if options.found and len(found(options.found)) != 1:
-        yield (
-            f"--found: {len(found(options.found))} descriptions in tests/simulation/found.py have the text "
-            f"{options.found!r}, and only one may"
-        )
+    if options.found and not (meant := found(options.found)):
+        yield f"--found: nothing that was found has {options.found!r} in its description (--found lists all)"
+    elif options.found and len(meant) > 1:
+        yield f"--found: {options.found!r} is in several descriptions: {'; '.join(meant)}"
     if options.write and (options.half or options.world not in (None, "all")):
         yield "--write needs all defects of all worlds: it replaces the whole table"
     if options.defect and options.world not in (None, REGISTRY[options.defect].world):

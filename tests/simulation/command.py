@@ -127,16 +127,17 @@ def main() -> int:
         chosen = arguments.found(options.found)
         if options.found:
             world, plan = FOUND[chosen[0]]
+            print(f"{chosen[0]} ({world}, made smaller: --seed {plan.seed} isn't the same)")
             return _replay(plan, Choice(world, options.backend))
         return _found_again(chosen, options.backend)
     worlds = _worlds(options)
     if options.seed is not None:
         choice = _choice(options, worlds[0])
-        return (
-            _shrink(options.seed, choice, options.defect)
-            if options.shrink
-            else _replay(choice.plan(options.seed), choice)
-        )
+        if options.shrink:
+            return _shrink(options.seed, choice, options.defect)
+        code = _replay(choice.plan(options.seed), choice)
+        _tell_of_defect(options, is_found=bool(code))
+        return code
     for world in sorted({*WORLDS} - {*worlds}) if options.world == "all" else ():
         print(f"left out: {'; '.join(_refused(options, world))}", flush=True)
     is_good, interrupts = True, Interrupts()
@@ -184,10 +185,14 @@ def _run_many(
         if time.monotonic() - told > _PROGRESS_EVERY_S:
             told = time.monotonic()
             print(f"... {totals.progress}", flush=True)
-    if options.defect:
-        print(f"the planted defect is {'found' if totals.bad else 'not found'}", flush=True)
+    _tell_of_defect(options, is_found=bool(totals.bad))
     tell()
     return not totals.bad
+
+
+def _tell_of_defect(options: argparse.Namespace, *, is_found: bool) -> None:
+    if options.defect:
+        print(f"the planted defect {options.defect} is {'found' if is_found else 'not found'}", flush=True)
 
 
 def _repeating(options: argparse.Namespace, choice: Choice) -> str:

@@ -42,7 +42,7 @@ def end_at_once() -> None:
     """On SIGINT and SIGTERM, from now on: for what has no totals to tell."""
 
     def on_signal(number: int, frame: FrameType | None) -> None:
-        os.write(2, b"interrupted\n")
+        os.write(2, b"tools/simulate: interrupted\n")
         _end(128 + number)
 
     for number in (signal.SIGINT, signal.SIGTERM):

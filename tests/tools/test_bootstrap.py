@@ -87,6 +87,22 @@ def test_environment_is_created_once(machine: Machine) -> None:
     assert _said(machine) == []
 
 
+def test_half_an_environment_is_removed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every later run took it for a whole one, and failed."""
+
+    def interrupt(command: list[str | Path], complaint: str) -> None:
+        machine.run(command, complaint)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(bootstrap, "_run", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            bootstrap.prepare_to_run("trio")
+    assert not (machine.root / ".venv").exists()
+    machine.commands.clear()
+    assert _said(machine) == [MAKE, INSTALL, _compile(machine)]
+
+
 @pytest.mark.parametrize("name", ["pyproject.toml", "setup.py", "kshare/record.pxd", "kshare/record.py"])
 def test_environment_is_updated_when_its_sources_change(machine: Machine, name: str) -> None:
     (machine.root / "kshare" / "record.pxd").touch()
