@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 
 from tests.exhaustive.explorer import Broken
 from tests.exhaustive.runs import runs
@@ -28,7 +29,7 @@ def main() -> int:
     for run in runs(given.members, given.records, given.faults):
         if given.run is None or run.name in given.run:
             try:
-                found = run.explore()
+                found = run.explore(partial(_tell, run.name))
             except Broken as broken:
                 print(f"{run.name}: {broken}")
                 return 1
@@ -36,6 +37,10 @@ def main() -> int:
             counts = (found.states, found.transitions, found.ends, found.depth, round(found.cpu_s))
             print(_row([run.name, *(f"{number:,}" for number in (*size, *counts))]), flush=True)
     return 0
+
+
+def _tell(run: str, states: int, to_do: int) -> None:
+    print(f"{run}: {states:,} states so far, {to_do:,} still to be explored", file=sys.stderr, flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:

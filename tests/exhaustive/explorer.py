@@ -7,12 +7,19 @@ Because shorter lists of events come first, what is found broken is broken by th
 from __future__ import annotations
 
 import gc
+from array import array
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import process_time
 from typing import NamedTuple, Protocol
+
+from tests.exhaustive.numbered import Numbered
+
+
+_TOLD_EVERY = 5_000
+"""After so many states."""
 
 
 class Event(NamedTuple):
@@ -92,17 +99,24 @@ class _State(NamedTuple):
     depth: int
     events: tuple[Event, ...]
     mark: int
-    """The hash of its fingerprint: doing the same again has to lead to the same state."""
+    """The number of its fingerprint: doing the same again has to lead to the same state."""
 
 
 class _Search:
-    def __init__(self, new: Callable[[], System], most_states: int) -> None:
+    def __init__(
+        self, new: Callable[[], System], most_states: int, tell: Callable[[int, int], None] | None
+    ) -> None:
         self._makers: dict[int, Callable[[], System]] = {0: new}
         """For states that needn't be reached from the beginning."""
         self._most_states = most_states
+        self._tell = tell
         self._states: list[_State] = []
-        self._numbers: dict[Hashable, int] = {}
-        self._reached_by: list[list[int]] = []
+        self._fingerprints = Numbered()
+        self._numbers: dict[int, int] = {}
+        """Of states, by the numbers of their fingerprints."""
+        self._lists: dict[tuple[Event, ...], tuple[Event, ...]] = {}
+        """Of what may happen: many states have the same one."""
+        self._reached_by: list[array[int]] = []
         """For each state, those from which it is reached by an event that isn't a fault."""
         self._transitions = 0
         self._done: list[int] = []
@@ -117,6 +131,8 @@ class _Search:
         to_do = deque(self._states)
         while to_do:
             state = to_do.popleft()
+            if self._tell is not None and state.number and state.number % _TOLD_EVERY == 0:
+                self._tell(len(self._states), len(to_do))
             for event in state.events:
                 new = self._follow(state, event)
                 if new is not None:
@@ -157,21 +173,22 @@ class _Search:
         system = self._makers[at.number]()
         for name in reversed(path):
             system.do(name)
-        if is_checked and hash(system.fingerprint()) != state.mark:
+        if is_checked and self._fingerprints.number_of(system.fingerprint()) != state.mark:
             raise Broken("the same events led to another state than before", self._path(state))
         return system
 
     def _arrive(self, system: System, before: int, event: str) -> int:
         """The number of the state that the system is in."""
         self._require(system, before, event)
-        fingerprint = system.fingerprint()
-        number = self._numbers.get(fingerprint)
+        mark = self._fingerprints.number_of(system.fingerprint())
+        number = self._numbers.get(mark)
         if number is None:
-            number = self._numbers[fingerprint] = len(self._states)
+            number = self._numbers[mark] = len(self._states)
             depth = 1 + self._states[before].depth if before >= 0 else 0
             events = tuple(system.events())
-            self._states.append(_State(number, before, event, depth, events, hash(fingerprint)))
-            self._reached_by.append([])
+            events = self._lists.setdefault(events, events)
+            self._states.append(_State(number, before, event, depth, events, mark))
+            self._reached_by.append(array("I"))
             maker = system.maker() if number else None
             if maker is not None:
                 self._makers[number] = maker
@@ -213,13 +230,19 @@ class _Search:
         return names[::-1]
 
 
-def explore(new: Callable[[], System], *, most_states: int = 1_000_000) -> Explored:
+def explore(
+    new: Callable[[], System],
+    *,
+    most_states: int = 10_000_000,
+    tell: Callable[[int, int], None] | None = None,
+) -> Explored:
     """Explore all that `new` can become. Raises Broken, with the shortest list of events that breaks a promise.
 
     `most_states`: a mistake in a fingerprint would make a search endless.
+    `tell` is called now and then with how many states there are so far, and how many of them are still to be explored.
     """
     with _rare_collections():
-        return _Search(new, most_states).run()
+        return _Search(new, most_states, tell).run()
 
 
 @contextmanager

@@ -22,10 +22,10 @@ class Run:
     system: Callable[[Any], Any]
     modelled: Callable[[], AbstractContextManager[None]]
 
-    def explore(self) -> Explored:
-        """Raises Broken."""
+    def explore(self, tell: Callable[[int, int], None] | None = None) -> Explored:
+        """Raises Broken. For `tell`, see `explore`."""
         with self.modelled():
-            return explore(lambda: self.system(self.sizes))
+            return explore(lambda: self.system(self.sizes), tell=tell)
 
 
 def runs(members: int, records: int, faults: int) -> list[Run]:

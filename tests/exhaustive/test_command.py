@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -33,12 +34,15 @@ def test_sizes_that_make_no_sense_are_refused(
 def test_what_breaks_a_promise_is_shown(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def explore(run: Run) -> None:
+    def explore(run: Run, tell: Callable[[int, int], None]) -> None:
+        tell(12_000, 3)
         raise Broken("a record is lost", ["node 1 answers A", "the leader moves"])
 
     monkeypatch.setattr(sys, "argv", ["", "--run", "sessions"])
     monkeypatch.setattr(Run, "explore", explore)
     assert command.main() == 1
-    assert capsys.readouterr().out.endswith(
+    printed = capsys.readouterr()
+    assert printed.out.endswith(
         "sessions: a record is lost, after 2 events:\n   1. node 1 answers A\n   2. the leader moves\n"
     )
+    assert printed.err == "sessions: 12,000 states so far, 3 still to be explored\n"
