@@ -17,7 +17,6 @@ from typing import NamedTuple, Protocol
 
 from tests.exhaustive.numbered import Numbered
 
-
 _TOLD_EVERY = 5_000
 """After so many states."""
 
