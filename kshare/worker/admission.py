@@ -16,11 +16,13 @@ from collections.abc import Callable, Sequence
 
 import anyio
 
+from kshare.engine.signals import Signal
 from kshare.summary_log import SummaryLog
 from kshare.worker.breaker import BreakerMachine, BreakerState
 from kshare.worker.counts import Counts
 from kshare.worker.delivery import Delivery
 from kshare.worker.group_limits import ShareLimits
+from kshare.worker.host import Host
 from kshare.worker.rate_limit import TokenBucket
 from kshare.worker.routes import Route
 from kshare.worker.slots import Slot
@@ -30,7 +32,7 @@ from kshare.worker.work_queue import Item, WorkQueue
 
 
 class Admission:
-    """For one handler. `on_change` is called when it stops, and when it goes on."""
+    """For one handler."""
 
     def __init__(
         self,
@@ -40,17 +42,19 @@ class Admission:
         watch: Watch,
         limits: ShareLimits,
         summary: SummaryLog,
-        *,
+        host: Host,
+        changed: Signal,
         clock: Callable[[], float],
-        on_change: Callable[[], None],
     ) -> None:
+        """`changed` is sent when a run has failed."""
         options = route.options
         self._queue = queue
         self._counts = counts
         self._watch = watch
         self._summary = summary
         self._clock = clock
-        self._on_change = on_change
+        self._host = host
+        self._changed = changed
         self._breaker = BreakerMachine(options.breaker) if options.breaker else None
         self._bucket = TokenBucket(options.rate_limit) if options.rate_limit else None
         self._limits = limits
@@ -128,14 +132,14 @@ class Admission:
             return
         self._paused_until = max(self._paused_until, self._clock() + seconds)
         self.hands_back |= seconds >= self._limits.lock_s
-        self._on_change()
+        self._host.on_admission()
 
     def end_pause(self, now: float) -> None:
         """If it is over."""
         if self._paused_until and now >= self._paused_until:
             self._paused_until = 0.0
             self.hands_back = False
-            self._on_change()
+            self._host.on_admission()
 
     def end(self) -> None:
         """The worker ends: what hasn't enough deliveries left is tried now."""
@@ -147,7 +151,7 @@ class Admission:
 
     def go_on(self) -> None:
         self.is_held_up = False
-        self._on_change()
+        self._host.on_admission()
 
     async def next(self, until: float | None = None) -> Item | None:
         """The next record, if it may be processed. A rate limit may make this wait, until this time at most."""
@@ -183,6 +187,7 @@ class Admission:
 
         What is tried only because the worker ends may fail for the reason that has stopped the handler.
         """
+        self._changed.send()
         if delivery.is_at_end:
             return False
         if self._breaker is None:
@@ -260,7 +265,7 @@ class Admission:
         """
         self._watch.breaker(state)
         self._summary.event(logging.WARNING, "the circuit breaker has changed", what)
-        self._on_change()
+        self._host.on_admission()
 
     def on_end(self) -> None:
         """A run has ended. If it was to show whether the dependency is back, and had neither failed nor succeeded (it

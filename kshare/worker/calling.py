@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
@@ -12,6 +13,7 @@ import anyio
 from anyio import from_thread
 
 from kshare.errors import KshareError
+from kshare.summary_log import SummaryLog
 from kshare.worker.delivery import Deliveries, Delivery, set_caller
 from kshare.worker.handlers import HandlerCall
 from kshare.worker.process_calls import ProcessCalls
@@ -35,15 +37,22 @@ class Caller:
         middleware: Sequence[Middleware] | Sequence[BatchMiddleware],
         concurrency: int,
         watch: Watch | None = None,
-        *,
-        on_no_thread: Callable[[], None] = lambda: None,
+        summary: SummaryLog | None = None,
     ) -> None:
-        """`on_no_thread` is called when a function has to wait, because cancelled ones haven't ended."""
         self._call = call
         self._watch = watch or Watch()
         self._middleware: Sequence[Callable[[Any, GoOn], Awaitable[None]]] = middleware
         self._processes = ProcessCalls(concurrency)
-        self._threads = ThreadPlaces(concurrency, on_no_thread)
+        self._summary = summary or SummaryLog(logging.getLogger("kshare.worker"))
+        self._threads = ThreadPlaces(concurrency, self._on_no_thread)
+
+    def _on_no_thread(self) -> None:
+        """A function has to wait, because cancelled ones haven't ended."""
+        cause = (
+            "records wait, because threads still run functions that were cancelled: long functions should end when "
+            "`delivery.is_cancelled` is true"
+        )
+        self._summary.event(logging.ERROR, cause)
 
     async def close(self) -> None:
         """End the processes, when nothing runs any more."""

@@ -7,7 +7,6 @@ or the lock is lost, between the two steps; or if a write was made whose confirm
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum, auto
@@ -22,10 +21,12 @@ from kshare.worker.bounded_writes import BoundedWrites
 from kshare.worker.delivery import Delivery
 from kshare.worker.group_limits import ShareLimits
 from kshare.worker.headers import Header, RetryContext, dead_letter_headers, own_bytes, truncation_header
+from kshare.worker.host import Clocks
 from kshare.worker.keep_calls import KeepCalls
 from kshare.worker.log_context import log_fields
-from kshare.worker.options import DeadLetterFunction, OversizedDeadLetters
-from kshare.worker.retry_topics import RetryTopics
+from kshare.worker.options import DeadLetterFunction
+from kshare.worker.routes import Route
+from kshare.worker.rules.decision import Decision
 from kshare.worker.user_functions import exception_name, is_failure, message_of, require_ended, shortened
 
 log = logging.getLogger("kshare.worker")
@@ -46,48 +47,36 @@ class Written(Enum):
 
 
 class Copies:
-    """For one handler. `wall_clock` is the time of day, in seconds since 1970."""
+    """For one handler."""
 
     def __init__(
         self,
+        route: Route,
         writes: BoundedWrites,
         keep_calls: KeepCalls,
         limits: ShareLimits,
-        *,
-        handler: str,
-        dead_letters: str | DeadLetterFunction | None,
-        oversized: OversizedDeadLetters,
-        tiers: RetryTopics | None,
-        log: SummaryLog,
-        wall_clock: Callable[[], float] = time.time,
+        summary: SummaryLog,
+        clocks: Clocks,
     ) -> None:
-        self.tiers = tiers
-        self.has_dead_letters = dead_letters is not None
+        self.tiers = route.options.tiers
         self._writes = writes
         self._keep_calls = keep_calls
         self._limits = limits
-        self._handler = handler
-        self._dead_letters = dead_letters
-        self._oversized = oversized
-        self._log = log
-        self._wall_clock = wall_clock
+        self._handler = route.name
+        self._dead_letters = route.options.dead_letters
+        self._oversized = route.options.oversized_dead_letters
+        self._log = summary
+        self._wall_clock = clocks.wall
 
-    async def move_to_retry_topic(
-        self,
-        delivery: Delivery,
-        delay: float,
-        *,
-        counts: bool,
-        error: BaseException | None = None,
-        apart: int = 0,
-    ) -> Written:
-        """`counts`: as an attempt."""
-        assert self.tiers is not None, "checked by the caller"
-        topic = self.tiers.topic(delivery.topic, self.tiers.tier_for(delay))
-        due_ms = self._now_ms() + round(delay * 1000)
-        context = self._context(delivery, due_ms, counts=counts, error=error)
-        if apart:
-            context = replace(context, apart=apart, unfinished=delivery.unfinished + 1)
+    async def move_to_retry_topic(self, delivery: Delivery, decision: Decision) -> Written:
+        if decision.is_again:
+            return await self._write_again(delivery)
+        assert self.tiers is not None, "the rules have looked"
+        topic = self.tiers.topic(delivery.topic, self.tiers.tier_for(decision.delay))
+        due_ms = self._now_ms() + round(decision.delay * 1000)
+        context = self._context(delivery, due_ms, counts=decision.counts, error=decision.error)
+        if decision.apart:
+            context = replace(context, apart=decision.apart, unfinished=delivery.unfinished + 1)
         headers = [*delivery.headers, *context.headers()]
         with anyio.CancelScope(shield=True):
             written = await self._write(topic, delivery, headers)
@@ -100,21 +89,19 @@ class Copies:
             self._log.event(logging.WARNING, cause, repr(delivery), log_fields(delivery))
         return written
 
-    async def write_again(self, delivery: Delivery) -> bool:
+    async def _write_again(self, delivery: Delivery) -> Written:
         """Replace a copy that isn't due yet by another one. It is behind the first, as copies of the same run are."""
         record = delivery.record
         with anyio.CancelScope(shield=True):
-            headers = own_bytes(record.headers)
-            if await self._write(record.topic, delivery, headers, record.partition) is not Written.YES:
-                return False
-            self._settle(record.accept, delivery)
-        return True
+            written = await self._write(record.topic, delivery, own_bytes(record.headers), record.partition)
+            if written is Written.YES:
+                self._settle(record.accept, delivery)
+        return written
 
-    async def move_to_dead_letters(
-        self, delivery: Delivery, message: str, error: BaseException | None
-    ) -> bool:
+    async def move_to_dead_letters(self, delivery: Delivery, decision: Decision) -> bool:
         """Returns False if nothing was settled, because the dead letter couldn't be written, or kept by the user's
         function. Without a topic for dead letters, the record is just rejected."""
+        message, error = decision.reason, decision.error
         if error is not None and message_of(error) not in ("", shortened(message)):
             message = f"{message}: {message_of(error)}"  # not in the log, which counts lines by what they say
         if callable(self._dead_letters):

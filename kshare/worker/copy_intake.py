@@ -6,7 +6,6 @@ They pin nothing, since all copies in such a topic wait equally long.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 from anyio.abc import TaskGroup
 
@@ -15,9 +14,11 @@ from kshare.client.record import ShareRecord
 from kshare.errors import AcknowledgeError
 from kshare.worker.group_limits import ShareLimits
 from kshare.worker.headers import read_retry_context
+from kshare.worker.host import Clocks
 from kshare.worker.log_context import log_fields
 from kshare.worker.pipeline import Pipeline
 from kshare.worker.retry import LONGEST_DELAY_S
+from kshare.worker.routes import Route
 
 MAX_COPIES = 500
 """How many copies of each delay are acquired at most before they are due."""
@@ -28,20 +29,17 @@ class CopyIntake:
 
     def __init__(
         self,
-        group: str,
+        route: Route,
         pipeline: Pipeline,
         limits: ShareLimits,
         consumer: ShareConsumer,
-        *,
-        clock: Callable[[], float],
-        wall_clock: Callable[[], float],
+        clocks: Clocks,
     ) -> None:
-        self._group = group
+        self._route = route
         self._pipeline = pipeline
         self._limits = limits
         self._consumer = consumer
-        self._clock = clock
-        self._wall_clock = wall_clock
+        self._clocks = clocks
 
     async def run(self, tasks: TaskGroup) -> None:
         """`tasks` moves copies that were delivered too often."""
@@ -53,7 +51,7 @@ class CopyIntake:
 
     def _take(self, record: ShareRecord, tasks: TaskGroup) -> None:
         context = read_retry_context(record.headers)
-        delivery = self._pipeline.deliver(record, context)
+        delivery = self._route.deliver(record, context)
         if context is None:
             delivery.is_stray = True
             self._pipeline.summary.event(
@@ -63,16 +61,16 @@ class CopyIntake:
                 repr(delivery),
                 log_fields(delivery),
             )
-        if context is not None and (context.is_over or context.group != self._group):
+        if context is not None and (context.is_over or context.group != self._route.group):
             try:
                 record.accept()
             except AcknowledgeError as problem:
-                self._pipeline.settling.on_lost(delivery, problem)
+                self._pipeline.executor.on_lost(delivery, problem)
             return
         if record.delivery_count >= self._limits.last_safe_delivery and not delivery.is_stray:
-            tasks.start_soon(self._pipeline.outcomes.move_away, delivery)
+            tasks.start_soon(self._pipeline.processing.move_away, delivery)
             return
-        wait_s = max(0.0, context.due_ms / 1000 - self._wall_clock()) if context else 0.0
+        wait_s = max(0.0, context.due_ms / 1000 - self._clocks.wall()) if context else 0.0
         if not self._consumer.can_renew:
             wait_s = min(wait_s, self._limits.holdable_s)
-        self._pipeline.queue.hold_copy(delivery, self._clock() + min(wait_s, LONGEST_DELAY_S))
+        self._pipeline.queue.hold_copy(delivery, self._clocks.loop() + min(wait_s, LONGEST_DELAY_S))

@@ -6,8 +6,7 @@ record, and one that raises fails it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from enum import StrEnum
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import anyio
@@ -18,16 +17,7 @@ from kshare.idempotency.calls import give_up_results
 from kshare.producer.records import Headers
 from kshare.worker.headers import Header, RetryContext, own_headers
 from kshare.worker.results import BatchResults, Result, checked_result
-
-
-class Decision(StrEnum):
-    """What a handler has decided, or what has become of its record."""
-
-    ACCEPTED = "accepted"
-    RELEASED = "released"
-    REJECTED = "rejected"
-    DELAYED = "delayed"
-    """To be tried again after a delay."""
+from kshare.worker.rules.decision import ACCEPT, RELEASE, Decision, RecordOutcome
 
 
 class Delivery:
@@ -39,11 +29,9 @@ class Delivery:
         "attempts_allowed",
         "batch_results",
         "context",
+        "decided",
         "decision",
-        "delay",
         "group",
-        "instead",
-        "instead_at",
         "is_at_end",
         "is_cancelled",
         "is_over",
@@ -54,8 +42,9 @@ class Delivery:
         "moved_to",
         "moving",
         "payload",
+        "pending",
+        "pending_at",
         "probes",
-        "reason",
         "record",
         "refusals",
         "results",
@@ -89,8 +78,9 @@ class Delivery:
         self.payload: Any = None
         """The value, as the handler gets it."""
         self.decision: Decision | None = None
-        self.delay = 0.0
-        self.reason = ""
+        """What its handler has decided."""
+        self.decided: Decision | None = None
+        """What has become of it."""
         self.probes = 0
         """How often it has failed while the circuit breaker was open."""
         self.time_outs = 0
@@ -101,9 +91,9 @@ class Delivery:
         """If it was moved out of the way while its handler runs: the id of the run, and the partition of its copies."""
         self.moving: anyio.Event | None = None
         """While it is being moved."""
-        self.instead: Callable[[Delivery], Awaitable[None]] | None = None
+        self.pending: Decision | None = None
         """What is to be done instead of processing it: write a copy that couldn't be written before."""
-        self.instead_at = 0.0
+        self.pending_at = 0.0
         """When that is due."""
         self.refusals = 0
         """How often that has failed."""
@@ -184,6 +174,17 @@ class Delivery:
         """Whether the handler has decided what becomes of the record."""
         return self.decision is not None
 
+    @property
+    def is_accepted(self) -> bool:
+        """Whether it has decided to accept it."""
+        return self.decision is not None and self.decision.outcome is RecordOutcome.ACCEPTED
+
+    @property
+    def _chosen(self) -> str:
+        assert self.decision is not None, "its handler has decided"
+        outcome = self.decision.outcome
+        return "delayed" if outcome is RecordOutcome.HELD else str(outcome)
+
     # --- decisions
 
     def accept(self) -> None:
@@ -202,11 +203,11 @@ class Delivery:
         In a function with `@idempotent`, the call doesn't count as done: the next attempt runs it again.
         """
         if delay is None:
-            self._settle(lambda: self._decide(Decision.RELEASED))
+            self._settle(lambda: self._decide(RELEASE))
         elif isinstance(delay, bool) or not isinstance(delay, int | float) or not 0 <= delay <= 86_400:
             raise ConfigError(f"delay must be between 0 and 86,400 seconds, not {delay!r}")
         else:
-            self._settle(lambda: self._delay(delay))
+            self._settle(lambda: self._decide(Decision(RecordOutcome.HELD, delay)))
         give_up_results()
 
     def reject(self, reason: str = "rejected by its handler") -> None:
@@ -217,7 +218,7 @@ class Delivery:
         """
         if not isinstance(reason, str):
             raise ConfigError(f"reason must be a string, not {type(reason).__name__}")
-        self._settle(lambda: self._reject(reason))
+        self._settle(lambda: self._decide(Decision(RecordOutcome.REJECTED, reason=reason)))
         give_up_results()
 
     def publish(
@@ -241,18 +242,10 @@ class Delivery:
         """Start the acquisition lock again. The worker does this automatically while the handler runs."""
         self._settle(self._renew)
 
-    def _delay(self, delay: float) -> None:
-        self._decide(Decision.DELAYED)
-        self.delay = delay
-
-    def _reject(self, reason: str) -> None:
-        self._decide(Decision.REJECTED)
-        self.reason = reason
-
     def _accept(self) -> None:
         if self.decision is None and self.moved_to is None and not self.has_unwritten:
             self.record.accept()
-        self._decide(Decision.ACCEPTED)
+        self._decide(ACCEPT)
 
     @property
     def has_unwritten(self) -> bool:
@@ -261,14 +254,14 @@ class Delivery:
 
     def _keep(self, result: Result) -> None:
         if self.decision is not None:
-            raise KshareError(f"{self!r} is {self.decision} already: publish its results before")
+            raise KshareError(f"{self!r} is {self._chosen} already: publish its results before")
         if self.results is None:
             self.results = []
         self.results.append(result)
 
     def take_results(self) -> list[Result]:
         """What is to be written. Until that is done, the record isn't accepted, whatever the handler has decided."""
-        if self.decision is Decision.ACCEPTED and self.has_unwritten:
+        if self.is_accepted and self.has_unwritten:
             self.decision = None
         results, self.results = self.results or [], None
         return results
@@ -278,13 +271,25 @@ class Delivery:
         self.decision = None
         self._accept()
 
+    def next_attempt(self, *, counts: bool) -> Delivery:
+        """The same delivery by the broker, for another call of its handler."""
+        again = Delivery(self.record, self.group, self.attempts_allowed, self.context)
+        again.attempt = self.attempt + counts
+        again.is_repeated = True
+        again.is_stray = self.is_stray
+        again.is_oversized = self.is_oversized
+        again.probes = self.probes
+        again.time_outs = self.time_outs
+        again.successes_then = self.successes_then
+        return again
+
     def _renew(self) -> None:
         if self.moved_to is None:
             self.record.renew()
 
     def _decide(self, decision: Decision) -> None:
         if self.decision is not None:
-            raise KshareError(f"{self!r} is {self.decision} already")
+            raise KshareError(f"{self!r} is {self._chosen} already")
         self.decision = decision
 
     def _settle(self, act: Callable[[], None]) -> None:
@@ -351,7 +356,7 @@ class Deliveries(list[Delivery]):
         self._whole[0]._settle(lambda: self._keep(result))
 
     def _keep(self, result: Result) -> None:
-        if any(one.decision is Decision.ACCEPTED and not one.has_unwritten for one in self._whole):
+        if any(one.is_accepted and not one.has_unwritten for one in self._whole):
             raise KshareError("records of the batch are accepted already: publish results before that")
         self._results.add(result)
 

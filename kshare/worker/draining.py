@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import anyio
 
 from kshare.wording import counted
 from kshare.worker.delivery import Delivery
 from kshare.worker.elsewhere import Elsewhere
+from kshare.worker.host import Host
 from kshare.worker.many import for_each
 from kshare.worker.pipeline import Pipeline
 from kshare.worker.slot_watch import SlotWatch
@@ -34,22 +35,16 @@ class Draining:
         slots: Slots,
         watch: SlotWatch,
         elsewhere: Elsewhere,
-        *,
-        look_for_limits: Callable[[], Awaitable[None]],
-        is_idle: Callable[[], bool],
-        wake: Callable[[], None],
+        host: Host,
         drain_timeout: float,
         clock: Callable[[], float],
     ) -> None:
-        """`is_idle`: whether everything that may be processed now is done. `wake` lets a slot start, if it may."""
         self._name = name
         self._pipeline = pipeline
         self._slots = slots
         self._watch = watch
         self._elsewhere = elsewhere
-        self._look_for_limits = look_for_limits
-        self._is_idle = is_idle
-        self._wake = wake
+        self._host = host
         self._drain_timeout = drain_timeout
         self._clock = clock
         self._waiting: list[Delivery] = []
@@ -58,31 +53,31 @@ class Draining:
 
     async def run(self) -> None:
         """Its consumers are paused already."""
-        await self._look_for_limits()  # what is given back may be archived by a limit that was lowered
+        await self._host.look_for_limits()  # what is given back may be archived by a limit that was lowered
         self._pipeline.admission.end()
         await self._until_idle()
-        await self._look_for_limits()
+        await self._host.look_for_limits()
         self._pipeline.admission.hold_up()
         self._log_given_up(f"drain_timeout: {self._drain_timeout:g} s", self._slots.cancel_handlers())
         self._pipeline.writes.end_in(LAST_WRITES_S)
-        settling = self._pipeline.settling
+        executor = self._pipeline.executor
         first: list[tuple[Delivery, float]] = []
         later: list[tuple[Delivery, float]] = []
         for waiting in self._take_waiting():
-            (first if settling.must_be_copied(*waiting) else later).append(waiting)
+            (first if executor.must_be_copied(*waiting) else later).append(waiting)
             self._waiting.append(waiting[0])
         async with anyio.create_task_group() as tasks:
             # Now: what is being settled may take all the time that there is to write copies.
-            tasks.start_soon(for_each, first, settling.hand_back)
+            tasks.start_soon(for_each, first, executor.hand_back)
             await self._until_settled()
-        await self._look_for_limits()
-        settling.is_ending = True
+        await self._host.look_for_limits()
+        executor.is_ending = True
         self._release_what_is_stuck()
         stuck = [(delivery,) for slot in self._slots.all for delivery in self._watch.given_up(slot)]
         rest = [*later, *self._take_waiting()]
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(for_each, stuck, self._pipeline.processing.settle_cancelled)
-            tasks.start_soon(for_each, rest, settling.hand_back)
+            tasks.start_soon(for_each, rest, executor.hand_back)
 
     def abandon(self) -> None:
         """Before it is cancelled: copies that are being written would be finished otherwise."""
@@ -90,8 +85,8 @@ class Draining:
             return
         self._is_abandoned = True
         self._pipeline.writes.end_in(0.0)
-        calls, settling = self._slots.calls, self._pipeline.settling
-        settling.is_abandoned = True
+        calls, executor = self._slots.calls, self._pipeline.executor
+        executor.is_abandoned = True
         self._log_given_up("it was told to stop again", len(calls))
         deliveries_of = self._pipeline.processing.deliveries_of
         in_hand = [
@@ -100,20 +95,20 @@ class Draining:
             *(one for slot in self._slots.all for one in deliveries_of(slot)),
         ]
         for delivery in {one.record: one for one in in_hand}.values():
-            settling.on_abandoned(delivery)
+            executor.on_abandoned(delivery)
         for slot in calls:  # not when they have ended, which they may never do
             self._watch.give_up(slot, deliveries_of(slot))
             for delivery in deliveries_of(slot):
-                settling.release_at_once(delivery)
+                executor.release_at_once(delivery)
 
     async def _until_idle(self) -> None:
         half = self._clock() + self._drain_timeout / 2
         with anyio.move_on_after(self._drain_timeout):
-            while not self._is_idle():
+            while not self._host.is_idle():
                 if self._clock() >= half:
                     self._watch.cancel_blocking(self._drain_timeout)
                 changed = self._pipeline.changed.next()
-                self._wake()
+                self._host.wake()
                 with anyio.move_on_after(_LOOK_AGAIN_S):
                     await changed.wait()
 
@@ -127,13 +122,13 @@ class Draining:
             await anyio.sleep(0.01)
 
     def _release_what_is_stuck(self) -> None:
-        settling = self._pipeline.settling
+        executor = self._pipeline.executor
         for slot in self._slots.all:
             if slot.is_settling or slot.has_ended:
                 for delivery in self._pipeline.processing.deliveries_of(slot):
                     self._watch.log_stuck(slot, delivery)
-                    settling.on_abandoned(delivery)
-                    settling.release_at_once(delivery)
+                    executor.on_abandoned(delivery)
+                    executor.release_at_once(delivery)
 
     def _take_waiting(self) -> list[tuple[Delivery, float]]:
         """What isn't being processed, with the seconds until it may be."""

@@ -52,15 +52,15 @@ class GivingBack:
         await self._slots_idle(until)
         self._slots.cancel_all()
         await self._slots_idle(until + self._limits.give_back_s / 4)
-        settling = self._pipeline.settling
+        executor = self._pipeline.executor
         waiting = [*self._pipeline.queue.take_all()]
         # Only a copy remembers its attempts.
         moved = [
             (delivery, max(0.0, due_at - self._clock()))
             for delivery, due_at in waiting
-            if delivery.context is None and delivery.attempt > 1 and settling.tiers_of(delivery) is not None
+            if delivery.context is None and delivery.attempt > 1 and executor.has_retry_topic(delivery)
         ]
-        await for_each(moved, settling.hand_back)
+        await for_each(moved, executor.hand_back)
         async with anyio.create_task_group() as tasks:
             for consumer in self._consumers():
                 tasks.start_soon(source_of(consumer).restart_sessions)

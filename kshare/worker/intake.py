@@ -14,6 +14,7 @@ from kshare.client.consumer import ShareConsumer, source_of
 from kshare.engine.signals import Signal
 from kshare.worker.delivery import Delivery
 from kshare.worker.group_limits import ShareLimits
+from kshare.worker.host import Host
 from kshare.worker.many import for_each
 from kshare.worker.pipeline import Pipeline
 from kshare.worker.routes import Route
@@ -36,14 +37,10 @@ class Intake:
         limits: ShareLimits,
         consumer: ShareConsumer,
         slots: Slots,
-        *,
+        host: Host,
         clock: Callable[[], float],
         wants: Signal,
-        wake: Callable[[], None],
-        is_stuck: Callable[[], bool],
     ) -> None:
-        """`is_stuck`: whether no slot can start anything, so that all that was acquired is taken in, to be handed
-        back."""
         self._route = route
         self._pipeline = pipeline
         self._queue = pipeline.queue
@@ -53,8 +50,7 @@ class Intake:
         self._slots = slots
         self._clock = clock
         self._wants = wants
-        self._wake = wake
-        self._is_stuck = is_stuck
+        self._host = host
         self._wants_fresh = False
         """While the breaker is open: a record is to be acquired, to probe with."""
         self._first_at: float | None = None
@@ -80,12 +76,12 @@ class Intake:
             if self._route.options.tiers is None or batch.delivery_count < self._limits.last_safe_delivery:
                 self._queue.take_in(batch)
             else:
-                self._move_away([self._pipeline.deliver(record) for record in self._queue.read(batch)], tasks)
+                self._move_away([self._route.deliver(record) for record in self._queue.read(batch)], tasks)
             if self._wants_fresh:
                 self._wants_fresh = False
                 if self._admission.is_stopped:
                     self._consumer.pause()
-            self._wake()
+            self._host.wake()
 
     @property
     def _takes_in(self) -> bool:
@@ -93,7 +89,7 @@ class Intake:
         renews the locks of what it has handed out, and releases what waits in it for long."""
         admission = self._admission
         if self._consumer.can_renew:
-            if admission.may_start and not self._is_stuck():
+            if admission.may_start and not self._host.is_stuck:
                 return self._queue.batches < 2
             return not self._consumer.is_drained
         # What waits in the consumer loses its lock, too. While the consumer is paused, this fetches nothing.
@@ -104,7 +100,7 @@ class Intake:
 
         If a record kills its process soon after each start, others have only that time to get away.
         """
-        tasks.start_soon(for_each, [(one,) for one in deliveries], self._pipeline.outcomes.move_away)
+        tasks.start_soon(for_each, [(one,) for one in deliveries], self._pipeline.processing.move_away)
 
     def make_room(self) -> None:
         """If more records can't be processed now than there is room for: the consumer waits for that. After a start,

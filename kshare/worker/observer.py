@@ -23,6 +23,7 @@ from enum import StrEnum
 from kshare.worker.breaker import BreakerState
 from kshare.worker.delivery import Delivery
 from kshare.worker.health import WorkerHealth
+from kshare.worker.rules.decision import RecordOutcome
 
 
 class RunResult(StrEnum):
@@ -35,24 +36,6 @@ class RunResult(StrEnum):
     """By `time_limit`, because the lock was lost, or because the worker stops."""
     POSTPONED = "postponed"
     """It raised `InProgress`: another member is processing a copy of the record."""
-
-
-class RecordOutcome(StrEnum):
-    """What became of a record."""
-
-    ACCEPTED = "accepted"
-    FILTERED = "filtered"
-    """Accepted without the handler."""
-    HELD = "held"
-    """Held by the worker for another attempt. It isn't settled yet."""
-    MOVED = "moved"
-    """Copied to a retry topic, then accepted."""
-    DEAD = "dead"
-    """Rejected, or accepted after a dead letter was written."""
-    RELEASED = "released"
-    """Handed back to the group."""
-    LOST = "lost"
-    """Its lock was lost: the broker delivers it again."""
 
 
 @dataclass(slots=True, eq=False)

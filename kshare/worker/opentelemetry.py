@@ -21,7 +21,8 @@ from collections.abc import Callable, Sequence
 
 from kshare.installation import extra
 from kshare.worker.delivery import Delivery
-from kshare.worker.observer import HandlerRun, RecordOutcome, RecordSettled, RunResult, WorkerObserver
+from kshare.worker.observer import HandlerRun, RecordSettled, RunResult, WorkerObserver
+from kshare.worker.rules.decision import RecordOutcome
 from kshare.worker.user_functions import exception_name
 
 with extra("opentelemetry", __name__):
@@ -44,7 +45,8 @@ _OPERATIONS = {
     RecordOutcome.ACCEPTED: "accept",
     RecordOutcome.FILTERED: "accept",
     RecordOutcome.MOVED: "accept",
-    RecordOutcome.DEAD: "reject",
+    RecordOutcome.DEAD_LETTER: "reject",
+    RecordOutcome.REJECTED: "reject",
     RecordOutcome.RELEASED: "release",
     RecordOutcome.LOST: "settle",
 }
@@ -125,7 +127,7 @@ class OpenTelemetryWorkerObserver(WorkerObserver):
         deliveries = [one.delivery for one in settled]
         topic = _topic_of(deliveries)
         attributes = _common(first.delivery.group, topic, operation, "settle")
-        attributes |= {"kshare.handler": first.handler, "kshare.outcome": str(first.outcome)}
+        attributes |= {"kshare.handler": first.handler, "kshare.outcome": first.outcome.label}
         if len(settled) > 1:
             attributes["messaging.batch.message_count"] = len(settled)
         else:

@@ -14,7 +14,8 @@ from typing import NamedTuple
 from kshare.installation import extra
 from kshare.worker.breaker import BreakerState
 from kshare.worker.health import HandlerHealth, WorkerHealth
-from kshare.worker.observer import HandlerRun, RecordOutcome, RecordSettled, RunResult, WorkerObserver
+from kshare.worker.observer import HandlerRun, RecordSettled, RunResult, WorkerObserver
+from kshare.worker.rules.decision import TOLD
 
 with extra("prometheus", __name__):
     from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram
@@ -115,15 +116,15 @@ class PrometheusWorkerObserver(WorkerObserver):
 
     def on_settled(self, settled: RecordSettled) -> None:
         delivery = settled.delivery
-        self._outcomes.labels(delivery.group, settled.handler, delivery.topic, settled.outcome).inc()
+        self._outcomes.labels(delivery.group, settled.handler, delivery.topic, settled.outcome.label).inc()
 
     def _begin(self, one: HandlerHealth) -> None:
         """Let counters begin at 0: what happens before the first sample, rates don't see."""
         for topic in one.topics:
             for result in RunResult:
                 self._processed.labels(one.group, one.handler, topic, result)
-            for outcome in RecordOutcome:
-                self._outcomes.labels(one.group, one.handler, topic, outcome)
+            for label in {outcome.label: None for outcome in TOLD}:
+                self._outcomes.labels(one.group, one.handler, topic, label)
 
     def exposition(self) -> tuple[str, bytes]:
         return CONTENT_TYPE_LATEST, generate_latest(self._registry)

@@ -10,6 +10,7 @@ from kshare.client.record import ShareRecord
 from kshare.worker.calling import BatchMiddleware, Middleware
 from kshare.worker.delivery import Delivery
 from kshare.worker.handlers import HandlerCall
+from kshare.worker.headers import RetryContext
 from kshare.worker.options import HandlerOptions
 
 OnError = Callable[[Delivery, BaseException], object]
@@ -36,6 +37,13 @@ class Route:
     def surplus(self) -> int:
         """How many records to have beyond those of `concurrency`: a batch handler waits for full batches."""
         return self.options.batch_size * self.options.most_at_once if self.is_batch else 0
+
+    def deliver(self, record: ShareRecord, context: RetryContext | None = None) -> Delivery:
+        """`context`: what the headers of a copy say."""
+        return Delivery(record, self.group, self.options.retry.attempts, context)
+
+    def delivery_of(self, item: ShareRecord | Delivery) -> Delivery:
+        return item if isinstance(item, Delivery) else self.deliver(item)
 
     def retry_topics(self) -> list[tuple[str, ...]]:
         """The retry topics of each delay: they are consumed separately, so that long delays don't block short ones."""

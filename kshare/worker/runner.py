@@ -17,6 +17,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from kshare.client.consumer import ShareConsumer, source_of
+from kshare.client.record import ShareRecord
 from kshare.engine.signals import Signal
 from kshare.errors import ConfigError
 from kshare.net.clock import loop_clock
@@ -30,6 +31,7 @@ from kshare.worker.giving_back import GivingBack
 from kshare.worker.group_limits import ShareLimits
 from kshare.worker.health import HandlerHealth, Progress, handler_state
 from kshare.worker.holding import TopicPartition
+from kshare.worker.host import Clocks
 from kshare.worker.intake import Intake
 from kshare.worker.observer import WorkerObserver
 from kshare.worker.options import LONGEST_LEASE_S
@@ -83,21 +85,9 @@ class HandlerRunner:
         self._look_for_limits = look_for_limits
         self._connection = connection
         self._drain_timeout = drain_timeout
-        self._clock = loop_clock()
-        self._wall_clock = wall_clock
-        self._pipeline = Pipeline(
-            route,
-            publisher,
-            limits,
-            clock=self._clock,
-            wall_clock=wall_clock,
-            can_renew=lambda: self._consumer.can_renew,
-            release_unseen=lambda record: source_of(self._consumer).release_unseen(record),
-            check_leases=self._check_leases,
-            on_ready=self._wake,
-            on_admission=self._on_admission,
-            observers=observers,
-        )
+        self._clocks = Clocks(loop_clock(), wall_clock)
+        self._clock = self._clocks.loop
+        self._pipeline = Pipeline(route, publisher, limits, self, self._clocks, observers)
         self._refusals = Refusals(self._pipeline.counts, self._pipeline.summary)
         self._queue = self._pipeline.queue
         self._admission = self._pipeline.admission
@@ -117,7 +107,7 @@ class HandlerRunner:
         self._stopping = anyio.Event()
         self._has_ended = False
         """Whether its consumers are being closed, or are closed."""
-        self._is_stuck = False
+        self.is_stuck = False
         """Whether all slots are taken by calls that go on although they were cancelled."""
         self._progress = Progress()
         self._reach = Reach()
@@ -157,30 +147,20 @@ class HandlerRunner:
         work = self._work = SlotWork(
             self.route,
             self._pipeline,
+            self,
             clock=self._clock,
             wants=self._wants,
-            check_leases=self._check_leases,
-            wake=self._wake,
-            is_stopping=self._stopping.is_set,
         )
-        self._slots = Slots(tasks, self._options.most_at_once, lambda slot: work.run(self._slots, slot))
-        self._elsewhere = elsewhere = Elsewhere(name, self._pipeline, tasks)
-        self._watch = SlotWatch(
-            self._pipeline,
-            self._slots,
-            self._options,
-            clock=self._clock,
-            settle=lambda delivery: elsewhere.settle(self._pipeline.processing.settle_cancelled, delivery),
-        )
+        self._slots = Slots(tasks, self._options.most_at_once, work.run)
+        self._elsewhere = Elsewhere(name, self._pipeline, tasks)
+        self._watch = SlotWatch(self._pipeline, self._slots, self.route, self._elsewhere, self._clock)
         self._draining = Draining(
             name,
             self._pipeline,
             self._slots,
             self._watch,
-            elsewhere,
-            look_for_limits=self._look_for_limits,
-            is_idle=self._is_idle,
-            wake=self._wake,
+            self._elsewhere,
+            self,
             drain_timeout=self._drain_timeout,
             clock=self._clock,
         )
@@ -190,10 +170,9 @@ class HandlerRunner:
             self._limits,
             self._consumer,
             self._slots,
+            self,
             clock=self._clock,
             wants=self._wants,
-            wake=self._wake,
-            is_stuck=lambda: self._is_stuck,
         )
         self._giving_back = GivingBack(
             self._pipeline, self._limits, self._slots, lambda: self._consumers, clock=self._clock
@@ -209,16 +188,9 @@ class HandlerRunner:
         async with self._new_consumer(retry_group(self.route.group), topics, MAX_COPIES) as consumer:
             self._copy_consumers[number] = consumer
             consumer.subscribe(self.route.retry_topics()[number])  # they may have changed meanwhile
-            if self._stopping.is_set():
+            if self.is_stopping:
                 consumer.pause()
-            intake = CopyIntake(
-                self.route.group,
-                self._pipeline,
-                self._limits,
-                consumer,
-                clock=self._clock,
-                wall_clock=self._wall_clock,
-            )
+            intake = CopyIntake(self.route, self._pipeline, self._limits, consumer, self._clocks)
             check_leases = source_of(consumer).check_leases
             self._lease_checks.append(check_leases)
             try:
@@ -269,7 +241,7 @@ class HandlerRunner:
 
     def on_windows(self, windows: Mapping[TopicPartition, GroupWindow]) -> None:
         """What brokers know of the windows that it pins."""
-        is_idle = self._admission.may_start and not self._queue.has_ready and not self._stopping.is_set()
+        is_idle = self._admission.may_start and not self._queue.has_ready and not self.is_stopping
         for where, last in self._reach.look(
             windows,
             limit=self._limits.window,
@@ -294,6 +266,22 @@ class HandlerRunner:
     def give_way_to(self, others: Sequence[HandlerRunner]) -> None:
         """Tell it the handlers with a higher priority."""
         self._admission.give_way_to([one._admission for one in others])
+
+    # --- `Host`: what its parts ask
+
+    @property
+    def can_renew(self) -> bool:
+        return self._consumer.can_renew
+
+    def release_unseen(self, record: ShareRecord) -> bool:
+        return source_of(self._consumer).release_unseen(record)
+
+    async def look_for_limits(self) -> None:
+        await self._look_for_limits()
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._stopping.is_set()
 
     # --- what it does
 
@@ -322,7 +310,7 @@ class HandlerRunner:
             group=self.route.group,
             topics=self.route.topics,
             state=handler_state(
-                is_stopping=self._stopping.is_set(),
+                is_stopping=self.is_stopping,
                 is_paused=self._admission.is_paused,
                 breaker=self.breaker_state,
             ),
@@ -336,7 +324,7 @@ class HandlerRunner:
         )
 
     def status(self) -> HandlerStatus:
-        runs, run_count = runs_in_progress(self._slots.all, self._clock(), self._pipeline.delivery_of)
+        runs, run_count = runs_in_progress(self._slots.all, self._clock(), self.route.delivery_of)
         return HandlerStatus(
             health=self.health(),
             concurrency=self._slots.most,
@@ -398,11 +386,11 @@ class HandlerRunner:
     def _consumers(self) -> list[ShareConsumer]:
         return [self._consumer, *(one for one in self._copy_consumers if one is not None)]
 
-    def _check_leases(self) -> None:
+    def check_leases(self) -> None:
         for check_leases in self._lease_checks:
             check_leases()
 
-    def _is_idle(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether everything that may be processed now is done."""
         # While a handler with a higher priority is busy, this one waits; so it isn't done.
         admission = self._admission
@@ -414,24 +402,24 @@ class HandlerRunner:
 
     def _note_stuck(self) -> None:
         """While nothing can be started, other members shall have what comes."""
-        if self._watch.is_stuck is not self._is_stuck:
-            self._is_stuck = not self._is_stuck
-            self._on_admission()
+        if self._watch.is_stuck is not self.is_stuck:
+            self.is_stuck = not self.is_stuck
+            self.on_admission()
 
-    def _on_admission(self) -> None:
+    def on_admission(self) -> None:
         """The handler stops, or goes on."""
         if self._has_ended:
             return
-        if self._admission.is_stopped or self._is_stuck or self._stopping.is_set():
+        if self._admission.is_stopped or self.is_stuck or self.is_stopping:
             self._work.halt()
             self._consumer.pause()
         else:
             self._consumer.resume()
         self._wants.send()
         self._pipeline.changed.send()
-        self._wake()
+        self.wake()
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
         """Let a slot start, if it may."""
         if self._admission.may_start:
             if self._queue.has_ready:
@@ -445,7 +433,7 @@ class HandlerRunner:
     def _waits_for_fresh(self) -> bool:
         """Whether the probe waits for a record that hasn't failed. One that has may be to blame itself."""
         queue = self._queue
-        if queue.has_fresh or queue.unsettled >= _MAX_PROBED or self._stopping.is_set():
+        if queue.has_fresh or queue.unsettled >= _MAX_PROBED or self.is_stopping:
             return False
         self._intake.get_fresh()
         now = self._clock()
@@ -467,22 +455,22 @@ class HandlerRunner:
             if self._adaptive is not None:
                 self._adaptive.observe(now, self.counts.done, self.counts.failed, self._slots.busy)
                 self._slots.most = self._adaptive.limit
-            self._progress.note(self.counts, time.time())
+            self._progress.note(self.counts, self._clocks.wall())
             queue.bring_due(now)
-            self._wake()
+            self.wake()
             self._watch.look()
             self._note_stuck()
             await self._move_long_runs(tasks)
             for delivery in queue.over_budget():
-                self._elsewhere.settle(pipeline.settling.make_way, delivery)
+                self._elsewhere.settle(pipeline.executor.make_way, delivery)
             if not self._consumer.can_renew:
-                if not self._stopping.is_set():
+                if not self.is_stopping:
                     self._giving_back.look(now, tasks)
-            elif (self._admission.hands_back or self._is_stuck) and now >= self._hand_back_at:
-                going = queue.take_pinning(pipeline.settling.may_hand_back, all_of_them=self._is_stuck)
+            elif (self._admission.hands_back or self.is_stuck) and now >= self._hand_back_at:
+                going = queue.take_pinning(pipeline.executor.may_hand_back, all_of_them=self.is_stuck)
                 self._hand_back_at = now + (0 if going else _HAND_BACK_S)
                 for delivery in going:
-                    self._elsewhere.settle(pipeline.settling.hand_back, delivery)
+                    self._elsewhere.settle(pipeline.executor.hand_back, delivery)
             self._intake.make_room()
             pipeline.summary.log_due()
             self._wants.send()

@@ -1,6 +1,6 @@
 """Looks after what slots are doing: cancels what takes too long or has lost its lock, and gives up what goes on then.
 
-Decides when a call has had its time. What becomes of its records is decided by `outcomes`, as for all others.
+Decides when a call has had its time. What becomes of its records is decided by the rules, as for all others.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from collections.abc import Callable
 
 from kshare.client.record import lost_spans_of
 from kshare.worker.delivery import Delivery
+from kshare.worker.elsewhere import Elsewhere
 from kshare.worker.log_context import log_fields
-from kshare.worker.options import HandlerOptions
 from kshare.worker.pipeline import Pipeline
+from kshare.worker.routes import Route
 from kshare.worker.slots import Slot, Slots
 from kshare.worker.work_queue import Item, record_of
 
@@ -29,17 +30,17 @@ class SlotWatch:
         self,
         pipeline: Pipeline,
         slots: Slots,
-        options: HandlerOptions,
-        *,
+        route: Route,
+        elsewhere: Elsewhere,
         clock: Callable[[], float],
-        settle: Callable[[Delivery], None],
     ) -> None:
-        """`settle` lets a task settle what is given up."""
+        """What is given up is settled `elsewhere`."""
         self._pipeline = pipeline
         self._slots = slots
-        self._time_limit = options.time_limit
+        self._route = route
+        self._time_limit = route.options.time_limit
         self._clock = clock
-        self._settle = settle
+        self._elsewhere = elsewhere
 
     def look(self) -> None:
         now, counts = self._clock(), self._pipeline.counts
@@ -54,7 +55,7 @@ class SlotWatch:
                 # What is kept isn't given back: that would cost deliveries, while what it depends on is down.
                 if now - slot.cancelled_at > _STUCK_S and not slot.keeps:
                     for delivery in self.given_up(slot):
-                        self._settle(delivery)
+                        self._elsewhere.settle(self._pipeline.processing.settle_cancelled, delivery)
             elif now - slot.seen_at > self._limit_of(slot):
                 self._cancel_slow(slot)
             elif slot.batch is None and slot.item is not None and _is_lost(slot.item):
@@ -68,7 +69,7 @@ class SlotWatch:
             if slot.is_settling
             else f"handlers took longer than time_limit ({limit:g} s), and were cancelled",
             slot.told,
-            log_fields(self._pipeline.delivery_of(slot.item)) if slot.item is not None else None,
+            log_fields(self._route.delivery_of(slot.item)) if slot.item is not None else None,
         )
         if not slot.is_settling:
             self._pipeline.admission.on_timed_out(slot, self._deliveries_of(slot))

@@ -19,9 +19,11 @@ from kshare.engine.signals import Signal
 from kshare.worker.burst import EMPTY, SUSPENDED, Burst
 from kshare.worker.cancellation import forget_cancellation, is_worker_cancelled
 from kshare.worker.delivery import Delivery
+from kshare.worker.host import Host
 from kshare.worker.pipeline import Pipeline
 from kshare.worker.processing import unless_cancelled
 from kshare.worker.routes import Route
+from kshare.worker.rules.tables import looks_at_new_records
 from kshare.worker.slots import ScopeLeft, Slot, Slots
 
 _BURST_MS = 5
@@ -31,21 +33,18 @@ _BURST_MS = 5
 class SlotWork:
     """For one handler; `run` is the work of `slots`.
 
-    `wants` is sent when a batch is used up. `check_leases` looks for locks that have expired, `wake` lets another slot
-    start, `is_stopping` says that batches aren't waited for any more.
+    `wants` is sent when a batch is used up.
     """
 
     def __init__(
         self,
         route: Route,
         pipeline: Pipeline,
-        *,
+        host: Host,
         clock: Callable[[], float],
         wants: Signal,
-        check_leases: Callable[[], object],
-        wake: Callable[[], None],
-        is_stopping: Callable[[], bool],
     ) -> None:
+        self._route = route
         self._options = options = route.options
         self._pipeline = pipeline
         self._queue = pipeline.queue
@@ -54,10 +53,11 @@ class SlotWork:
         self._counts = pipeline.counts
         self._clock = clock
         self._wants = wants
-        self._check_leases = check_leases
-        self._wake = wake
-        self._is_stopping = is_stopping
-        self._is_plain = pipeline.caller.is_plain and not (route.lane_of or options.only or options.move_runs)
+        self._host = host
+        self._check_leases = host.check_leases
+        self._is_plain = (
+            pipeline.caller.is_plain and not options.move_runs and not looks_at_new_records(options)
+        )
         self._work = self._batches if route.is_batch else self._records
         self._collector: anyio.Event | None = None
         """While a slot collects a batch: sent when there are more records."""
@@ -131,7 +131,7 @@ class SlotWork:
                 until = coarse_clock.coarse_ms() + _BURST_MS
                 continue
             self._wake_another(slots)
-            delivery = self._pipeline.delivery_of(item)
+            delivery = self._route.delivery_of(item)
             slot.begin(delivery, self._clock(), self._counts.done)
             await self._processing.one(slot, delivery)
             slot.clear()
@@ -176,9 +176,9 @@ class SlotWork:
         if not isinstance(error, Exception):
             await self._processing.ended(slot, error)
         elif record is None:
-            self._pipeline.on_unreadable(error)
+            self._queue.log_unreadable(error)
         else:
-            await self._processing.failed(slot, self._pipeline.delivery_of(record), error)
+            await self._processing.failed(slot, self._route.delivery_of(record), error)
 
     def _wake_another(self, slots: Slots) -> None:
         """This slot is about to wait for its handler, so another one should go on."""
@@ -191,7 +191,7 @@ class SlotWork:
         """Collect records, and process them together. One slot at a time collects."""
         while True:
             if self._collector is None and await self._collect(slot):
-                self._wake()
+                self._host.wake()
                 slot.note_as_seen(self._clock(), self._counts.done)
                 await self._processing.batch(slot)
                 slot.clear()
@@ -216,7 +216,7 @@ class SlotWork:
                 else:
                     item = await admission.next(deadline)
                 if item is not None:
-                    delivery = self._pipeline.delivery_of(item)
+                    delivery = self._route.delivery_of(item)
                     if delivery.time_outs and deliveries:
                         queue.put_first(delivery)
                         break
@@ -230,7 +230,7 @@ class SlotWork:
                     with anyio.move_on_after(deadline - self._clock()):
                         await self._collector.wait()
                     self._collector = anyio.Event()
-                if self._is_stopping() and not queue.has_ready:
+                if self._host.is_stopping and not queue.has_ready:
                     break
         finally:
             slot.is_collecting = False

@@ -146,7 +146,7 @@ class Slots:
     """`work` is run by each task, for ever."""
 
     def __init__(
-        self, tasks: TaskGroup, most: int, work: Callable[[Slot], Coroutine[Any, Any, None]]
+        self, tasks: TaskGroup, most: int, work: Callable[[Slots, Slot], Coroutine[Any, Any, None]]
     ) -> None:
         self.all: list[Slot] = []
         self._tasks = tasks
@@ -236,7 +236,7 @@ class Slots:
             slot.leaves_task = False
             try:
                 async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(self._work, slot)
+                    tasks.start_soon(self._work, self, slot)
             except BaseExceptionGroup as group:
                 if not slot.leaves_task or group.split(RuntimeError)[1] is not None:
                     raise

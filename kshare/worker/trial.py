@@ -7,42 +7,24 @@ running worker. What is left out comes before: acquiring, order, rate limits and
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 import anyio
 
-from kshare.client.made_records import made_record, settlement_of
+from kshare.client.made_records import made_record
 from kshare.client.record import ShareRecord
 from kshare.errors import ConfigError
 from kshare.producer.records import Produced
 from kshare.worker.delivery import Delivery
 from kshare.worker.group_limits import ShareLimits
-from kshare.worker.headers import DEAD_LETTER, RETRY, Header, read_retry_context
+from kshare.worker.headers import DEAD_LETTER, RETRY, Header
+from kshare.worker.host import Clocks
 from kshare.worker.pipeline import Pipeline
 from kshare.worker.results import Result
 from kshare.worker.routes import Route
+from kshare.worker.rules.decision import Decision, RecordOutcome
 from kshare.worker.slots import Slot
-from kshare.worker.user_functions import require_ended
-
-
-class TrialOutcome(StrEnum):
-    """What has become of the record."""
-
-    ACCEPTED = "accepted"
-    FILTERED = "filtered"
-    """Accepted without its handler, because of `only`."""
-    HELD = "held"
-    """Held by the worker until its next attempt."""
-    MOVED = "moved"
-    """Copied to a retry topic until its next attempt, and accepted."""
-    DEAD_LETTER = "dead letter"
-    """Copied to the topic for dead letters, or kept by the function for them, and rejected."""
-    REJECTED = "rejected"
-    """Given up, without a dead letter."""
-    RELEASED = "released"
-    """Handed back to the group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +61,8 @@ class PublishedRecord:
 class Trial:
     """What has become of a record."""
 
-    outcome: TrialOutcome
+    decision: Decision
+    """What the worker has decided about it, and by which rule."""
     error: Exception | None
     """What the handler raised, or why the value couldn't be converted."""
     is_timed_out: bool
@@ -92,6 +75,10 @@ class Trial:
     """Copies in retry topics, and dead letters."""
     results: list[PublishedRecord]
     """What the handler has published. In a batch, each trial has those of all its records."""
+
+    @property
+    def outcome(self) -> RecordOutcome:
+        return self.decision.outcome
 
     @property
     def topic(self) -> str | None:
@@ -141,35 +128,26 @@ async def try_handler(route: Route, samples: Sequence[SampleRecord]) -> list[Tri
     run = _TrialRun(route)
     deliveries = [run.deliver(sample, number) for number, sample in enumerate(samples)]
     await run.run_once(deliveries)
-    held = run.held()
-    return [run.trial_of(one, held) for one in deliveries]
+    return [run.trial_of(delivery) for delivery in deliveries]
 
 
 class _TrialRun:
     """The time of day stands still, so that delays are exact."""
 
     def __init__(self, route: Route) -> None:
-        self._passed: Callable[[Delivery], bool] | None = route.options.only
         now = time.time()
         self._now_ms = round(now * 1000)
         self._publications = _Publications()
-        only = None if route.options.only is None else self._is_wanted
         # Whether a circuit breaker opens depends on other records too.
-        self._options = replace(route.options, breaker=None, only=only)
+        self._options = replace(route.options, breaker=None)
         self._route = replace(route, options=self._options, on_error=(*route.on_error, self._keep_error))
         self._pipeline = Pipeline(
             self._route,
             self._publications,
             ShareLimits(),
-            clock=lambda: 0.0,
-            wall_clock=lambda: now,
-            can_renew=lambda: True,
-            release_unseen=_release,
-            check_leases=lambda: None,
-            on_ready=lambda: None,
-            on_admission=lambda: None,
+            _Standing(),
+            Clocks(loop=lambda: 0.0, wall=lambda: now),
         )
-        self._filtered: set[Delivery] = set()
         self._errors: dict[Delivery, Exception] = {}
         self._is_timed_out = False
 
@@ -189,7 +167,7 @@ class _TrialRun:
             timestamp=self._now_ms if sample.timestamp is None else sample.timestamp,
             delivery_count=sample.delivery_count,
         )
-        delivery = self._pipeline.deliver(record)
+        delivery = self._route.deliver(record)
         if sample.attempt is not None:
             delivery.attempt = sample.attempt
         return delivery
@@ -214,63 +192,56 @@ class _TrialRun:
             self._is_timed_out = True
             await self._pipeline.processing.cancelled(slot)
 
-    def held(self) -> dict[ShareRecord, tuple[float, Delivery]]:
-        """Record → the delay of its next attempt, and that attempt."""
-        found: dict[ShareRecord, tuple[float, Delivery]] = {}
-        while (due := self._pipeline.queue.next_due) is not None:
-            self._pipeline.queue.bring_due(due)
-            while (item := self._pipeline.queue.next()) is not None:
-                assert isinstance(item, Delivery), "only deliveries are held"
-                found[item.record] = (due, item)
-        return found
-
-    def trial_of(self, delivery: Delivery, held: dict[ShareRecord, tuple[float, Delivery]]) -> Trial:
-        published = self._publications.of(delivery)
-        copy = read_retry_context(published[-1].headers) if published else None
-        delay, attempts = None, delivery.counted_attempt
-        match settlement_of(delivery.record):
-            case _ if delivery.record in held:
-                outcome = TrialOutcome.HELD
-                delay, following = held[delivery.record]
-                attempts = following.counted_attempt - 1
-            case "accept" if copy is not None:
-                outcome = TrialOutcome.MOVED
-                delay, attempts = (copy.due_ms - self._now_ms) / 1000, copy.attempts - copy.unfinished
-            case "accept" if delivery in self._filtered:
-                outcome, attempts = TrialOutcome.FILTERED, attempts - 1
-            case "accept":
-                outcome = TrialOutcome.ACCEPTED
-            case "reject":
-                is_kept = self._options.dead_letters is not None
-                outcome = TrialOutcome.DEAD_LETTER if is_kept else TrialOutcome.REJECTED
-            case _:
-                outcome = TrialOutcome.RELEASED
+    def trial_of(self, delivery: Delivery) -> Trial:
+        decision = delivery.decided
+        assert decision is not None, "it was processed"
+        delay: float | None = None
+        if decision.outcome in (RecordOutcome.HELD, RecordOutcome.MOVED):
+            delay = decision.delay
+        if decision.is_again and delivery.context is not None:
+            delay = (delivery.context.due_ms - self._now_ms) / 1000
+        is_open = delay is not None or decision.outcome is RecordOutcome.FILTERED
+        is_attempt = not is_open or (decision.counts and not decision.apart)
         return Trial(
-            outcome=outcome,
+            decision=decision,
             error=self._errors.get(delivery),
             is_timed_out=self._is_timed_out,
             delay=delay,
-            attempts=attempts,
-            published=published,
+            attempts=delivery.counted_attempt - (not is_attempt),
+            published=self._publications.of(delivery),
             results=self._publications.results,
         )
-
-    def _is_wanted(self, delivery: Delivery) -> bool:
-        assert self._passed is not None, "checked before"
-        is_wanted = self._passed(delivery)
-        require_ended(self._passed, is_wanted, "only")
-        if not is_wanted:
-            self._filtered.add(delivery)
-        return is_wanted
 
     def _keep_error(self, delivery: Delivery, error: BaseException) -> None:
         if isinstance(error, Exception):
             self._errors[delivery] = error
 
 
-def _release(record: ShareRecord) -> bool:
-    record.release()
-    return True
+class _Standing:
+    """`Host` of a single call: nothing arrives, and nothing ends."""
+
+    can_renew = True
+    is_stopping = False
+    is_stuck = False
+
+    def release_unseen(self, record: ShareRecord) -> bool:
+        record.release()
+        return True
+
+    def check_leases(self) -> None:
+        """Its lock lasts."""
+
+    def is_idle(self) -> bool:
+        return True
+
+    def wake(self) -> None:
+        """There is one slot, and it runs."""
+
+    def on_admission(self) -> None:
+        """Nothing else is started."""
+
+    async def look_for_limits(self) -> None:
+        """They stay as they are."""
 
 
 class _Publications:

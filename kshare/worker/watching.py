@@ -13,7 +13,8 @@ from kshare.errors import InProgress
 from kshare.summary_log import SummaryLog
 from kshare.worker.breaker import BreakerState
 from kshare.worker.delivery import Delivery
-from kshare.worker.observer import HandlerRun, RecordOutcome, RecordSettled, RunResult, WorkerObserver
+from kshare.worker.observer import HandlerRun, RecordSettled, RunResult, WorkerObserver
+from kshare.worker.rules.decision import RecordOutcome
 from kshare.worker.user_functions import exception_name, is_failure
 
 ResultT = TypeVar("ResultT")
@@ -30,11 +31,13 @@ class Watch:
         handler: str = "",
         group: str = "",
         log: SummaryLog | None = None,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.is_on = bool(observers)
         self._observers = observers
         self._handler = handler
         self._group = group
+        self.clock = clock
         self._log = log or SummaryLog(logging.getLogger("kshare.worker"))
 
     def run(
@@ -52,12 +55,12 @@ class Watch:
         cause: str | BaseException | None = "",
         since: float | None = None,
     ) -> None:
-        """`since`: a time of `time.perf_counter()`, when settling began."""
+        """`since`: when settling began, by `clock`."""
         if not self.is_on:
             return
         if isinstance(cause, BaseException):
             cause = exception_name(cause)
-        seconds = 0.0 if since is None else time.perf_counter() - since
+        seconds = 0.0 if since is None else self.clock() - since
         settled = RecordSettled(self._handler, delivery, outcome, cause or "", seconds)
         for observer in self._observers:
             self.tell(observer.on_settled, settled)
@@ -95,13 +98,13 @@ class _Watched:
 
     def __enter__(self) -> None:
         self._ends = self._watch.started(self._run)
-        self._began = time.perf_counter()
+        self._began = self._watch.clock()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         run = self._run
-        run.seconds = time.perf_counter() - self._began
+        run.seconds = self._watch.clock() - self._began
         run.error = error
         run.result = _result_of(run, error)
         for end in reversed(self._ends):

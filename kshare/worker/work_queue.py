@@ -10,6 +10,7 @@ No IO and no clock.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from itertools import chain
@@ -17,9 +18,11 @@ from itertools import chain
 from kshare.client.record import BatchIterator, ShareBatch, ShareRecord, lease_of, spans_of
 from kshare.errors import KshareError
 from kshare.state.lease import Lease
+from kshare.summary_log import SummaryLog
 from kshare.worker.delivery import Delivery
 from kshare.worker.holding import HeldBack, TopicPartition
 from kshare.worker.ordering import KeyLanes
+from kshare.worker.routes import Route
 from kshare.worker.user_functions import is_failure
 
 _LOOK_AGAIN_S = 0.1
@@ -31,25 +34,23 @@ Item = ShareRecord | Delivery
 class WorkQueue:
     def __init__(
         self,
+        route: Route,
         *,
-        deliver: Callable[[ShareRecord], Delivery],
-        max_held: int,
         max_span: int,
-        lane_of: Callable[[ShareRecord], Hashable] | None,
         careful_from: int,
         on_gone: Callable[[Item], None],
-        on_unreadable: Callable[[KshareError], None],
+        summary: SummaryLog,
     ) -> None:
-        """`lane_of`: records with the same result are processed one after another. `careful_from`: records that were
-        delivered as often as this are looked at before they are processed."""
-        self._deliver = deliver
+        """`careful_from`: records that were delivered as often as this are looked at before they are processed.
+        `on_gone` is told what has lost its lock before it was its turn."""
+        self._deliver = route.deliver
         self._careful_from = careful_from
         self._on_gone = on_gone
-        self._on_unreadable = on_unreadable
+        self._summary = summary
         self._max_span = max_span
-        self._held: HeldBack[Delivery] = HeldBack(max_records=max_held, max_span=max_span)
+        self._held: HeldBack[Delivery] = HeldBack(max_records=route.options.max_held, max_span=max_span)
         self._copies: HeldBack[Delivery] = HeldBack(max_records=1_000_000, max_span=2**62)
-        self._lane_of = lane_of
+        self._lane_of = route.lane_of
         self._lanes: KeyLanes[Item] = KeyLanes()
         self._keys: dict[ShareRecord, Hashable] = {}
         """The lanes that records are in. The user's function isn't asked twice: it might answer differently."""
@@ -112,7 +113,7 @@ class WorkQueue:
 
     def _unwritten(self) -> list[Delivery]:
         """Held records whose copies couldn't be written."""
-        found = [one for one in self._held if one.instead is not None] if self._may_hold_unwritten else []
+        found = [one for one in self._held if one.pending is not None] if self._may_hold_unwritten else []
         self._may_hold_unwritten = bool(found)
         return found
 
@@ -236,7 +237,10 @@ class WorkQueue:
             try:
                 return records.next_held()
             except KshareError as problem:
-                self._on_unreadable(problem)
+                self.log_unreadable(problem)
+
+    def log_unreadable(self, problem: Exception) -> None:
+        self._summary.event(logging.ERROR, "records can't be read, and were released", problem)
 
     def put(self, delivery: Delivery) -> None:
         """It may be processed now."""
@@ -248,7 +252,7 @@ class WorkQueue:
 
     def hold(self, delivery: Delivery, due_at: float) -> None:
         record = delivery.record
-        self._may_hold_unwritten |= delivery.instead is not None
+        self._may_hold_unwritten |= delivery.pending is not None
         self._held.add((record.topic, record.partition), record.offset, due_at, delivery)
 
     def hold_copy(self, delivery: Delivery, due_at: float) -> None:

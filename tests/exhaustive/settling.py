@@ -32,6 +32,7 @@ from kshare.worker.draining import Draining
 from kshare.worker.elsewhere import Elsewhere
 from kshare.worker.group_limits import ShareLimits
 from kshare.worker.handlers import inspect_handler
+from kshare.worker.host import Clocks
 from kshare.worker.options import HandlerOptions
 from kshare.worker.pipeline import Pipeline
 from kshare.worker.retry import Retry
@@ -94,51 +95,24 @@ class Ours:
             breaker=None,
         )
         self.route = Route("handler", ("t",), inspect_handler(self._handle), options)
-        self.pipeline = Pipeline(
-            self.route,
-            self,
-            self.limits,
-            clock=self.loop.time,
-            wall_clock=self.loop.time,
-            can_renew=lambda: True,
-            release_unseen=_release,
-            check_leases=lambda: None,
-            on_ready=self.wake,
-            on_admission=lambda: None,
-        )
+        self.pipeline = Pipeline(self.route, self, self.limits, self, Clocks(self.loop.time, self.loop.time))
         self.task = self.loop.create_task(self._run())
 
     async def _run(self) -> None:
         pipeline = self.pipeline
         async with anyio.create_task_group() as tasks:
             pipeline.keep_calls.tasks = tasks
-            work = SlotWork(
-                self.route,
-                pipeline,
-                clock=self.loop.time,
-                wants=pipeline.changed,
-                check_leases=lambda: None,
-                wake=self.wake,
-                is_stopping=lambda: self.is_stopping,
-            )
-            self.slots = Slots(tasks, 2, lambda slot: work.run(self.slots, slot))
-            elsewhere = Elsewhere("handler", pipeline, tasks)
-            self.watch = SlotWatch(
-                pipeline,
-                self.slots,
-                self.route.options,
-                clock=self.loop.time,
-                settle=lambda delivery: elsewhere.settle(pipeline.processing.settle_cancelled, delivery),
-            )
+            work = SlotWork(self.route, pipeline, self, clock=self.loop.time, wants=pipeline.changed)
+            self.slots = Slots(tasks, 2, work.run)
+            self.elsewhere = Elsewhere("handler", pipeline, tasks)
+            self.watch = SlotWatch(pipeline, self.slots, self.route, self.elsewhere, self.loop.time)
             self.draining = Draining(
                 "handler",
                 pipeline,
                 self.slots,
                 self.watch,
-                elsewhere,
-                look_for_limits=_nothing,
-                is_idle=lambda: not pipeline.queue.has_ready and not self.slots.busy and not elsewhere.count,
-                wake=self.wake,
+                self.elsewhere,
+                self,
                 drain_timeout=_DRAIN_S,
                 clock=self.loop.time,
             )
@@ -178,11 +152,33 @@ class Ours:
             raise KshareError("not confirmed")
         self._system.confirmed.add((self.name, what, offset))
 
-    # --- what a consumer does
+    # --- `Host`
+
+    can_renew = True
+    is_stuck = False
+
+    def release_unseen(self, record: ShareRecord) -> bool:
+        record.release()
+        return True
+
+    def check_leases(self) -> None:
+        """Events say when one expires."""
+
+    def is_idle(self) -> bool:
+        queue = self.pipeline.queue
+        return not queue.has_ready and not self.slots.busy and not self.elsewhere.count
+
+    def on_admission(self) -> None:
+        """Nothing pauses."""
+
+    async def look_for_limits(self) -> None:
+        """They stay as they are."""
 
     def wake(self) -> None:
         if self.pipeline.admission.may_start and self.pipeline.queue.has_ready:
             self.slots.wake_one()
+
+    # --- what a consumer does
 
     def take_in(self, offset: int, deliveries: int) -> Lease:
         batch = made_batch("t", [b"%d" % offset], offset=offset, delivery_count=deliveries)
@@ -462,7 +458,7 @@ class SettlingSystem:
         return (
             ours.is_stopping,
             ours.is_told_again,
-            ours.pipeline.settling.is_ending,
+            ours.pipeline.executor.is_ending,
             tuple(gate[2:] for gate in self.gates.closed if gate.startswith(ours.name)),
             ours.acks is not None and (ours.acks.is_under_way, ours.acks.has_retries),
             tuple(
@@ -501,23 +497,14 @@ def _of_delivery(delivery: Delivery, now: float) -> tuple[Any, ...]:
         delivery.record.offset,
         delivery.delivery_count,
         delivery.attempt,
-        str(delivery.decision),
+        str(delivery.decision and delivery.decision.outcome),
         delivery.is_repeated,
         delivery.is_over,
-        delivery.instead is not None,
+        delivery.pending and delivery.pending.outcome,
         delivery.refusals,
-        round(delivery.instead_at - now, 1) if delivery.instead_at else 0.0,
+        round(delivery.pending_at - now, 1) if delivery.pending_at else 0.0,
         len(delivery.results or ()),
     )
-
-
-def _release(record: ShareRecord) -> bool:
-    record.release()
-    return True
-
-
-async def _nothing() -> None:
-    """The limits of the group stay as they are."""
 
 
 async def _never(what: str, value: bytes | None) -> None:

@@ -9,27 +9,27 @@ from unittest.mock import patch
 from kshare.worker.bounded_writes import BoundedWrites
 from kshare.worker.copies import Copies
 from kshare.worker.delivery import Delivery
-from kshare.worker.outcomes import Outcomes
+from kshare.worker.processing import Processing
 from kshare.worker.work_queue import WorkQueue
 
 
 def cancelled_handlers_count_as_done() -> Any:
-    async def on_cancelled(self: Outcomes, delivery: Delivery, *, keeps: bool = False) -> None:
+    async def cancelled(self: Processing, delivery: Delivery, keeps: bool = False) -> None:
         delivery.is_over = True
         delivery.record.accept()
 
-    return patch.object(Outcomes, "on_cancelled", on_cancelled)
+    return patch.object(Processing, "_cancelled", cancelled)
 
 
 def results_are_written_after_the_record_is_accepted() -> Any:
-    original = Outcomes.write_results
+    original = vars(Processing)["_write_results"]
 
-    async def write_results(self: Outcomes, deliveries: Sequence[Delivery]) -> None:
+    async def write_results(self: Processing, deliveries: Sequence[Delivery]) -> None:
         for delivery in deliveries:
             delivery.record.accept()
         await original(self, deliveries)
 
-    return patch.object(Outcomes, "write_results", write_results)
+    return patch.object(Processing, "_write_results", write_results)
 
 
 def unconfirmed_copies_count_as_written() -> Any:

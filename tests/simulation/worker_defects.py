@@ -10,12 +10,13 @@ from kshare.summary_log import Summaries
 from kshare.worker.admission import Admission
 from kshare.worker.bounded_writes import BoundedWrites
 from kshare.worker.copies import Copies
-from kshare.worker.delivery import Decision, Delivery
+from kshare.worker.delivery import Delivery
+from kshare.worker.executor import Executor
 from kshare.worker.holding import HeldBack
 from kshare.worker.ordering import KeyLanes
-from kshare.worker.outcomes import Outcomes
+from kshare.worker.processing import Processing
 from kshare.worker.retry import Retry
-from kshare.worker.settling import Settling
+from kshare.worker.rules.decision import ACCEPT, Decision, RecordOutcome
 from kshare.worker.slot_watch import SlotWatch
 from kshare.worker.slots import Slots
 from kshare.worker.work_queue import WorkQueue, record_of
@@ -26,13 +27,13 @@ _numbers = count()
 
 
 def results_are_not_written() -> None:
-    async def write_results(self: Outcomes, deliveries: Sequence[Delivery]) -> None:
+    async def write_results(self: Processing, deliveries: Sequence[Delivery]) -> None:
         for delivery in deliveries:
             delivery.take_results()
             if delivery.batch_results is not None:
                 delivery.batch_results.on_written()
 
-    replace(Outcomes, "write_results", write_results)
+    replace(Processing, "_write_results", write_results)
 
 
 def copies_are_taken_for_written() -> None:
@@ -48,35 +49,35 @@ def copies_are_taken_for_written() -> None:
 
 
 def cancelled_handlers_count_as_done() -> None:
-    async def on_cancelled(self: Outcomes, delivery: Delivery, *, keeps: bool = False) -> None:
+    async def cancelled(self: Processing, delivery: Delivery, keeps: bool = False) -> None:
         delivery.is_over = True
         delivery.record.accept()
 
-    replace(Outcomes, "on_cancelled", on_cancelled)
+    replace(Processing, "_cancelled", cancelled)
 
 
 def second_failures_count_as_done() -> None:
-    original = Outcomes.on_exception
+    original = vars(Processing)["_raised"]
 
-    async def on_exception(self: Outcomes, delivery: Delivery, error: Exception) -> None:
+    async def raised(self: Processing, delivery: Delivery, error: Exception) -> None:
         if delivery.attempt == 2 and delivery.decision is None:
             delivery.record.accept()
         else:
             await original(self, delivery, error)
 
-    replace(Outcomes, "on_exception", on_exception)
+    replace(Processing, "_raised", raised)
 
 
 def records_are_accepted_first() -> None:
-    original = Outcomes.may_process
+    original = vars(Processing)["_is_to_be_called"]
 
-    async def may_process(self: Outcomes, delivery: Delivery) -> bool:
-        may = await original(self, delivery)
-        if may and next(_numbers) % 10 == 9:
+    async def is_to_be_called(self: Processing, delivery: Delivery) -> bool:
+        is_called: bool = await original(self, delivery)
+        if is_called and next(_numbers) % 10 == 9:
             delivery.record.accept()
-        return may
+        return is_called
 
-    replace(Outcomes, "may_process", may_process)
+    replace(Processing, "_is_to_be_called", is_to_be_called)
 
 
 def keys_are_ignored() -> None:
@@ -112,15 +113,15 @@ def copies_follow_acceptance() -> None:
 
 
 def results_follow_acceptance() -> None:
-    original = Outcomes.write_results
+    original = vars(Processing)["_write_results"]
 
-    async def write_results(outcomes: Outcomes, deliveries: Sequence[Delivery]) -> None:
+    async def write_results(self: Processing, deliveries: Sequence[Delivery]) -> None:
         for delivery in deliveries:
             if delivery.decision is None and delivery.moved_to is None:
                 delivery.record.accept()
-        await original(outcomes, deliveries)
+        await original(self, deliveries)
 
-    replace(Outcomes, "write_results", write_results)
+    replace(Processing, "_write_results", write_results)
 
 
 def concurrency_is_ignored() -> None:
@@ -153,14 +154,14 @@ def letters_count_as_kept() -> None:
 
 
 def delayed_records_count_as_done() -> None:
-    original = Outcomes.on_returned
+    original = vars(Processing)["_returned"]
 
-    async def on_returned(outcomes: Outcomes, delivery: Delivery) -> None:
-        if delivery.decision is Decision.DELAYED:
+    async def returned(self: Processing, delivery: Delivery) -> None:
+        if delivery.decision is not None and delivery.decision.outcome is RecordOutcome.HELD:
             delivery.decision = None
-        await original(outcomes, delivery)
+        await original(self, delivery)
 
-    replace(Outcomes, "on_returned", on_returned)
+    replace(Processing, "_returned", returned)
 
 
 def attempts_are_miscounted() -> None:
@@ -185,15 +186,15 @@ def every_event_is_a_line() -> None:
 
 def copies_are_accepted_first() -> None:
     """Those in retry topics, when their handler is about to be called."""
-    original = Outcomes.may_process
+    original = vars(Processing)["_is_to_be_called"]
 
-    async def may_process(self: Outcomes, delivery: Delivery) -> bool:
-        may = await original(self, delivery)
-        if may and delivery.context is not None:
+    async def is_to_be_called(self: Processing, delivery: Delivery) -> bool:
+        is_called: bool = await original(self, delivery)
+        if is_called and delivery.context is not None:
             delivery.record.accept()
-        return may
+        return is_called
 
-    replace(Outcomes, "may_process", may_process)
+    replace(Processing, "_is_to_be_called", is_to_be_called)
 
 
 def copies_have_no_key() -> None:
@@ -222,7 +223,7 @@ def done_records_are_given_back() -> None:
     def accept_after_handler(delivery: Delivery) -> None:
         if next(_numbers) % 10 == 9 and delivery.delivery_count == 1 and not delivery.has_unwritten:
             delivery.record.release()
-            delivery.decision = Decision.ACCEPTED
+            delivery.decision = ACCEPT
         else:
             original(delivery)
 
@@ -230,13 +231,13 @@ def done_records_are_given_back() -> None:
 
 
 def first_failures_do_not_count() -> None:
-    original = Settling._hold
+    original = vars(Executor)["_hold"]
 
-    def hold(self: Settling, delivery: Delivery, delay: float, *, counts: bool, error: Any) -> None:
+    def hold(self: Executor, delivery: Delivery, decision: Decision) -> None:
         is_first = delivery.attempt == 1 and not delivery.is_repeated
-        original(self, delivery, delay, counts=counts and not is_first, error=error)
+        original(self, delivery, decision._replace(counts=decision.counts and not is_first))
 
-    replace(Settling, "_hold", hold)
+    replace(Executor, "_hold", hold)
 
 
 def workers_go_on_with_epochs() -> None:

@@ -14,8 +14,10 @@ from kshare.client.made_records import made_record
 from kshare.client.record import lease_of
 from kshare.state.lease import ACCEPT, HELD, RELEASE, RENEW
 from kshare.worker import Delivery
-from kshare.worker.delivery import Decision, set_caller
+from kshare.worker.delivery import set_caller
 from kshare.worker.headers import RetryContext
+from kshare.worker.rules.decision import ACCEPT as ACCEPTED
+from kshare.worker.rules.decision import Decision, RecordOutcome
 
 CONTEXT = RetryContext(
     topic="orders",
@@ -65,15 +67,18 @@ def test_copy_has_the_fields_and_the_attempts_of_its_original() -> None:
 def test_accepting_settles_at_once() -> None:
     one = delivery()
     one.accept()
-    assert (one.decision, one.is_settled, state(one)) == (Decision.ACCEPTED, True, ACCEPT)
+    assert (one.decision, one.is_settled, state(one)) == (ACCEPTED, True, ACCEPT)
 
 
 @pytest.mark.parametrize(
     ("decide", "decision"),
     [
-        (Delivery.release, Decision.RELEASED),
-        (lambda one: one.release(delay=2.5), Decision.DELAYED),
-        (lambda one: one.reject("no such customer"), Decision.REJECTED),
+        (Delivery.release, Decision(RecordOutcome.RELEASED)),
+        (lambda one: one.release(delay=2.5), Decision(RecordOutcome.HELD, 2.5)),
+        (
+            lambda one: one.reject("no such customer"),
+            Decision(RecordOutcome.REJECTED, reason="no such customer"),
+        ),
     ],
 )
 def test_other_decisions_wait_for_the_end_of_the_handler(
@@ -82,10 +87,6 @@ def test_other_decisions_wait_for_the_end_of_the_handler(
     one = delivery()
     decide(one)
     assert (one.decision, state(one)) == (decision, HELD)
-    assert (one.delay, one.reason) == (
-        2.5 if decision is Decision.DELAYED else 0.0,
-        "no such customer" if decision is Decision.REJECTED else "",
-    )
 
 
 ACTS: list[Callable[[Delivery], None]] = [Delivery.accept, Delivery.release, Delivery.reject]

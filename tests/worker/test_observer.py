@@ -106,7 +106,7 @@ async def test_failures_are_held_and_become_dead_letters(broker: Broker, anyio_b
         await until(lambda: len(diary.settled) == 2)
     assert diary.results == [RunResult.FAILED] * 2
     assert isinstance(diary.runs[0].error, ValueError)
-    assert diary.outcomes == [(RecordOutcome.HELD, "ValueError"), (RecordOutcome.DEAD, "ValueError")]
+    assert diary.outcomes == [(RecordOutcome.HELD, "ValueError"), (RecordOutcome.DEAD_LETTER, "ValueError")]
 
 
 @pytest.mark.lengthy

@@ -17,7 +17,7 @@ from kshare.client.made_records import settlement_of
 from kshare.client.record import lease_of
 from kshare.errors import KshareError
 from kshare.testing import run_worker
-from kshare.worker import Delivery, Retry, TrialOutcome, Worker
+from kshare.worker import Delivery, RecordOutcome, Retry, Worker
 
 pytestmark = [pytest.mark.anyio]
 
@@ -115,7 +115,7 @@ async def test_a_plain_function_that_returns_a_coroutine_has_not_processed_anyth
     worker = Worker(group="g")
     worker.handler("orders")(ship)
     trial = await worker.test("1")
-    assert trial.outcome is TrialOutcome.HELD
+    assert trial.outcome is RecordOutcome.HELD
     assert "returned a coroutine that nobody awaits" in str(trial.error)
     gc.collect()
 
@@ -133,7 +133,7 @@ async def test_a_middleware_must_await_the_handler() -> None:
         called.append(value)
 
     trial = await worker.test("1")
-    assert trial.outcome is TrialOutcome.HELD
+    assert trial.outcome is RecordOutcome.HELD
     assert "it must await the function that goes on" in str(trial.error)
     assert not called
 
@@ -148,7 +148,7 @@ async def test_a_middleware_may_leave_the_handler_out() -> None:
     async def ship(value: str) -> None:
         await anyio.sleep_forever()
 
-    assert (await worker.test("1")).outcome is TrialOutcome.ACCEPTED
+    assert (await worker.test("1")).outcome is RecordOutcome.ACCEPTED
 
 
 @pytest.mark.lengthy
@@ -191,7 +191,7 @@ async def test_what_a_handler_has_left_behind_decides_nothing(runs_in: str) -> N
 
     worker.handler("orders")(fail_in_loop if runs_in == "loop" else fail)
     trial = await worker.test("1")
-    assert trial.outcome is TrialOutcome.HELD
+    assert trial.outcome is RecordOutcome.HELD
     [delivery] = given
     with pytest.raises(KshareError, match="can't be settled any more: its handler has ended"):
         delivery.accept()
@@ -219,7 +219,7 @@ async def test_on_error_and_middleware_may_decide_when_the_handler_has_failed() 
         raise KeyError if value == b"key" else ValueError
 
     for value in ("key", "other"):
-        assert (await worker.test(value)).outcome is TrialOutcome.REJECTED
+        assert (await worker.test(value)).outcome is RecordOutcome.REJECTED
 
 
 @pytest.mark.lengthy

@@ -28,7 +28,7 @@ class Work:
         self.running: dict[int, anyio.Event] = {}
         self.done: list[int] = []
 
-    async def work(self, slot: Slot) -> None:
+    async def work(self, slots: Slots, slot: Slot) -> None:
         while True:
             if not self.waiting:
                 await self.slots.sleep(slot)
@@ -102,7 +102,7 @@ async def test_task_that_waits_for_a_time_wakes_up_by_itself() -> None:
     woken: list[bool] = []
     async with anyio.create_task_group() as tasks:
 
-        async def work(slot: Slot) -> None:
+        async def work(slots: Slots, slot: Slot) -> None:
             await slots.sleep(slot, 0.001)
             woken.append(slots.has_free)
             tasks.cancel_scope.cancel()
@@ -118,7 +118,7 @@ async def test_task_cancelled_while_it_sleeps_is_not_woken_any_more() -> None:
     async with anyio.create_task_group() as tasks:
         ran: list[int] = []
 
-        async def work(slot: Slot) -> None:
+        async def work(slots: Slots, slot: Slot) -> None:
             with anyio.CancelScope() as slot.scope:
                 await slots.sleep(slot)
             ran.append(len(ran))

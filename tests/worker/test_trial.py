@@ -19,10 +19,10 @@ from kshare.worker import (
     Delivery,
     PayloadError,
     PublishedRecord,
+    RecordOutcome,
     Retry,
     RetryTopics,
     SampleRecord,
-    TrialOutcome,
     Worker,
 )
 
@@ -57,7 +57,12 @@ async def test_accepted() -> None:
         SampleRecord(value=b'{"number": 7}', key=b"k", headers=[("trace", b"1")])
     )
     assert got == [Order(7), "orders", 1, b"k", [("trace", b"1")]]
-    assert (trial.outcome, trial.error, trial.delay, trial.attempts) == (TrialOutcome.ACCEPTED, None, None, 1)
+    assert (trial.outcome, trial.error, trial.delay, trial.attempts) == (
+        RecordOutcome.ACCEPTED,
+        None,
+        None,
+        1,
+    )
     assert (trial.published, trial.topic, trial.is_timed_out) == ([], None, False)
     assert trial.outcome == "accepted"
 

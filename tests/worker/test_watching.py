@@ -9,7 +9,8 @@ import pytest
 
 from kshare.errors import InProgress
 from kshare.worker.delivery import Delivery
-from kshare.worker.observer import HandlerRun, RecordOutcome, RecordSettled, RunResult, WorkerObserver
+from kshare.worker.observer import HandlerRun, RecordSettled, RunResult, WorkerObserver
+from kshare.worker.rules.decision import RecordOutcome
 from kshare.worker.watching import Watch
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import weakref
 from collections.abc import Callable, Hashable
 from typing import Any
@@ -13,8 +14,12 @@ from kshare.protocol import record_header
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.protocol.records import read_batches
 from kshare.state.lease import RELEASE, Lease
+from kshare.summary_log import SummaryLog
 from kshare.worker import Delivery
+from kshare.worker.handlers import inspect_handler
 from kshare.worker.headers import RetryContext
+from kshare.worker.options import HandlerOptions
+from kshare.worker.routes import Route
 from kshare.worker.work_queue import WorkQueue, is_held, record_of
 from tests.helpers.batch_bytes import recheck
 
@@ -29,16 +34,31 @@ def queue_of(
     """A queue, the offsets of records whose lock was lost, and errors of records that can't be read."""
     lost: list[int] = []
     unreadable: list[Exception] = []
+    options = HandlerOptions(group="g", max_held=max_held, order=lane_of or "none")
     queue = WorkQueue(
-        deliver=lambda record: Delivery(record, "g", 5),
-        max_held=max_held,
+        Route("ship", ("orders",), inspect_handler(_ship), options),
         max_span=max_span,
-        lane_of=lane_of,
         careful_from=careful_from,
         on_gone=lambda item: lost.append(record_of(item).offset),
-        on_unreadable=unreadable.append,
+        summary=_Summary(unreadable),
     )
     return queue, lost, unreadable
+
+
+async def _ship(value: bytes) -> None:
+    """Nobody calls it."""
+
+
+class _Summary(SummaryLog):
+    """Keeps what it is told."""
+
+    def __init__(self, problems: list[Exception]) -> None:
+        super().__init__(logging.getLogger("test"))
+        self._problems = problems
+
+    def event(self, level: int, cause: str, detail: object = "", *arguments: Any, **options: Any) -> None:
+        assert isinstance(detail, Exception)
+        self._problems.append(detail)
 
 
 def batch(count: int, **options: Any) -> ShareBatch:

@@ -1,0 +1,63 @@
+"""Copies: those that couldn't be written, those that aren't due, and those of runs that were moved. Pure."""
+
+from __future__ import annotations
+
+from kshare.worker.rules.decision import RELEASE, Decision, RecordOutcome
+from kshare.worker.rules.facts import Facts, MovedRun
+from kshare.worker.rules.rule import Rule
+from kshare.worker.rules.waiting import hold, wait
+
+_LOOK_AGAIN_S = 5.0
+_AGAIN_S = 1.0
+"""When to try to write a copy again that couldn't be written. Then twice as long each time, up to a limit."""
+_AGAIN_LONGEST_S = 30.0
+
+COPY_AGAIN = Decision(RecordOutcome.MOVED, is_again=True)
+
+
+def _pending(facts: Facts) -> Decision:
+    assert facts.pending is not None, "the rule applies"
+    return facts.pending
+
+
+UNWRITTEN = Rule(
+    "unwritten copy",
+    "its copy couldn't be written before",
+    "the same again",
+    lambda facts: facts.pending is not None,
+    _pending,
+)
+RUN_OVER = Rule(
+    "run over",
+    "it is the copy of a run that was moved, and the run goes on, or is over",
+    "accepted without its handler",
+    lambda facts: facts.run is MovedRun.GOES_ON,
+    lambda facts: Decision(RecordOutcome.SUPERSEDED),
+)
+RUN_UNKNOWN = Rule(
+    "run unknown",
+    "it is such a copy, and the retry topic can't be read",
+    f"held for {_LOOK_AGAIN_S:g} s",
+    lambda facts: facts.run is MovedRun.UNKNOWN,
+    lambda facts: wait(facts, _LOOK_AGAIN_S, counts=False),
+)
+NOT_DUE = Rule(
+    "not due",
+    "it is a copy that isn't due yet",
+    "moved: an identical copy",
+    lambda facts: facts.is_waiting_copy,
+    lambda facts: COPY_AGAIN,
+)
+NOT_DUE_BACK = Rule(
+    "not due",
+    "it is a copy that isn't due yet",
+    "released; at its last delivery moved: an identical copy",
+    lambda facts: facts.is_waiting_copy,
+    lambda facts: COPY_AGAIN if facts.is_last_delivery else RELEASE,
+)
+
+
+def retry_writing(facts: Facts, failed: Decision) -> Decision:
+    """Hold a record whose copy couldn't be written."""
+    delay = min(_AGAIN_LONGEST_S, _AGAIN_S * 2**facts.refusals)
+    return hold(delay, counts=False, error=failed.error)._replace(pending=failed)

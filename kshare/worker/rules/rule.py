@@ -1,0 +1,38 @@
+"""Rules: rows of tables, of which the first that applies decides. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kshare.worker.rules.decision import Decision
+from kshare.worker.rules.facts import Facts
+
+if TYPE_CHECKING:
+    from kshare.worker.options import HandlerOptions
+
+
+def _never(options: HandlerOptions) -> bool:
+    return False
+
+
+class Rule(NamedTuple):
+    name: str
+    when: str
+    """In words, for the documentation."""
+    then: str
+    """Also in words: what is decided."""
+    applies: Callable[[Facts], bool]
+    decide: Callable[[Facts], Decision]
+    of_new_records: Callable[[HandlerOptions], bool] = _never
+    """Before the call: whether it may apply to a record that comes for the first time. If no rule may, handlers of
+    payloads are called without asking the rules (`run/slot_work`)."""
+
+
+def first_decision(rules: Sequence[Rule], facts: Facts) -> Decision | None:
+    """None if no rule applies."""
+    for rule in rules:
+        if rule.applies(facts):
+            decision = rule.decide(facts)
+            return decision if decision.rule else decision._replace(rule=rule.name)
+    return None
