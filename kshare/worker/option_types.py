@@ -19,8 +19,9 @@ from kshare.worker.retry_topics import RetryTopics
 class HandlerSettings(TypedDict, total=False):
     """Options of a handler. Durations are seconds.
 
-    Options: group, concurrency, priority, retry, time_limit, dead_letters, oversized_dead_letters, retry_topics,
-    hold_up_to, max_held, max_pinned, move_runs, order, runs_in, rate_limit, breaker, only, batch_size, batch_wait.
+    Options: group, concurrency, priority, retry, time_limit, dead_letters, dead_letters_after, oversized_dead_letters,
+    retry_topics, hold_up_to, max_held, max_pinned, move_runs, order, runs_in, rate_limit, breaker, only, batch_size,
+    batch_wait.
     """
 
     group: str
@@ -39,6 +40,9 @@ class HandlerSettings(TypedDict, total=False):
     """The topic for records that are rejected or not retried any more. Or an async function that gets the delivery and
     the reason, and keeps the record; if it raises, the record is held, and the function called again later. None: such
     records are only rejected; brokers since Kafka 4.4 can write dead letters by themselves."""
+    dead_letters_after: float | None
+    """A record that was written longer ago than this isn't processed any more, whether it is new or retried: it becomes
+    a dead letter, or is rejected without `dead_letters`. None: age doesn't matter."""
     oversized_dead_letters: OversizedDeadLetters
     """What becomes of records that are larger than `max.message.bytes` of the dead-letter topic. "hold": they are held
     until it is raised. "reject": they are rejected without a dead letter, which is logged as an error. "truncate":

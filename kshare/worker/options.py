@@ -22,6 +22,7 @@ from kshare.worker.handlers import RunsIn
 from kshare.worker.option_checks import require_number, require_seconds
 from kshare.worker.retry import Retry
 from kshare.worker.retry_topics import RetryTopics
+from kshare.worker.rules.age import require_age
 
 Order = Literal["none", "key"] | Callable[[ShareRecord], Hashable]
 OversizedDeadLetters = Literal["hold", "reject", "truncate"]
@@ -50,6 +51,9 @@ class HandlerOptions:
     """The topic for records that are rejected or not retried any more. Or an async function that gets the delivery and
     the reason, and keeps the record; if it raises, the record is held, and the function called again later. None: such
     records are only rejected; brokers since Kafka 4.4 can write dead letters by themselves."""
+    dead_letters_after: float | None = None
+    """A record that was written longer ago than this isn't processed any more, whether it is new or retried: it becomes
+    a dead letter, or is rejected without `dead_letters`. None: age doesn't matter."""
     oversized_dead_letters: OversizedDeadLetters = "hold"
     """What becomes of records that are larger than `max.message.bytes` of the dead-letter topic. "hold": they are held
     until it is raised. "reject": they are rejected without a dead letter, which is logged as an error. "truncate":
@@ -93,6 +97,7 @@ class HandlerOptions:
                 raise ConfigError(f"{name} must be a whole number from 1 to 1,000,000, not {value!r}")
         for name in ("time_limit", "hold_up_to", "batch_wait"):
             require_seconds(name, getattr(self, name), LONGEST_LEASE_S)
+        require_age(self.dead_letters_after)
         require_number("max_pinned", self.max_pinned, 0.001, 1)
         if not isinstance(self.move_runs, bool):
             raise ConfigError(f"move_runs must be True or False, not {self.move_runs!r}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kshare.errors import KshareError
-from kshare.worker.rules import attempts, copy_rules, deliveries, record_filter
+from kshare.worker.rules import age, attempts, copy_rules, deliveries, record_filter
 from kshare.worker.rules.choices import DELAYED, REJECTED, chose
 from kshare.worker.rules.decision import ACCEPT, KEEP, LOSE, RELEASE, Decision, RecordOutcome
 from kshare.worker.rules.facts import Call, Facts
@@ -25,6 +25,7 @@ BEFORE_CALL = (
     copy_rules.RUN_OVER,
     copy_rules.RUN_UNKNOWN,
     copy_rules.NOT_DUE,
+    age.TOO_OLD,
     attempts.SPENT,
     deliveries.OFTEN_DELIVERED,
     deliveries.LAST_DELIVERY,

@@ -1,0 +1,31 @@
+"""`dead_letters_after`: records that are too old aren't processed any more. Pure."""
+
+from __future__ import annotations
+
+from kshare.worker.option_checks import require_seconds
+from kshare.worker.rules.facts import Facts
+from kshare.worker.rules.rule import Rule
+from kshare.worker.rules.waiting import give_up
+
+_LONGEST_AGE_S = 1e9
+
+
+def require_age(seconds: float | None) -> None:
+    """Raises ConfigError."""
+    if seconds is not None:
+        require_seconds("dead_letters_after", seconds, _LONGEST_AGE_S)
+
+
+def _is_too_old(facts: Facts) -> bool:
+    limit = facts.options.dead_letters_after
+    return limit is not None and facts.age_s > limit
+
+
+TOO_OLD = Rule(
+    "too old",
+    "it was written longer ago than `dead_letters_after`",
+    "given up",
+    _is_too_old,
+    lambda facts: give_up(facts, f"older than {facts.options.dead_letters_after:g} s"),
+    of_new_records=lambda options: options.dead_letters_after is not None,
+)
