@@ -29,8 +29,8 @@ from kshare.producer.settings import CompressionName, WriterSettings
 from kshare.testing.broker import QUICK_SETTINGS, Broker
 from kshare.testing.config import BrokerConfig
 from kshare.worker import Adaptive, Breaker, Exponential, Retry, RetryTopics, Worker
-from kshare.worker.handlers import RunsIn
-from kshare.worker.options import HandlerOptions, OversizedDeadLetters
+from kshare.worker.handlers.inspection import RunsIn
+from kshare.worker.handlers.options import HandlerOptions, OversizedDeadLetters
 
 ROOT = Path(__file__).resolve().parents[1]
 _WIDTH = 120
@@ -77,20 +77,20 @@ from kshare.producer.settings import CompressionName
 
 _WORKER_HEAD = '''"""Generated: options of handlers and workers, as type checkers and editors see them.
 
-Written by `python -m tools.options` from the dataclass in worker/options.py: change them there.
+Written by `python -m tools.options` from the dataclass in worker/handlers/options.py: change them there.
 """
 
 from collections.abc import Callable
 from typing import TypedDict
 
 from kshare.client.options import ClientOptions
-from kshare.worker.adaptive import Adaptive
-from kshare.worker.breaker import Breaker
-from kshare.worker.delivery import Delivery
-from kshare.worker.handlers import RunsIn
-from kshare.worker.options import DeadLetterFunction, Order, OversizedDeadLetters
-from kshare.worker.retry import Retry
-from kshare.worker.retry_topics import RetryTopics
+from kshare.worker.rules.adaptive import Adaptive
+from kshare.worker.rules.breaker import Breaker
+from kshare.worker.records.delivery import Delivery
+from kshare.worker.handlers.inspection import RunsIn
+from kshare.worker.handlers.options import DeadLetterFunction, Order, OversizedDeadLetters
+from kshare.worker.rules.retry import Retry
+from kshare.worker.rules.retry_topics import RetryTopics
 '''
 
 _DESERIALIZERS = ("key_deserializer", "value_deserializer")
@@ -246,7 +246,7 @@ def producer_module() -> str:
 
 
 def worker_module() -> str:
-    """The text of worker/option_types.py."""
+    """The text of worker/handlers/option_types.py."""
     handlers = _typed_dict("HandlerSettings", "Options of a handler. Durations are seconds.", HANDLER)
     return "\n".join(
         [
@@ -374,7 +374,7 @@ def outdated() -> dict[Path, str]:
         ROOT / "kshare/client/options.py": client_module(),
         ROOT / "kshare/producer/options.py": producer_module(),
         ROOT / "kshare/testing/options.py": broker_module(),
-        ROOT / "kshare/worker/option_types.py": worker_module(),
+        ROOT / "kshare/worker/handlers/option_types.py": worker_module(),
     }
     for page, tables in (
         ("docs/consumer.md", {"consumer options": [*consumer, *CONSUMER], "client options": CLIENT}),

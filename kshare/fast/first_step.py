@@ -1,7 +1,7 @@
 """Runs a coroutine up to its first suspension, without an exception if it has none.
 
 Gains: a handler that doesn't suspend is called and run in 83 ns instead of 127: its end isn't raised as an exception.
-To take it out: call `coroutine.send(None)` in `worker/burst.py`, and catch StopIteration.
+To take it out: call `coroutine.send(None)` in `worker/run/time_slice.py`, and catch StopIteration.
 """
 
 from __future__ import annotations

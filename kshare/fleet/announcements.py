@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from kshare.errors import ConfigError
 from kshare.fleet.json_table import JsonTable, NotExpected
 from kshare.fleet.status_parsing import parse_identity
-from kshare.worker.announcement import ANNOUNCEMENT_SCHEMA, AnnouncedHandler, Announcement
-from kshare.worker.status_url import StatusUrl, parse_status_url
+from kshare.worker.watch.announcement import ANNOUNCEMENT_SCHEMA, AnnouncedHandler, Announcement
+from kshare.worker.watch.status_url import StatusUrl, parse_status_url
 
 REMEMBERED_S = 3_600.0
 MOST_PROCESSES = 1_000

@@ -14,8 +14,8 @@ from kshare.fleet.http_get import http_get
 from kshare.fleet.json_table import NotExpected, NotJson
 from kshare.fleet.no_status import NoStatus, NotAnswered, Why
 from kshare.fleet.status_parsing import parse_status
-from kshare.worker.status import ProcessStatus
-from kshare.worker.status_url import StatusUrl
+from kshare.worker.watch.status import ProcessStatus
+from kshare.worker.watch.status_url import StatusUrl
 
 Told = ProcessStatus | NoStatus
 

@@ -13,8 +13,8 @@ from kshare.fleet.announcements import Announced
 from kshare.fleet.asking import PROCESS_LIMIT_S, Told, ask_all
 from kshare.fleet.no_status import NoStatus, Why
 from kshare.protocol.error_codes import ErrorCode
-from kshare.worker.status import ProcessStatus
-from kshare.worker.status_url import StatusUrl, parse_status_url
+from kshare.worker.watch.status import ProcessStatus
+from kshare.worker.watch.status_url import StatusUrl, parse_status_url
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from anyio.abc import ByteStream
 from kshare.fleet.no_status import NotAnswered, Why
 from kshare.log_text import escaped
 from kshare.net.addresses import format_address
-from kshare.worker.status_url import STATUS_PATH, StatusUrl
+from kshare.worker.watch.status_url import STATUS_PATH, StatusUrl
 
 MAX_BODY = 1024 * 1024
 _MAX_HEAD = 16 * 1024

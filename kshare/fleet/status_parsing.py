@@ -1,15 +1,15 @@
-"""Reads what a status page says, as the worker has written it in `kshare.worker.status`. Pure."""
+"""Reads what a status page says, as the worker has written it in `kshare.worker.watch.status`. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import fields
 
 from kshare.fleet.json_table import JsonTable
-from kshare.worker.breaker import BreakerState
-from kshare.worker.counts import Counts
-from kshare.worker.health import HandlerHealth, HandlerState, WorkerState
-from kshare.worker.process_identity import ProcessIdentity
-from kshare.worker.status import MOST_RUNS, SCHEMA, HandlerStatus, ProcessStatus, RunState, RunStatus
+from kshare.worker.rules.breaker import BreakerState
+from kshare.worker.watch.counts import Counts
+from kshare.worker.watch.health import HandlerHealth, HandlerState, WorkerState
+from kshare.worker.watch.process_identity import ProcessIdentity
+from kshare.worker.watch.status import MOST_RUNS, SCHEMA, HandlerStatus, ProcessStatus, RunState, RunStatus
 
 _MOST_HANDLERS = 1_000
 _MOST_TOPICS = 10_000

@@ -29,14 +29,14 @@ from kshare.errors import ConfigError, KshareError
 from kshare.protocol.records import Record
 from kshare.testing.broker import Broker
 from kshare.worker import Worker
-from kshare.worker.counts import Counts
-from kshare.worker.retry_group import retry_group
+from kshare.worker.settle.retry_group import retry_group
+from kshare.worker.watch.counts import Counts
 
 if TYPE_CHECKING:
     import asyncio
 
     from kshare.testing.options import BrokerOptions
-    from kshare.worker.runner import HandlerRunner
+    from kshare.worker.run.runner import HandlerRunner
 
 T = TypeVar("T")
 Backend = Literal["asyncio", "trio"]

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from kshare.fleet.fleet import FleetProcess, FleetView
 from kshare.fleet.no_status import Why
-from kshare.worker.process_identity import ProcessIdentity
-from kshare.worker.status import HandlerStatus, ProcessStatus, RunStatus
+from kshare.worker.watch.process_identity import ProcessIdentity
+from kshare.worker.watch.status import HandlerStatus, ProcessStatus, RunStatus
 
 RecordPlace = tuple[str, str, int, int]
 """Group, topic, partition and offset of a record."""

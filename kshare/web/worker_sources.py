@@ -11,7 +11,7 @@ from kshare.fleet.allowed_hosts import FOR_OTHERS, AllowedHosts
 from kshare.fleet.announcement_log import AnnouncementLog
 from kshare.fleet.fleet import Fleet
 from kshare.protocol.topic_names import require_topic_name
-from kshare.worker.status_url import parse_status_url
+from kshare.worker.watch.status_url import parse_status_url
 
 
 @dataclass(frozen=True, slots=True)

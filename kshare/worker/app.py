@@ -20,14 +20,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 from kshare.callbacks import is_async, require_callback, require_plain
 from kshare.errors import ConfigError
 from kshare.protocol.topic_names import require_topic_name
-from kshare.worker.calling import BatchMiddleware, Middleware
-from kshare.worker.handlers import inspect_handler, require_findable
-from kshare.worker.options import HandlerOptions, check_names
-from kshare.worker.routes import OnError, Route
-from kshare.worker.user_functions import is_plain_function
+from kshare.worker.functions.user_functions import is_plain_function
+from kshare.worker.handlers.inspection import inspect_handler, require_findable
+from kshare.worker.handlers.options import HandlerOptions, check_names
+from kshare.worker.handlers.routes import BatchMiddleware, Middleware, OnError, Route
 
 if TYPE_CHECKING:
-    from kshare.worker.option_types import HandlerSettings
+    from kshare.worker.handlers.option_types import HandlerSettings
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 Hook = Callable[[], Awaitable[None] | None]

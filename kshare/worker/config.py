@@ -25,17 +25,17 @@ from kshare.client.config import OPTIONS as CONSUMER_OPTIONS
 from kshare.client.kafka_names import KAFKA_NAMES, NOT_OURS, parse_option
 from kshare.errors import ConfigError
 from kshare.http.endpoint import parse_listen_address
-from kshare.worker.announcement import check_announce
 from kshare.worker.app import named, with_options
 from kshare.worker.config_values import is_function, parse_text, to_option
-from kshare.worker.option_checks import require_number
-from kshare.worker.options import (
+from kshare.worker.handlers.options import (
     LONGEST_LEASE_S,
     WORKER_OPTIONS,
     HandlerOptions,
     check_connection_names,
     check_names,
 )
+from kshare.worker.rules.option_checks import require_number
+from kshare.worker.watch.announcement import check_announce
 
 if TYPE_CHECKING:
     from kshare.worker.worker import Worker

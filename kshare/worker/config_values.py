@@ -14,11 +14,11 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from kshare.errors import ConfigError
 from kshare.net.settings import NetSettings, Security
-from kshare.worker.adaptive import Adaptive
-from kshare.worker.breaker import Breaker
-from kshare.worker.options import HandlerOptions
-from kshare.worker.retry import Exponential, Retry
-from kshare.worker.retry_topics import RetryTopics
+from kshare.worker.handlers.options import HandlerOptions
+from kshare.worker.rules.adaptive import Adaptive
+from kshare.worker.rules.breaker import Breaker
+from kshare.worker.rules.retry import Exponential, Retry
+from kshare.worker.rules.retry_topics import RetryTopics
 
 HINTS: dict[str, Any] = {
     **get_type_hints(NetSettings),

@@ -15,7 +15,7 @@ class Clocks(NamedTuple):
     """The time of day, in seconds since 1970: copies are due at one."""
 
 
-class Source(Protocol):
+class RecordSource(Protocol):
     """Where records come from."""
 
     @property
@@ -32,7 +32,7 @@ class Source(Protocol):
         ...
 
 
-class Host(Source, Protocol):
+class Host(RecordSource, Protocol):
     """A running handler."""
 
     @property

@@ -20,10 +20,10 @@ import time
 from collections.abc import Callable, Sequence
 
 from kshare.installation import extra
-from kshare.worker.delivery import Delivery
-from kshare.worker.observer import HandlerRun, RecordSettled, RunResult, WorkerObserver
+from kshare.worker.functions.user_functions import exception_name
+from kshare.worker.records.delivery import Delivery
 from kshare.worker.rules.decision import RecordOutcome
-from kshare.worker.user_functions import exception_name
+from kshare.worker.watch.observer import HandlerRun, RecordSettled, RunResult, WorkerObserver
 
 with extra("opentelemetry", __name__):
     from opentelemetry import context as current

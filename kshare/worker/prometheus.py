@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from kshare.installation import extra
-from kshare.worker.breaker import BreakerState
-from kshare.worker.health import HandlerHealth, WorkerHealth
-from kshare.worker.observer import HandlerRun, RecordSettled, RunResult, WorkerObserver
+from kshare.worker.rules.breaker import BreakerState
 from kshare.worker.rules.decision import TOLD
+from kshare.worker.watch.health import HandlerHealth, WorkerHealth
+from kshare.worker.watch.observer import HandlerRun, RecordSettled, RunResult, WorkerObserver
 
 with extra("prometheus", __name__):
     from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram

@@ -22,19 +22,20 @@ from kshare.admin.topics import list_topics
 from kshare.errors import KshareError
 from kshare.net.pool import Pool
 from kshare.producer.writer import RecordWriter
-from kshare.worker.announcement import AnnouncedHandler, AnnounceOptions
-from kshare.worker.announcing import ANNOUNCED_EVERY_S, announced
 from kshare.worker.app import Hook, require_separate_topics
-from kshare.worker.group_limits import ShareLimits, look_for_changes, read_group_limits, watch_limits
-from kshare.worker.observer import WorkerObserver
-from kshare.worker.outbound import WRITER_SETTINGS, Outbound
-from kshare.worker.process_identity import identify_process
-from kshare.worker.retry_group import prepare_retry_group
-from kshare.worker.retry_topics import default_retry_topics
-from kshare.worker.routes import Route
-from kshare.worker.runner import HandlerRunner
-from kshare.worker.user_functions import is_failure, require_ended
-from kshare.worker.windows import watch_windows
+from kshare.worker.functions.user_functions import is_failure, require_ended
+from kshare.worker.handlers.routes import Route
+from kshare.worker.rules.limits import ShareLimits
+from kshare.worker.rules.retry_topics import default_retry_topics
+from kshare.worker.run.group_limits import look_for_changes, read_group_limits, watch_limits
+from kshare.worker.run.runner import HandlerRunner
+from kshare.worker.run.windows import watch_windows
+from kshare.worker.settle.outbound import WRITER_SETTINGS, Outbound
+from kshare.worker.settle.retry_group import prepare_retry_group
+from kshare.worker.watch.announcement import AnnouncedHandler, AnnounceOptions
+from kshare.worker.watch.announcing import ANNOUNCED_EVERY_S, announced
+from kshare.worker.watch.observer import WorkerObserver
+from kshare.worker.watch.process_identity import identify_process
 
 log = logging.getLogger("kshare.worker")
 

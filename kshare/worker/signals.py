@@ -15,11 +15,10 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+from kshare.worker.functions.interrupts import STOP_SIGNALS, own_handlers
+
 _PATIENCE_S = 5.0
 _LAST_WORDS = b"kshare: ended by another signal, because functions go on although they were cancelled\n"
-_handlers: set[Callable[[int, FrameType | None], None]] = set()
-"""Those of `on_stop_signals` that are installed."""
 
 
 class SignalCount:
@@ -52,14 +51,6 @@ def _end_process(which: signal.Signals) -> None:
     os._exit(128 + which)  # the first process of a container can't be ended by its own signals
 
 
-def may_be_interrupted() -> bool:
-    """Whether Ctrl-C may raise KeyboardInterrupt here: in the main thread, unless its signal is handled otherwise."""
-    if threading.current_thread() is not threading.main_thread():
-        return False
-    handler = signal.getsignal(signal.SIGINT)
-    return callable(handler) and handler not in _handlers
-
-
 @contextmanager
 def on_stop_signals(act: Callable[[signal.Signals], None]) -> Iterator[None]:
     """Call `act` in the main thread for each signal, and afterwards the handler that was installed before.
@@ -77,7 +68,7 @@ def on_stop_signals(act: Callable[[signal.Signals], None]) -> Iterator[None]:
         if callable(earlier) and earlier is not signal.default_int_handler:
             earlier(number, frame)
 
-    _handlers.add(handle)
+    own_handlers.add(handle)
     for one in STOP_SIGNALS:
         before[one] = signal.getsignal(one)
         if before[one] is not signal.SIG_IGN:
@@ -85,7 +76,7 @@ def on_stop_signals(act: Callable[[signal.Signals], None]) -> Iterator[None]:
     try:
         yield
     finally:
-        _handlers.discard(handle)
+        own_handlers.discard(handle)
         for one, earlier in before.items():
             # None: it was installed from C, and can't be installed from here.
             if earlier is not None and signal.getsignal(one) is handle:

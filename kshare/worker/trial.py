@@ -16,15 +16,15 @@ from kshare.client.made_records import made_record
 from kshare.client.record import ShareRecord
 from kshare.errors import ConfigError
 from kshare.producer.records import Produced
-from kshare.worker.delivery import Delivery
-from kshare.worker.group_limits import ShareLimits
-from kshare.worker.headers import DEAD_LETTER, RETRY, Header
+from kshare.worker.handlers.routes import Route
 from kshare.worker.host import Clocks
-from kshare.worker.pipeline import Pipeline
-from kshare.worker.results import Result
-from kshare.worker.routes import Route
+from kshare.worker.records.delivery import Delivery
+from kshare.worker.records.headers import DEAD_LETTER, RETRY, Header
+from kshare.worker.records.results import Result
 from kshare.worker.rules.decision import Decision, RecordOutcome
-from kshare.worker.slots import Slot
+from kshare.worker.rules.limits import ShareLimits
+from kshare.worker.run.pipeline import Pipeline
+from kshare.worker.run.slots import Slot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

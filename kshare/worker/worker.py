@@ -18,25 +18,25 @@ from kshare.admin.config import admin_settings
 from kshare.errors import ConfigError, KshareError
 from kshare.http.endpoint import http_endpoint, parse_listen_address
 from kshare.surroundings import wall_time
-from kshare.worker.announcement import OWN_URL, AnnounceOptions, check_announce, require_endpoint
 from kshare.worker.app import Handlers, routes_of, with_options
 from kshare.worker.config import configure_worker
-from kshare.worker.health import WorkerHealth, WorkerState
-from kshare.worker.health_pages import HealthPages
-from kshare.worker.observer import WorkerObserver
-from kshare.worker.option_checks import require_backend, require_number
-from kshare.worker.options import LONGEST_LEASE_S, HandlerOptions, check_connection_names
-from kshare.worker.routes import Route
-from kshare.worker.runner import HandlerRunner
+from kshare.worker.handlers.options import LONGEST_LEASE_S, HandlerOptions, check_connection_names
+from kshare.worker.handlers.routes import Route
+from kshare.worker.rules.option_checks import require_backend, require_number
+from kshare.worker.run.runner import HandlerRunner
 from kshare.worker.serving import Serving
 from kshare.worker.signals import SignalCount, on_stop_signals
-from kshare.worker.status import ProcessStatus
 from kshare.worker.threads import CallInLoop, LoopOfWorker, WorkerThreads, caller_in_this_loop
 from kshare.worker.trial import Sample, Trial, route_for, sample_record, try_handler
-from kshare.worker.watching import Watch
+from kshare.worker.watch.announcement import OWN_URL, AnnounceOptions, check_announce, require_endpoint
+from kshare.worker.watch.health import WorkerHealth, WorkerState
+from kshare.worker.watch.health_pages import HealthPages
+from kshare.worker.watch.observer import WorkerObserver
+from kshare.worker.watch.status import ProcessStatus
+from kshare.worker.watch.watching import Watch
 
 if TYPE_CHECKING:
-    from kshare.worker.option_types import HandlerSettings, WorkerOptions
+    from kshare.worker.handlers.option_types import HandlerSettings, WorkerOptions
 
 log = logging.getLogger("kshare.worker")
 

@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from kshare.cli.app import run as run_app
-from kshare.worker.signals import STOP_SIGNALS
+from kshare.worker.functions.interrupts import STOP_SIGNALS
 from tests.cli.running import Done, Kshare
 
 

@@ -27,19 +27,19 @@ from kshare.protocol.error_codes import ErrorCode
 from kshare.state.acks import PartitionAcks
 from kshare.state.lease import ACCEPT, REJECT, RELEASE, Lease
 from kshare.surroundings import surroundings
-from kshare.worker.delivery import Delivery
-from kshare.worker.draining import Draining
-from kshare.worker.elsewhere import Elsewhere
-from kshare.worker.group_limits import ShareLimits
-from kshare.worker.handlers import inspect_handler
+from kshare.worker.handlers.inspection import inspect_handler
+from kshare.worker.handlers.options import HandlerOptions
+from kshare.worker.handlers.routes import Route
 from kshare.worker.host import Clocks
-from kshare.worker.options import HandlerOptions
-from kshare.worker.pipeline import Pipeline
-from kshare.worker.retry import Retry
-from kshare.worker.routes import Route
-from kshare.worker.slot_watch import SlotWatch
-from kshare.worker.slot_work import SlotWork
-from kshare.worker.slots import Slots
+from kshare.worker.records.delivery import Delivery
+from kshare.worker.rules.limits import ShareLimits
+from kshare.worker.rules.retry import Retry
+from kshare.worker.run.draining import Draining
+from kshare.worker.run.pipeline import Pipeline
+from kshare.worker.run.settling_tasks import SettlingTasks
+from kshare.worker.run.slot_watch import SlotWatch
+from kshare.worker.run.slot_work import SlotWork
+from kshare.worker.run.slots import Slots
 from tests.exhaustive.explorer import Event, System
 from tests.exhaustive.sessions import Steady
 from tests.exhaustive.stepping import Gates, SteppedLoop, place_of
@@ -104,7 +104,7 @@ class Ours:
             pipeline.keep_calls.tasks = tasks
             work = SlotWork(self.route, pipeline, self, clock=self.loop.time, wants=pipeline.changed)
             self.slots = Slots(tasks, 2, work.run)
-            self.elsewhere = Elsewhere("handler", pipeline, tasks)
+            self.elsewhere = SettlingTasks("handler", pipeline, tasks)
             self.watch = SlotWatch(pipeline, self.slots, self.route, self.elsewhere, self.loop.time)
             self.draining = Draining(
                 "handler",

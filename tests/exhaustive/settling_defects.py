@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from unittest.mock import patch
 
-from kshare.worker.bounded_writes import BoundedWrites
-from kshare.worker.copies import Copies
-from kshare.worker.delivery import Delivery
-from kshare.worker.processing import Processing
-from kshare.worker.work_queue import WorkQueue
+from kshare.worker.queue.work_queue import WorkQueue
+from kshare.worker.records.delivery import Delivery
+from kshare.worker.run.processing import Processing
+from kshare.worker.settle.bounded_writes import BoundedWrites
+from kshare.worker.settle.copies import Copies
 
 
 def cancelled_handlers_count_as_done() -> Any:

@@ -12,8 +12,8 @@ import anyio
 from anyio.abc import ByteStream, SocketAttribute
 from anyio.streams.tls import TLSListener
 
-from kshare.worker.status import SCHEMA
-from kshare.worker.status_url import StatusUrl
+from kshare.worker.watch.status import SCHEMA
+from kshare.worker.watch.status_url import StatusUrl
 
 
 def a_page(**changes: Any) -> dict[str, Any]:

@@ -18,9 +18,9 @@ from kshare.fleet.announcement_log import AnnouncementLog
 from kshare.fleet.announcements import REMEMBERED_S
 from kshare.net.pool import Pool
 from kshare.testing import Broker
-from kshare.worker.announcement import Announcement, announcement_value
-from kshare.worker.process_identity import identify_process
-from kshare.worker.status_url import StatusUrl
+from kshare.worker.watch.announcement import Announcement, announcement_value
+from kshare.worker.watch.process_identity import identify_process
+from kshare.worker.watch.status_url import StatusUrl
 
 pytestmark = pytest.mark.anyio
 

@@ -11,9 +11,9 @@ import pytest
 from kshare.fleet import announcements
 from kshare.fleet.announcements import REMEMBERED_S, Announcements, parse_announcement
 from kshare.fleet.json_table import NotExpected
-from kshare.worker.announcement import AnnouncedHandler, Announcement, announcement_value
-from kshare.worker.process_identity import identify_process
-from kshare.worker.status_url import StatusUrl
+from kshare.worker.watch.announcement import AnnouncedHandler, Announcement, announcement_value
+from kshare.worker.watch.process_identity import identify_process
+from kshare.worker.watch.status_url import StatusUrl
 
 NOW = 10_000.0
 

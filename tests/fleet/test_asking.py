@@ -16,8 +16,8 @@ from kshare.fleet.allowed_hosts import FOR_OTHERS, AllowedHosts
 from kshare.fleet.asking import ask, ask_all, is_own
 from kshare.fleet.http_get import MAX_BODY
 from kshare.fleet.no_status import NoStatus, Why
-from kshare.worker.status import ProcessStatus
-from kshare.worker.status_url import StatusUrl
+from kshare.worker.watch.status import ProcessStatus
+from kshare.worker.watch.status_url import StatusUrl
 from tests.fleet.pages import json_response, response, serving
 
 pytestmark = pytest.mark.anyio

@@ -23,9 +23,9 @@ from kshare.fleet.no_status import NoStatus, Why
 from kshare.net.pool import Pool
 from kshare.testing import Broker
 from kshare.worker import Worker
-from kshare.worker.announcement import Announcement, announcement_value
-from kshare.worker.process_identity import identify_process
-from kshare.worker.status import ProcessStatus, RunState
+from kshare.worker.watch.announcement import Announcement, announcement_value
+from kshare.worker.watch.process_identity import identify_process
+from kshare.worker.watch.status import ProcessStatus, RunState
 from tests.cli.worker.worker_programs import APP, WorkerProgram
 from tests.fleet.pages import json_response, serving
 from tests.helpers.running_worker import from_the_start, running, until

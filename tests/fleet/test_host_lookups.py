@@ -15,8 +15,8 @@ from kshare.fleet.allowed_hosts import FOR_OTHERS, AllowedHosts
 from kshare.fleet.asking import ask_all
 from kshare.fleet.host_lookups import HostLookups
 from kshare.fleet.no_status import NoStatus, Why
-from kshare.worker.status import ProcessStatus
-from kshare.worker.status_url import StatusUrl
+from kshare.worker.watch.status import ProcessStatus
+from kshare.worker.watch.status_url import StatusUrl
 from tests.fleet.pages import json_response, serving
 
 pytestmark = pytest.mark.anyio

@@ -9,11 +9,11 @@ import pytest
 
 from kshare.fleet.json_table import NotExpected
 from kshare.fleet.status_parsing import parse_status
-from kshare.worker.breaker import BreakerState
-from kshare.worker.counts import Counts
-from kshare.worker.health import HandlerHealth, HandlerState, WorkerState
-from kshare.worker.process_identity import identify_process
-from kshare.worker.status import HandlerStatus, ProcessStatus, RunState, RunStatus, status_page
+from kshare.worker.rules.breaker import BreakerState
+from kshare.worker.watch.counts import Counts
+from kshare.worker.watch.health import HandlerHealth, HandlerState, WorkerState
+from kshare.worker.watch.process_identity import identify_process
+from kshare.worker.watch.status import HandlerStatus, ProcessStatus, RunState, RunStatus, status_page
 from tests.fleet.pages import a_page
 
 STATUS = ProcessStatus(

@@ -7,19 +7,19 @@ from itertools import count
 from typing import Any
 
 from kshare.summary_log import Summaries
-from kshare.worker.admission import Admission
-from kshare.worker.bounded_writes import BoundedWrites
-from kshare.worker.copies import Copies
-from kshare.worker.delivery import Delivery
-from kshare.worker.executor import Executor
-from kshare.worker.holding import HeldBack
-from kshare.worker.ordering import KeyLanes
-from kshare.worker.processing import Processing
-from kshare.worker.retry import Retry
+from kshare.worker.queue.held_records import HeldBack
+from kshare.worker.queue.key_lanes import KeyLanes
+from kshare.worker.queue.work_queue import WorkQueue, record_of
+from kshare.worker.records.delivery import Delivery
 from kshare.worker.rules.decision import ACCEPT, Decision, RecordOutcome
-from kshare.worker.slot_watch import SlotWatch
-from kshare.worker.slots import Slots
-from kshare.worker.work_queue import WorkQueue, record_of
+from kshare.worker.rules.retry import Retry
+from kshare.worker.run.admission import Admission
+from kshare.worker.run.processing import Processing
+from kshare.worker.run.slot_watch import SlotWatch
+from kshare.worker.run.slots import Slots
+from kshare.worker.settle.bounded_writes import BoundedWrites
+from kshare.worker.settle.copies import Copies
+from kshare.worker.settle.executor import Executor
 from tests.simulation import consumer_defects
 from tests.simulation.planting import Defect, nothing, replace
 

@@ -12,8 +12,8 @@ from kshare.fleet.fleet import FleetProcess, FleetView
 from kshare.fleet.no_status import NoStatus, Why
 from kshare.fleet.status_parsing import parse_status
 from kshare.web.known_fleet import KnownFleet, runs_of
-from kshare.worker.announcement import ANNOUNCEMENT_SCHEMA
-from kshare.worker.status_url import StatusUrl, parse_status_url
+from kshare.worker.watch.announcement import ANNOUNCEMENT_SCHEMA
+from kshare.worker.watch.status_url import StatusUrl, parse_status_url
 from tests.fleet.pages import a_page
 
 REFUSED = NoStatus(Why.UNREACHABLE, "the connection was refused")

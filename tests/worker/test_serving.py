@@ -11,7 +11,7 @@ import pytest
 from kshare.errors import ConfigError
 from kshare.testing import Broker
 from kshare.worker import Retry, RetryTopics, Worker
-from kshare.worker.runner import HandlerRunner
+from kshare.worker.run.runner import HandlerRunner
 from tests.helpers.consuming import DEADLINE_S, until
 
 pytestmark = [pytest.mark.anyio]

@@ -15,8 +15,8 @@ import pytest
 from kshare.errors import ConfigError
 from kshare.testing import Broker
 from kshare.worker import Worker
-from kshare.worker.health import HandlerState, WorkerHealth, WorkerState
-from kshare.worker.observer import WorkerObserver
+from kshare.worker.watch.health import HandlerState, WorkerHealth, WorkerState
+from kshare.worker.watch.observer import WorkerObserver
 
 pytestmark = pytest.mark.usefixtures("default_signals")
 

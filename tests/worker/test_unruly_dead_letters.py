@@ -30,9 +30,9 @@ def broker(kshare_broker: Broker) -> Broker:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kshare.worker.keep_calls._GRACE_S", 0.2)
-    monkeypatch.setattr("kshare.worker.copies._KEEP_LIMIT_S", 0.5)
-    monkeypatch.setattr("kshare.worker.draining.LAST_WRITES_S", 1.0)
+    monkeypatch.setattr("kshare.worker.settle.keep_calls._GRACE_S", 0.2)
+    monkeypatch.setattr("kshare.worker.settle.copies._KEEP_LIMIT_S", 0.5)
+    monkeypatch.setattr("kshare.worker.run.draining.LAST_WRITES_S", 1.0)
 
 
 class Keeper:

@@ -45,7 +45,7 @@ async def test_records_are_tried_that_must_not_be_given_back(
 ) -> None:
     """They were archived, or became dead letters, after a few restarts, and nobody had tried them."""
     monkeypatch.setattr(
-        "kshare.worker.routes.Route.surplus", 20
+        "kshare.worker.handlers.routes.Route.surplus", 20
     )  # else it depends on how fast the handler was
     broker.set_group_config("g", {"share.delivery.count.limit": "2"})
     worker = Worker(broker.bootstrap, group="g", drain_timeout=2.0, breaker=None)
@@ -106,7 +106,7 @@ async def test_calls_are_not_cut_short_for_records_that_may_be_given_back(
 async def test_other_members_get_what_comes_while_all_slots_are_stuck(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kshare.worker.slot_watch._STUCK_S", 0.2)
+    monkeypatch.setattr("kshare.worker.run.slot_watch._STUCK_S", 0.2)
     worker = Worker(broker.bootstrap, group="g", breaker=None, time_limit=0.3, concurrency=1)
     goes_on = GoesOn()
     began: list[bytes | None] = []
@@ -140,7 +140,7 @@ async def test_other_members_get_what_comes_while_all_slots_are_stuck(
 async def test_a_key_waits_for_a_function_that_goes_on_whatever_becomes_of_its_record(
     broker: Broker, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kshare.worker.slot_watch._STUCK_S", 0.1)
+    monkeypatch.setattr("kshare.worker.run.slot_watch._STUCK_S", 0.1)
     calls = 0
 
     async def keep(delivery: Delivery, reason: str) -> None:
@@ -183,7 +183,7 @@ async def test_a_key_waits_for_a_function_that_goes_on_whatever_becomes_of_its_r
 
 async def test_a_run_is_not_moved_that_was_given_up(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy of it was written, and processed again."""
-    monkeypatch.setattr("kshare.worker.slot_watch._STUCK_S", 0.1)
+    monkeypatch.setattr("kshare.worker.run.slot_watch._STUCK_S", 0.1)
     worker = Worker(
         broker.bootstrap,
         group="g",
@@ -253,7 +253,7 @@ async def test_a_function_ends_while_its_record_is_settled(
     broker: Broker, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was given up, and what becomes of its record takes longer than the function."""
-    monkeypatch.setattr("kshare.worker.slot_watch._STUCK_S", 0.2)
+    monkeypatch.setattr("kshare.worker.run.slot_watch._STUCK_S", 0.2)
     begun, ended = anyio.Event(), anyio.Event()
 
     async def keep(delivery: Delivery, reason: str) -> None:

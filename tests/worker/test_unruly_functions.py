@@ -18,7 +18,7 @@ from kshare import ShareConsumer
 from kshare.protocol.messages import ProduceRequest
 from kshare.testing import Broker
 from kshare.worker import Delivery, Retry, RetryTopics, Worker
-from kshare.worker.observer import RecordSettled, WorkerObserver
+from kshare.worker.watch.observer import RecordSettled, WorkerObserver
 from tests.helpers.running_worker import from_the_start, running, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.lengthy]
@@ -131,8 +131,8 @@ async def test_what_a_function_raises_when_it_is_cancelled_ends_nobody_else(
 async def test_a_dead_letters_function_that_swallows_its_cancellation_has_kept_nothing(
     broker: Broker, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kshare.worker.copies._KEEP_LIMIT_S", 0.2 if how == "limit" else 60.0)
-    monkeypatch.setattr("kshare.worker.draining.LAST_WRITES_S", 0.2)
+    monkeypatch.setattr("kshare.worker.settle.copies._KEEP_LIMIT_S", 0.2 if how == "limit" else 60.0)
+    monkeypatch.setattr("kshare.worker.run.draining.LAST_WRITES_S", 0.2)
     calls: list[bytes | None] = []
 
     async def keep(delivery: Delivery, reason: str) -> None:
@@ -173,8 +173,8 @@ async def test_a_dead_letters_function_that_swallows_its_cancellation_has_kept_n
 async def test_records_of_functions_that_do_not_end_are_given_back(
     broker: Broker, how: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("kshare.worker.slot_watch._STUCK_S", 0.3)
-    monkeypatch.setattr("kshare.worker.draining._CANCEL_GRACE_S", 0.3)
+    monkeypatch.setattr("kshare.worker.run.slot_watch._STUCK_S", 0.3)
+    monkeypatch.setattr("kshare.worker.run.draining._CANCEL_GRACE_S", 0.3)
     worker = Worker(
         broker.bootstrap,
         group="g",
@@ -220,7 +220,7 @@ async def test_records_of_functions_that_do_not_end_are_given_back(
 async def test_a_copy_that_takes_long_is_not_taken_for_a_function_that_goes_on(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("kshare.worker.slot_watch._STUCK_S", 0.2)
+    monkeypatch.setattr("kshare.worker.run.slot_watch._STUCK_S", 0.2)
     broker.produce("t", [b"1"])
     broker.faults.add(ProduceRequest, times=None, before_ms=1500)
     worker = Worker(
@@ -249,8 +249,8 @@ async def test_a_function_that_ends_after_its_record_was_given_back_settles_noth
     broker: Broker, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its record was copied twice."""
-    monkeypatch.setattr("kshare.worker.slot_watch._STUCK_S", 0.2)
-    monkeypatch.setattr("kshare.worker.draining._CANCEL_GRACE_S", 0.2)
+    monkeypatch.setattr("kshare.worker.run.slot_watch._STUCK_S", 0.2)
+    monkeypatch.setattr("kshare.worker.run.draining._CANCEL_GRACE_S", 0.2)
     broker.produce("t", [b"1"])
     broker.faults.add(ProduceRequest, times=None, before_ms=800)
     worker = Worker(
@@ -288,7 +288,7 @@ async def test_a_function_that_ends_after_its_record_was_given_back_settles_noth
 async def test_a_key_waits_for_its_function_although_its_record_was_given_back(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kshare.worker.slot_watch._STUCK_S", 0.1)
+    monkeypatch.setattr("kshare.worker.run.slot_watch._STUCK_S", 0.1)
     worker = Worker(broker.bootstrap, group="g", time_limit=0.2, breaker=None, concurrency=8)
     goes_on = True
     running_now: set[bytes | None] = set()
@@ -322,7 +322,7 @@ async def test_records_that_are_kept_are_not_given_back_while_their_function_cle
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All records of the batch became dead letters."""
-    monkeypatch.setattr("kshare.worker.slot_watch._STUCK_S", 0.1)
+    monkeypatch.setattr("kshare.worker.run.slot_watch._STUCK_S", 0.1)
     worker = Worker(broker.bootstrap, group="g", time_limit=0.3, breaker=None, dead_letters="dead")
     done: list[bytes] = []
 

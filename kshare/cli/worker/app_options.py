@@ -10,10 +10,10 @@ from kshare.cli.cluster.connection import read_properties
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.worker.app_import import import_worker
 from kshare.worker import Worker
-from kshare.worker.announcement import require_endpoint
 from kshare.worker.config import override_connection
-from kshare.worker.option_checks import require_number
-from kshare.worker.options import LONGEST_LEASE_S
+from kshare.worker.handlers.options import LONGEST_LEASE_S
+from kshare.worker.rules.option_checks import require_number
+from kshare.worker.watch.announcement import require_endpoint
 
 _SERVERS = {"bootstrap_servers", "bootstrap.servers"}
 

@@ -20,7 +20,7 @@ from kshare.errors import KshareError
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 from kshare.net.share_groups import require_share_groups
-from kshare.worker.routes import Route
+from kshare.worker.handlers.routes import Route
 
 _CHECKS = (check_topics, check_groups, check_limits)
 _LIMIT_S = 15.0

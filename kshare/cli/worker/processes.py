@@ -24,7 +24,7 @@ from typing import Any
 
 from kshare.cli.worker.source_files import SourceFiles
 from kshare.cli.worker.supervision import Kill, Say, Start, Stop, Supervision, WorkerAction
-from kshare.worker.signals import STOP_SIGNALS
+from kshare.worker.functions.interrupts import STOP_SIGNALS
 
 log = logging.getLogger("kshare.worker")
 

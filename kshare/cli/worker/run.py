@@ -35,7 +35,7 @@ from kshare.http.endpoint import parse_listen_address
 from kshare.net.addresses import format_address
 from kshare.net.pool import Pool
 from kshare.worker import Worker
-from kshare.worker.option_checks import require_backend
+from kshare.worker.rules.option_checks import require_backend
 from kshare.worker.signals import on_stop_signals
 
 log = logging.getLogger("kshare.worker")

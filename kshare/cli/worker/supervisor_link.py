@@ -23,7 +23,7 @@ from typing import Any
 from kshare.cli.worker.app_import import imported_files
 from kshare.cli.worker.supervision import STOP_GRACE_S
 from kshare.worker import Worker
-from kshare.worker.signals import STOP_SIGNALS
+from kshare.worker.functions.interrupts import STOP_SIGNALS
 
 _LOOK_S = 1.0
 _ABANDONED = 1

@@ -22,11 +22,10 @@ def _is_often_delivered(facts: Facts) -> bool:
 
 def _move_apart(facts: Facts) -> Decision:
     assert facts.tiers is not None, "the rule applies"
-    apart = facts.copy.apart if facts.copy is not None else 0
-    if apart >= _MOST_APART:
+    if facts.apart >= _MOST_APART:
         return give_up(facts, without_result(facts.delivery_count - 1))
     delay = facts.tiers.tiers[0] * (0.5 + facts.luck / 2)
-    return Decision(RecordOutcome.MOVED, delay, counts=True, apart=apart + 1)
+    return Decision(RecordOutcome.MOVED, delay, counts=True, apart=facts.apart + 1)
 
 
 OFTEN_DELIVERED = Rule(

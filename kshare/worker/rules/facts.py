@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from kshare.worker.rules.decision import Decision
 
 if TYPE_CHECKING:
-    from kshare.worker.group_limits import ShareLimits
-    from kshare.worker.headers import RetryContext
-    from kshare.worker.options import HandlerOptions
-    from kshare.worker.retry_topics import RetryTopics
+    from kshare.worker.handlers.options import HandlerOptions
+    from kshare.worker.rules.limits import ShareLimits
+    from kshare.worker.rules.retry_topics import RetryTopics
 
 
 class Call(Enum):
@@ -58,8 +57,12 @@ class Facts:
     """In milliseconds since 1970."""
     now_ms = 0.0
     """The time of day."""
-    copy: RetryContext | None = None
-    """What its headers say, if it is a copy in a retry topic."""
+    copy_due_ms: float | None = None
+    """If it is a copy in a retry topic: when it may be tried again."""
+    copy_attempts = 0
+    """And how many attempts the record had had when it was written."""
+    apart = 0
+    """And how many times in a row it was moved by then because its deliveries ended without a result."""
     run = MovedRun.NONE
     tiers: RetryTopics | None = None
     """The retry topics for copies of it, if there are any."""
@@ -87,7 +90,7 @@ class Facts:
     @property
     def is_waiting_copy(self) -> bool:
         """Whether it is a copy that isn't due yet."""
-        return self.copy is not None and self.copy.due_ms > self.now_ms + _SOON_MS
+        return self.copy_due_ms is not None and self.copy_due_ms > self.now_ms + _SOON_MS
 
     @property
     def is_last_delivery(self) -> bool:
@@ -97,7 +100,7 @@ class Facts:
     @property
     def has_past(self) -> bool:
         """Whether only a copy remembers its attempts or its run."""
-        return self.is_moved or self.attempt > 1 + (self.copy.attempts if self.copy is not None else 0)
+        return self.is_moved or self.attempt > 1 + self.copy_attempts
 
     due_in_s = 0.0
     """When it is handed back: the delay that is left until its next attempt."""

@@ -9,7 +9,7 @@ from kshare.worker.rules.decision import Decision
 from kshare.worker.rules.facts import Facts
 
 if TYPE_CHECKING:
-    from kshare.worker.options import HandlerOptions
+    from kshare.worker.handlers.options import HandlerOptions
 
 
 def _never(options: HandlerOptions) -> bool:

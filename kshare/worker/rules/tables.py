@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kshare.errors import KshareError
-from kshare.worker.rules import age, attempts, copy_rules, deliveries, record_filter
+from kshare.worker.rules import age, breaker, copy_rules, deliveries, record_filter, retry
 from kshare.worker.rules.choices import DELAYED, REJECTED, chose
 from kshare.worker.rules.decision import ACCEPT, KEEP, LOSE, RELEASE, Decision, RecordOutcome
 from kshare.worker.rules.facts import Call, Facts
@@ -16,9 +16,7 @@ from kshare.worker.rules.rule import Rule, first_decision
 from kshare.worker.rules.waiting import hold, wait
 
 if TYPE_CHECKING:
-    from kshare.worker.options import HandlerOptions
-
-LONGEST_DELAY_S = 86_400.0
+    from kshare.worker.handlers.options import HandlerOptions
 
 BEFORE_CALL = (
     copy_rules.UNWRITTEN,
@@ -26,7 +24,7 @@ BEFORE_CALL = (
     copy_rules.RUN_UNKNOWN,
     copy_rules.NOT_DUE,
     age.TOO_OLD,
-    attempts.SPENT,
+    retry.SPENT,
     deliveries.OFTEN_DELIVERED,
     deliveries.LAST_DELIVERY,
     record_filter.FILTERED,
@@ -135,10 +133,10 @@ AFTER_CALL = (
         lambda facts: chose(facts, RecordOutcome.RELEASED),
         hand_back,
     ),
-    attempts.UNREADABLE,
-    attempts.NOT_AN_ATTEMPT,
-    attempts.LAST_ATTEMPT,
-    attempts.FAILED,
+    retry.NOT_CONVERTED,
+    breaker.NOT_AN_ATTEMPT,
+    retry.LAST_ATTEMPT,
+    retry.FAILED,
     Rule(
         "not to blame",
         "its handler was cancelled because it takes too long, and others may be to blame",
@@ -203,7 +201,7 @@ def _without_copy(facts: Facts) -> Decision:
     failed = facts.failed
     assert failed is not None, "for a copy that wasn't written"
     # Deliveries that ended without a result aren't attempts of its handler.
-    longest = LONGEST_DELAY_S if facts.can_renew else facts.limits.holdable_s
+    longest = retry.LONGEST_DELAY_S if facts.can_renew else facts.limits.holdable_s
     return hold(min(failed.delay, longest), counts=failed.counts and not failed.apart, error=failed.error)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from kshare import AdminClient, Producer
 from kshare.protocol.record import Record
-from kshare.worker.retry_group import retry_group
+from kshare.worker.settle.retry_group import retry_group
 from tests.helpers.committed import records_in
 from tests.integration.behaviour.conftest import FreshQueue
 from tests.integration.behaviour.work_queue import in_thread

@@ -18,7 +18,7 @@ from playwright.sync_api import Page, expect
 
 from kshare.testing import Broker
 from kshare.worker import Retry, Worker
-from kshare.worker.status_url import StatusUrl
+from kshare.worker.watch.status_url import StatusUrl
 from tests.cli.worker.worker_programs import APP, WorkerProgram
 from tests.fleet.pages import a_page, response, serving
 from tests.helpers.accessibility import assert_accessible

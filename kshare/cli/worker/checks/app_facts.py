@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from kshare.net.settings import NetSettings
-from kshare.worker.group_limits import ShareLimits
-from kshare.worker.retry_group import retry_group
-from kshare.worker.routes import Route
+from kshare.worker.handlers.routes import Route
+from kshare.worker.rules.limits import ShareLimits
+from kshare.worker.settle.retry_group import retry_group
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from kshare.doctor.operations import AclOperation, allows
 from kshare.net.addresses import format_address
 from kshare.net.permissions import Right, grant, principal
 from kshare.wording import shell_word
-from kshare.worker.retry_group import retry_group
+from kshare.worker.settle.retry_group import retry_group
 
 MOST_MEMBERS = "group.share.max.size"
 _RESET = "share.auto.offset.reset"

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from kshare.cli.worker.checks.app_facts import AppFacts, members_of
 from kshare.doctor.check_result import CheckResult, ok, problem, warning
 from kshare.wording import counted
-from kshare.worker.group_limits import ShareLimits
-from kshare.worker.routes import Route
+from kshare.worker.handlers.routes import Route
+from kshare.worker.rules.limits import ShareLimits
 
 _LOCK = "share.record.lock.duration.ms"
 

@@ -23,8 +23,9 @@ from kshare.net.permissions import Right
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import CreateTopicsRequest, ShareAcknowledgeRequest
 from kshare.protocol.messages.create_topics_request import CreatableTopic
-from kshare.worker.group_limits import ShareLimits, read_group_limits
-from kshare.worker.routes import Route
+from kshare.worker.handlers.routes import Route
+from kshare.worker.rules.limits import ShareLimits
+from kshare.worker.run.group_limits import read_group_limits
 
 _RESET = "share.auto.offset.reset"
 _RENEWING = 2

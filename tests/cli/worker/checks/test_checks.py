@@ -14,7 +14,7 @@ from kshare.doctor.check_result import CheckLevel, CheckResult
 from kshare.doctor.operations import AclOperation
 from kshare.net.settings import NetSettings
 from kshare.worker import Retry, RetryTopics, Worker
-from kshare.worker.group_limits import ShareLimits
+from kshare.worker.rules.limits import ShareLimits
 
 READ, WRITE, ALTER = 1 << AclOperation.READ, 1 << AclOperation.WRITE, 1 << AclOperation.ALTER_CONFIGS
 TIERS = RetryTopics(tiers=(10, 60))

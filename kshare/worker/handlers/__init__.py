@@ -1,0 +1,1 @@
+"""What users declare: handlers, their options and payloads, and which topics they are for."""

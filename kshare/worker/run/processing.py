@@ -1,0 +1,406 @@
+"""Processes records: may its handler be called? → the handler → what becomes of it.
+
+Whatever happens to a handler is caught here: it returns, raises, or is cancelled. Only the cancellation of the whole
+worker goes on. What becomes of the record is decided by the rules (`rules/tables`), and carried out by the executor:
+this only finds out the facts.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+from kshare.client.record import lost_spans_of
+from kshare.errors import AcknowledgeError, InProgress, KshareError
+from kshare.summary_log import SummaryLog
+from kshare.worker.functions.cancellation import forget_cancellation, is_worker_cancelled
+from kshare.worker.functions.concurrently import for_each
+from kshare.worker.functions.user_functions import as_failure, is_failure, require_ended
+from kshare.worker.handlers.routes import Route
+from kshare.worker.host import Host
+from kshare.worker.queue.work_queue import Item, WorkQueue
+from kshare.worker.records.delivery import Delivery
+from kshare.worker.records.results import BatchResults, Result
+from kshare.worker.rules import tables
+from kshare.worker.rules.decision import RecordOutcome
+from kshare.worker.rules.facts import Call, Facts, MovedRun
+from kshare.worker.rules.retry import LONGEST_DELAY_S
+from kshare.worker.run.admission import Admission
+from kshare.worker.run.calling import Caller
+from kshare.worker.run.failures import HandlerFailures
+from kshare.worker.run.slots import ScopeLeft, Slot
+from kshare.worker.settle.executor import Executor, is_open
+from kshare.worker.settle.long_runs import LongRuns, until_moved
+from kshare.worker.settle.moved_runs import MovedRuns
+from kshare.worker.settle.outbound import Publisher
+from kshare.worker.watch.counts import Counts
+
+
+class Processing:
+    """For one handler."""
+
+    def __init__(
+        self,
+        route: Route,
+        caller: Caller,
+        queue: WorkQueue,
+        executor: Executor,
+        failures: HandlerFailures,
+        admission: Admission,
+        publisher: Publisher,
+        host: Host,
+        runs: MovedRuns | None,
+        long_runs: LongRuns | None,
+        counts: Counts,
+        summary: SummaryLog,
+    ) -> None:
+        self._route = route
+        self._lane_of = route.lane_of
+        self._only = route.options.only
+        self._caller = caller
+        self._queue = queue
+        self._executor = executor
+        self._failures = failures
+        self._admission = admission
+        self._publisher = publisher
+        self._host = host
+        self._runs = runs
+        self._long_runs = long_runs
+        self._counts = counts
+        self._summary = summary
+
+    # --- single records
+
+    async def one(self, slot: Slot, delivery: Delivery) -> None:
+        """Process the slot's record. Raises ScopeLeft if another task has to do the rest."""
+        error: BaseException | None = None
+        is_called = False
+        try:
+            slot.is_settling = True  # if it becomes a copy instead, that isn't limited as handlers are
+            may_call = await self._is_to_be_called(delivery)
+            slot.is_settling = False
+            if may_call and self._has_lock(delivery):
+                is_called = True
+                await self._caller.one(delivery)
+        except BaseException as problem:
+            error = problem
+        try:
+            slot.is_settling = True
+            self.require_own_scope(slot, partial(self._settle_one, slot, delivery, error, is_called))
+            await self._settle_one(slot, delivery, error, is_called)
+        finally:
+            error = None  # its traceback has this frame
+
+    async def _settle_one(
+        self, slot: Slot, delivery: Delivery, error: BaseException | None, is_called: bool
+    ) -> None:
+        """`error` is what the handler has raised."""
+        try:
+            if error is not None:
+                raise error
+            if is_called:
+                await unless_cancelled(slot)
+                await until_moved(delivery)
+                if delivery.results:
+                    await self._write_results([delivery])
+                await self._returned(delivery)
+        except Exception as problem:
+            await self.failed(slot, delivery, problem)
+        except BaseException as problem:
+            await self.ended(slot, problem)
+        finally:
+            error = None
+        await self.finish(delivery)
+
+    # --- batches
+
+    async def batch(self, slot: Slot) -> None:
+        """Process the records of `slot.batch` together. Raises ScopeLeft if another task has to do the rest."""
+        whole = slot.batch
+        assert whole is not None, "collected before"
+        slot.is_settling = True
+        for delivery in [*whole]:
+            if not await self._may_join(slot, delivery):
+                self._leave_out(whole, delivery)
+        for delivery in [*whole]:
+            if not self._has_lock(delivery):
+                self._leave_out(whole, delivery)
+        slot.is_settling = False
+        error: BaseException | None = None
+        try:
+            if whole:
+                await self._caller.batch(whole)
+        except BaseException as problem:
+            error = problem
+        try:
+            slot.is_settling = True
+            self.require_own_scope(slot, partial(self._settle_batch, slot, whole, error))
+            await self._settle_batch(slot, whole, error)
+        finally:
+            error = None  # its traceback has this frame
+
+    async def _may_join(self, slot: Slot, delivery: Delivery) -> bool:
+        """Whether the handler gets it with the batch. If not, it was settled, or is held."""
+        try:
+            if not await self._is_to_be_called(delivery):
+                return False
+            self._caller.decode(delivery)
+        except Exception as error:
+            await self.failed(slot, delivery, error)
+            return False
+        except BaseException as error:
+            if not is_failure(error):
+                raise
+            await self.failed(slot, delivery, as_failure(error))
+            return False
+        return True
+
+    def _leave_out(self, whole: list[Delivery], delivery: Delivery) -> None:
+        """It was settled, is held, or has lost its lock."""
+        whole.remove(delivery)
+        self.leave_lane(delivery)
+
+    async def _settle_batch(self, slot: Slot, whole: list[Delivery], error: BaseException | None) -> None:
+        """`error` is what the handler has raised. Copies are written at once, not one after another."""
+        try:
+            if error is not None:
+                raise error
+            if whole:
+                await unless_cancelled(slot)
+                await self._write_results(whole)
+            others = []
+            for delivery in whole:
+                if delivery.decision is None or delivery.is_accepted:
+                    await self._returned(delivery)
+                else:
+                    others.append((delivery,))
+            await for_each(others, self._returned)
+        except Exception as problem:
+            await for_each([(slot, delivery, problem) for delivery in whole], self.failed)
+        except BaseException as problem:
+            await self.ended(slot, problem)
+        finally:
+            error = None
+        for delivery in whole:
+            self.leave_lane(delivery)
+
+    # --- before the call
+
+    async def _is_to_be_called(self, delivery: Delivery) -> bool:
+        """If not, the record was settled, moved, or is held."""
+        facts = self._executor.facts(delivery)
+        if delivery.pending is None and delivery.context is not None and delivery.context.run:
+            facts.run = await self._run_of(delivery)
+        if self._only is not None or self._lane_of is not None:
+            facts.wants = partial(self._wants, delivery)
+        decision = tables.before_call(facts)
+        if decision is None:
+            return True
+        await self._executor.carry_out(delivery, decision)
+        return False
+
+    async def _run_of(self, delivery: Delivery) -> MovedRun:
+        """What has become of the run that this copy stands for."""
+        assert self._runs is not None, "there are retry topics"
+        try:
+            return MovedRun.GOES_ON if await self._runs.is_over(delivery) else MovedRun.ENDED
+        except KshareError as problem:
+            self._summary.event(
+                logging.WARNING,
+                "copies of moved records are looked at later: their log can't be read",
+                problem,
+            )
+            return MovedRun.UNKNOWN
+
+    def _wants(self, delivery: Delivery) -> bool:
+        if self._lane_of is not None:
+            lane = self._lane_of(delivery.record)
+            require_ended(self._lane_of, lane, "order")
+            hash(lane)  # if that fails, it isn't in order, so it fails too
+        if self._only is None:
+            return True
+        wanted = self._only(delivery)
+        require_ended(self._only, wanted, "only")
+        return bool(wanted)
+
+    def _has_lock(self, delivery: Delivery) -> bool:
+        """Whether its handler may be called now: it may have waited for long, or a dead letter of its batch may have
+        taken long."""
+        self._host.check_leases()
+        if is_open(delivery) or delivery.decision is not None:
+            return True
+        self._executor.on_lost(delivery, KshareError("before its handler was called"))
+        return False
+
+    async def move_away(self, delivery: Delivery) -> None:
+        """Move a record that was delivered too often, without its handler."""
+        try:
+            is_called = await self._is_to_be_called(delivery)
+        except AcknowledgeError as problem:
+            self._executor.on_lost(delivery, problem)
+        else:
+            assert not is_called, "it was delivered too often"
+
+    # --- after the call
+
+    async def _write_results(self, deliveries: Sequence[Delivery]) -> None:
+        """Write what the handler has published, for those of the deliveries that are to be accepted, and for the whole
+        batch if any is. Raises KshareError if that fails: then the handler has failed.
+
+        Results and acknowledgements could be one transaction here, once brokers have that.
+        """
+        results: list[Result] = []
+        batch: BatchResults | None = None
+        for delivery in deliveries:
+            if delivery.decision is None or delivery.is_accepted:
+                taken = delivery.take_results()
+                if is_open(delivery):  # otherwise accepting it will fail
+                    results += taken
+                    batch = delivery.batch_results
+        if batch is None:
+            if results:
+                await self._publisher.write(results)
+            return
+        whole = [*batch.to_write(), *results]
+        if whole:
+            try:
+                await self._publisher.write(whole)
+            except KshareError as problem:
+                batch.on_failed(problem)
+                raise
+            batch.on_written()
+
+    async def _returned(self, delivery: Delivery) -> None:
+        facts = self._executor.facts(delivery)
+        facts.call = Call.RETURNED
+        became = await self._executor.carry_out(delivery, tables.after_call(facts))
+        if became is not RecordOutcome.LOST:
+            self._admission.on_success()
+
+    async def failed(self, slot: Slot, delivery: Delivery, error: Exception) -> None:
+        """The handler raised."""
+        await unless_cancelled(slot)  # it may have raised because of that
+        await until_moved(delivery)
+        await self._raised(delivery, error)
+
+    async def _raised(self, delivery: Delivery, error: Exception) -> None:
+        facts = self._executor.facts(delivery)
+        facts.call, facts.error = Call.RAISED, error
+        if isinstance(error, InProgress) and delivery.decision is None:
+            # Another member is processing a copy of it: this is neither a failure nor a success.
+            facts.postponed_s = min(
+                max(0.0, error.retry_after), LONGEST_DELAY_S
+            )  # 0 if a store has made it NaN
+        elif facts.is_in_hand or delivery.is_accepted:
+            self._failures.note(delivery, error, facts)
+        decision = tables.after_call(facts)
+        if decision.outcome is RecordOutcome.ACCEPTED and await self._has_raised_again(delivery):
+            return
+        await self._executor.carry_out(delivery, decision)
+
+    async def _has_raised_again(self, delivery: Delivery) -> bool:
+        """The handler has raised after it had accepted the record, which may wait for results, its own or those of its
+        batch. Returns whether writing them has failed: then the record is handled as after any failure."""
+        if not (delivery.has_unwritten or is_open(delivery)):
+            return False
+        try:
+            await self._write_results([delivery])
+        except KshareError as problem:
+            await self._raised(delivery, problem)
+            return True
+        delivery.decision = None  # it is accepted now
+        return False
+
+    async def ended(self, slot: Slot, error: BaseException) -> None:
+        """The handler raised what isn't an Exception. Raises it again if it is for us: we were cancelled, or Ctrl-C."""
+        if slot.is_cancelled or is_worker_cancelled():
+            if is_failure(error):  # whatever it raises when it is cancelled, only the cancellation counts
+                await checkpoint()
+            raise error
+        if isinstance(error, anyio.get_cancelled_exc_class()):
+            # Nobody has cancelled the slot: the handler has awaited a cancelled task, or cancelled its own.
+            forget_cancellation()
+            for delivery in self.deliveries_of(slot):
+                await until_moved(delivery)
+            await for_each([(delivery,) for delivery in self.deliveries_of(slot)], self._cancelled)
+        elif is_failure(error):
+            failure = as_failure(error)
+            await for_each([(slot, delivery, failure) for delivery in self.deliveries_of(slot)], self.failed)
+        else:
+            raise error
+
+    async def _cancelled(self, delivery: Delivery, keeps: bool = False) -> None:
+        """`keeps`: it is tried again later, without being handed back."""
+        self._counts.cancelled += 1
+        delivery.is_over = True
+        facts = self._executor.facts(delivery)
+        facts.call, facts.keeps = Call.CANCELLED, keeps
+        facts.is_lock_lost = _is_lock_lost(delivery, facts)
+        await self._executor.carry_out(delivery, tables.after_call(facts))
+
+    # --- slots
+
+    def require_own_scope(self, slot: Slot, rest: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Raises ScopeLeft if a handler has left a cancel scope open: then another task has to do the rest."""
+        if not slot.has_left_scope:
+            return
+        slot.rest = partial(self.cancelled, slot) if slot.is_cancelled else rest
+        self._summary.event(
+            logging.ERROR,
+            "handlers left a cancel scope open, so their task was ended: an async generator that was left in the "
+            "middle, for instance, has to be closed by its handler (contextlib.aclosing)",
+            slot.told,
+        )
+        raise ScopeLeft
+
+    async def cancelled(self, slot: Slot) -> None:
+        """The slot was cancelled."""
+        going = slot.timed_out or self.deliveries_of(slot)
+        if not slot.is_given_up:
+            await for_each([(delivery, slot.keeps) for delivery in going], self.settle_cancelled)
+        for delivery in going:
+            self._queue.note_ended(delivery)
+            self.leave_lane(delivery)
+
+    async def settle_cancelled(self, delivery: Delivery, keeps: bool = False) -> None:
+        """Its handler was cancelled. If it goes on all the same, other records of its key have to wait for its end."""
+        await until_moved(delivery)
+        await self._cancelled(delivery, keeps)
+        await self._finish(delivery)
+
+    async def finish(self, delivery: Delivery) -> None:
+        """What became of it is decided, and written where necessary."""
+        await self._finish(delivery)
+        self.leave_lane(delivery)
+
+    async def _finish(self, delivery: Delivery) -> None:
+        if self._long_runs is not None:
+            self._long_runs.stop_copying(delivery)
+        if self._runs is not None and delivery.moved_to is not None:
+            await self._runs.finish(delivery)
+
+    def leave_lane(self, item: Item) -> None:
+        if self._queue.leave(item):
+            self._host.wake()
+
+    def deliveries_of(self, slot: Slot) -> list[Delivery]:
+        """What it is processing."""
+        current = slot.current
+        if current is None or isinstance(current, list):
+            return current or []
+        return [self._route.delivery_of(current)]
+
+
+async def unless_cancelled(slot: Slot) -> None:
+    """A handler that was cancelled may return all the same: its record isn't accepted."""
+    if slot.is_cancelled or is_worker_cancelled():
+        await checkpoint()
+
+
+def _is_lock_lost(delivery: Delivery, facts: Facts) -> bool:
+    offset = delivery.record.offset
+    return not facts.is_in_hand and bool(lost_spans_of(delivery.record.batch, offset, offset))

@@ -1,0 +1,1 @@
+"""What a worker tells others about itself: counts, observers, health, status, announcements, log fields."""
