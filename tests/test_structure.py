@@ -38,7 +38,7 @@ SUBJECTS = {
     "tools/benches": "members",
     "tools/kgen": "generated schemas types",
     "web": "browser",
-    "worker": "cancellation dashboard unruly_dead_letters unruly_endings unruly_functions",
+    "worker": "cancellation dashboard unruly_dead_letters unruly_endings unruly_functions walk",
 }
 """Folder → tests that don't test a single module. The first line of each says what it tests."""
 OF_SUBJECTS = ("exhaustive", "integration", "rules", "simulation")
