@@ -6,13 +6,13 @@ from kshare.worker.handlers.payloads import PayloadError
 from kshare.worker.records.delivery import Deliveries, Delivery
 from kshare.worker.rules.adaptive import Adaptive
 from kshare.worker.rules.breaker import Breaker
-from kshare.worker.rules.decision import Decision, RecordOutcome
+from kshare.worker.rules.decision import Decision, RecordOutcome, RunResult
 from kshare.worker.rules.retry import Exponential, Retry
 from kshare.worker.rules.retry_topics import RetryTopics
 from kshare.worker.trial import PublishedRecord, SampleRecord, Trial
 from kshare.worker.watch.health import HandlerHealth, HandlerState, WorkerHealth, WorkerState
 from kshare.worker.watch.log_context import RecordLogFilter
-from kshare.worker.watch.observer import HandlerRun, RecordSettled, RunResult, WorkerObserver
+from kshare.worker.watch.observer import HandlerRun, RecordSettled, WorkerObserver
 from kshare.worker.worker import Worker
 
 __all__ = [

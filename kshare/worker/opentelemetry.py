@@ -22,8 +22,8 @@ from collections.abc import Callable, Sequence
 from kshare.installation import extra
 from kshare.worker.functions.user_functions import exception_name
 from kshare.worker.records.delivery import Delivery
-from kshare.worker.rules.decision import RecordOutcome
-from kshare.worker.watch.observer import HandlerRun, RecordSettled, RunResult, WorkerObserver
+from kshare.worker.rules.decision import RecordOutcome, RunResult
+from kshare.worker.watch.observer import HandlerRun, RecordSettled, WorkerObserver
 
 with extra("opentelemetry", __name__):
     from opentelemetry import context as current

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from kshare.installation import extra
 from kshare.worker.rules.breaker import BreakerState
-from kshare.worker.rules.decision import TOLD
+from kshare.worker.rules.decision import TOLD, RunResult
 from kshare.worker.watch.health import HandlerHealth, WorkerHealth
-from kshare.worker.watch.observer import HandlerRun, RecordSettled, RunResult, WorkerObserver
+from kshare.worker.watch.observer import HandlerRun, RecordSettled, WorkerObserver
 
 with extra("prometheus", __name__):
     from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram

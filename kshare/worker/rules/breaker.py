@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kshare.errors import ConfigError
-from kshare.worker.rules.facts import Call
+from kshare.worker.rules.decision import RunResult
 from kshare.worker.rules.option_checks import require_number, require_seconds
 from kshare.worker.rules.rule import Rule
 from kshare.worker.rules.waiting import wait
@@ -178,6 +178,6 @@ NOT_AN_ATTEMPT = Rule(
     "not an attempt",
     "its handler has raised, and that doesn't count: the circuit breaker isn't closed, or the worker ends",
     "held or moved, for the delay of the retry policy",
-    lambda facts: facts.call is Call.RAISED and not facts.is_attempt,
+    lambda facts: facts.call is RunResult.FAILED and not facts.is_attempt,
     lambda facts: wait(facts, facts.next_delay or 0.0, counts=False, error=facts.error),
 )

@@ -1,9 +1,21 @@
-"""What is decided about a record, as one value. Pure."""
+"""How the call of a handler has ended, and what is decided about its record, as one value. Pure."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import NamedTuple
+
+
+class RunResult(StrEnum):
+    """How a run of a handler ended."""
+
+    RETURNED = "returned"
+    FAILED = "failed"
+    """It raised."""
+    CANCELLED = "cancelled"
+    """By `time_limit`, because the lock was lost, or because the worker stops."""
+    POSTPONED = "postponed"
+    """It raised `InProgress`: another member is processing a copy of the record."""
 
 
 class RecordOutcome(StrEnum):

@@ -6,22 +6,12 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from kshare.worker.rules.decision import Decision
+from kshare.worker.rules.decision import Decision, RunResult
 
 if TYPE_CHECKING:
     from kshare.worker.handlers.options import HandlerOptions
     from kshare.worker.rules.limits import ShareLimits
     from kshare.worker.rules.retry_topics import RetryTopics
-
-
-class Call(Enum):
-    """How the call of the handler has ended."""
-
-    NONE = auto()
-    """It wasn't called yet."""
-    RETURNED = auto()
-    RAISED = auto()
-    CANCELLED = auto()
 
 
 class MovedRun(Enum):
@@ -114,7 +104,8 @@ class Facts:
 
     # --- the call of its handler
 
-    call = Call.NONE
+    call: RunResult | None = None
+    """How it has ended; None before it."""
     chosen: Decision | None = None
     """What the handler has decided itself."""
     error: Exception | None = None
@@ -123,7 +114,7 @@ class Facts:
     """The class of that."""
     is_payload_error = False
     """The value couldn't be converted, so it wasn't called."""
-    postponed_s: float | None = None
+    postponed_s = 0.0
     """Another member is processing a copy of the record: when to look again."""
     is_attempt = True
     """Whether a failure counts as an attempt."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from kshare.callbacks import require_plain
 from kshare.errors import ConfigError
-from kshare.worker.rules.decision import Decision
-from kshare.worker.rules.facts import Call, Facts
+from kshare.worker.rules.decision import Decision, RunResult
+from kshare.worker.rules.facts import Facts
 from kshare.worker.rules.option_checks import require_number, require_seconds
 from kshare.worker.rules.rule import Rule
 from kshare.worker.rules.waiting import give_up, wait
@@ -159,7 +159,7 @@ def _is_spent(facts: Facts) -> bool:
 
 
 def has_failed(facts: Facts) -> bool:
-    return facts.call is Call.RAISED
+    return facts.call is RunResult.FAILED
 
 
 def _give_up(facts: Facts) -> Decision:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from kshare.errors import KshareError
 from kshare.worker.rules import age, breaker, copy_rules, deliveries, record_filter, retry
 from kshare.worker.rules.choices import DELAYED, REJECTED, chose
-from kshare.worker.rules.decision import ACCEPT, KEEP, LOSE, RELEASE, Decision, RecordOutcome
-from kshare.worker.rules.facts import Call, Facts
+from kshare.worker.rules.decision import ACCEPT, KEEP, LOSE, RELEASE, Decision, RecordOutcome, RunResult
+from kshare.worker.rules.facts import Facts
 from kshare.worker.rules.rule import Rule, first_decision
 from kshare.worker.rules.waiting import hold, wait
 
@@ -37,15 +37,15 @@ _ARCHIVED = "archived by the broker without a copy, because that couldn't be wri
 
 
 def _is_done(facts: Facts) -> bool:
-    if facts.call is Call.RETURNED:
+    if facts.call is RunResult.RETURNED:
         return facts.chosen is None or chose(facts, RecordOutcome.ACCEPTED)
-    return facts.call is Call.RAISED and chose(facts, RecordOutcome.ACCEPTED)
+    return facts.call is RunResult.FAILED and chose(facts, RecordOutcome.ACCEPTED)
 
 
 def _is_lost(facts: Facts) -> bool:
-    if facts.call is Call.RAISED:
+    if facts.call is RunResult.FAILED:
         return not facts.is_in_hand
-    return facts.call is Call.CANCELLED and facts.is_lock_lost
+    return facts.call is RunResult.CANCELLED and facts.is_lock_lost
 
 
 HANDING_BACK = (
@@ -98,8 +98,8 @@ AFTER_CALL = (
         "postponed",
         "its handler has raised InProgress: another member is processing a copy of it",
         "held or moved, for the delay that the exception names; not counted as an attempt",
-        lambda facts: facts.postponed_s is not None and facts.chosen is None,
-        lambda facts: wait(facts, facts.postponed_s or 0.0, counts=False),
+        lambda facts: facts.call is RunResult.POSTPONED,
+        lambda facts: wait(facts, facts.postponed_s, counts=False),
     ),
     Rule(
         "lock lost",
@@ -113,7 +113,9 @@ AFTER_CALL = (
         "its handler had accepted it before it was cancelled",
         "accepted",
         lambda facts: (
-            facts.call is Call.CANCELLED and not facts.is_in_hand and chose(facts, RecordOutcome.ACCEPTED)
+            facts.call is RunResult.CANCELLED
+            and not facts.is_in_hand
+            and chose(facts, RecordOutcome.ACCEPTED)
         ),
         lambda facts: ACCEPT,
     ),
@@ -121,7 +123,7 @@ AFTER_CALL = (
         "settled",
         "its handler was cancelled after the record was settled",
         "nothing",
-        lambda facts: facts.call is Call.CANCELLED and not facts.is_in_hand,
+        lambda facts: facts.call is RunResult.CANCELLED and not facts.is_in_hand,
         lambda facts: KEEP,
     ),
     REJECTED,

@@ -26,8 +26,8 @@ from kshare.worker.queue.work_queue import Item, WorkQueue
 from kshare.worker.records.delivery import Delivery
 from kshare.worker.records.results import BatchResults, Result
 from kshare.worker.rules import tables
-from kshare.worker.rules.decision import RecordOutcome
-from kshare.worker.rules.facts import Call, Facts, MovedRun
+from kshare.worker.rules.decision import RecordOutcome, RunResult
+from kshare.worker.rules.facts import Facts, MovedRun
 from kshare.worker.rules.retry import LONGEST_DELAY_S
 from kshare.worker.run.admission import Admission
 from kshare.worker.run.calling import Caller
@@ -276,7 +276,7 @@ class Processing:
 
     async def _returned(self, delivery: Delivery) -> None:
         facts = self._executor.facts(delivery)
-        facts.call = Call.RETURNED
+        facts.call = RunResult.RETURNED
         became = await self._executor.carry_out(delivery, tables.after_call(facts))
         if became is not RecordOutcome.LOST:
             self._admission.on_success()
@@ -289,9 +289,10 @@ class Processing:
 
     async def _raised(self, delivery: Delivery, error: Exception) -> None:
         facts = self._executor.facts(delivery)
-        facts.call, facts.error = Call.RAISED, error
+        facts.call, facts.error = RunResult.FAILED, error
         if isinstance(error, InProgress) and delivery.decision is None:
             # Another member is processing a copy of it: this is neither a failure nor a success.
+            facts.call = RunResult.POSTPONED
             facts.postponed_s = min(
                 max(0.0, error.retry_after), LONGEST_DELAY_S
             )  # 0 if a store has made it NaN
@@ -338,7 +339,7 @@ class Processing:
         self._counts.cancelled += 1
         delivery.is_over = True
         facts = self._executor.facts(delivery)
-        facts.call, facts.keeps = Call.CANCELLED, keeps
+        facts.call, facts.keeps = RunResult.CANCELLED, keeps
         facts.is_lock_lost = _is_lock_lost(delivery, facts)
         await self._executor.carry_out(delivery, tables.after_call(facts))
 

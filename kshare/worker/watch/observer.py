@@ -18,24 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from kshare.worker.records.delivery import Delivery
 from kshare.worker.rules.breaker import BreakerState
-from kshare.worker.rules.decision import RecordOutcome
+from kshare.worker.rules.decision import RecordOutcome, RunResult
 from kshare.worker.watch.health import WorkerHealth
-
-
-class RunResult(StrEnum):
-    """How a run of a handler ended."""
-
-    RETURNED = "returned"
-    FAILED = "failed"
-    """It raised."""
-    CANCELLED = "cancelled"
-    """By `time_limit`, because the lock was lost, or because the worker stops."""
-    POSTPONED = "postponed"
-    """It raised `InProgress`: another member is processing a copy of the record."""
 
 
 @dataclass(slots=True, eq=False)

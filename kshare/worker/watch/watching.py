@@ -14,8 +14,8 @@ from kshare.summary_log import SummaryLog
 from kshare.worker.functions.user_functions import exception_name, is_failure
 from kshare.worker.records.delivery import Delivery
 from kshare.worker.rules.breaker import BreakerState
-from kshare.worker.rules.decision import RecordOutcome
-from kshare.worker.watch.observer import HandlerRun, RecordSettled, RunResult, WorkerObserver
+from kshare.worker.rules.decision import RecordOutcome, RunResult
+from kshare.worker.watch.observer import HandlerRun, RecordSettled, WorkerObserver
 
 ResultT = TypeVar("ResultT")
 

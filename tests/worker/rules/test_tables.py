@@ -11,8 +11,8 @@ import pytest
 from kshare.worker import Decision, RecordOutcome, Retry, RetryTopics
 from kshare.worker.handlers.options import HandlerOptions
 from kshare.worker.rules import tables
-from kshare.worker.rules.decision import ACCEPT, RELEASE
-from kshare.worker.rules.facts import Call, Facts, MovedRun
+from kshare.worker.rules.decision import ACCEPT, RELEASE, RunResult
+from kshare.worker.rules.facts import Facts, MovedRun
 from kshare.worker.rules.limits import ShareLimits
 from kshare.worker.rules.rule import Rule, first_decision
 
@@ -69,14 +69,13 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "delivery_count": (1, 5),
     "copy": ({}, copy()),
     "pending": (None,),
-    "call": (Call.RETURNED, Call.RAISED, Call.CANCELLED),
+    "call": tuple(RunResult),
     "chosen": CHOSEN,
     "is_in_hand": (True, False),
     "is_lock_lost": (True, False),
     "is_attempt": (True, False),
     "next_delay": (None, 1.0, 90.0),
     "keeps": (True, False),
-    "postponed_s": (None, 2.0),
 }
 
 
@@ -126,13 +125,13 @@ def test_nothing_is_accepted_unless_its_handler_has_returned_or_accepted_it() ->
         decision = tables.after_call(facts_of(**situation))
         if decision.outcome is RecordOutcome.ACCEPTED:
             is_chosen = situation["chosen"] is ACCEPT
-            assert is_chosen or (situation["call"] is Call.RETURNED and situation["chosen"] is None), (
+            assert is_chosen or (situation["call"] is RunResult.RETURNED and situation["chosen"] is None), (
                 situation
             )
 
 
 def test_what_is_cancelled_is_neither_given_up_nor_counted() -> None:
-    for situation in situations(**{**CALLS, "call": (Call.CANCELLED,), "delivery_count": (1,)}):
+    for situation in situations(**{**CALLS, "call": (RunResult.CANCELLED,), "delivery_count": (1,)}):
         if situation["chosen"] in (None, RELEASE):
             decision = tables.after_call(facts_of(**situation))
             assert decision.outcome is not RecordOutcome.REJECTED
@@ -143,7 +142,7 @@ def test_attempts_are_counted_only_after_a_failure_that_counts() -> None:
     for situation in situations(**CALLS):
         decision = tables.after_call(facts_of(**situation))
         if decision.counts and decision.outcome is not RecordOutcome.ACCEPTED:
-            assert situation["call"] is Call.RAISED
+            assert situation["call"] is RunResult.FAILED
             assert situation["is_attempt"]
             assert situation["chosen"] is None
 

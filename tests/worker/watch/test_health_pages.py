@@ -10,7 +10,8 @@ import pytest
 from kshare.errors import KshareError
 from kshare.http.messages import HttpRequest
 from kshare.testing import Broker
-from kshare.worker import HandlerState, Worker, WorkerState, health
+from kshare.worker import HandlerState, Worker, WorkerState
+from kshare.worker.watch import health
 from kshare.worker.watch.health import WorkerHealth
 from kshare.worker.watch.health_pages import HealthPages
 from kshare.worker.watch.process_identity import identify_process

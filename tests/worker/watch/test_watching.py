@@ -9,8 +9,8 @@ import pytest
 
 from kshare.errors import InProgress
 from kshare.worker.records.delivery import Delivery
-from kshare.worker.rules.decision import RecordOutcome
-from kshare.worker.watch.observer import HandlerRun, RecordSettled, RunResult, WorkerObserver
+from kshare.worker.rules.decision import RecordOutcome, RunResult
+from kshare.worker.watch.observer import HandlerRun, RecordSettled, WorkerObserver
 from kshare.worker.watch.watching import Watch
 
 
