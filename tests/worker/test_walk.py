@@ -65,7 +65,12 @@ async def test_a_worker_makes_these_calls(kshare_broker: Broker) -> None:
     kshare_broker.create_topic("orders")
     kshare_broker.produce("orders", [b"good", b"bad"])
     worker = Worker(
-        kshare_broker.bootstrap, group="g", retry=Retry(attempts=1), dead_letters="dead", breaker=None
+        kshare_broker.bootstrap,
+        group="g",
+        retry=Retry(attempts=1),
+        dead_letters="dead",
+        dead_letters_after=1e6,  # so that the rules are asked
+        breaker=None,
     )
 
     @worker.handler("orders")

@@ -155,6 +155,12 @@ class Delivery:
         return self.is_repeated or self.context is not None or self.attempt > 1 or self.delivery_count > 1
 
     @property
+    def is_new(self) -> bool:
+        """Whether it comes for the first time, as far as anybody knows."""
+        is_first = self.attempt == 1 and self.record.delivery_count == 1
+        return is_first and self.context is None and self.pending is None
+
+    @property
     def is_last_attempt(self) -> bool:
         """Whether the record won't be retried if this attempt fails."""
         return self.counted_attempt >= self.attempts_allowed

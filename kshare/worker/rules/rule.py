@@ -25,8 +25,8 @@ class Rule(NamedTuple):
     applies: Callable[[Facts], bool]
     decide: Callable[[Facts], Decision]
     of_new_records: Callable[[HandlerOptions], bool] = _never
-    """Before the call: whether it may apply to a record that comes for the first time. If no rule may, handlers of
-    payloads are called without asking the rules (`run/slot_work`)."""
+    """Before the call: whether it may apply to a new record. If no rule may, handlers get these without asking the
+    rules (`run/slot_work`, `run/processing`)."""
 
 
 def first_decision(rules: Sequence[Rule], facts: Facts) -> Decision | None:

@@ -38,8 +38,14 @@ _ARCHIVED = "archived by the broker without a copy, because that couldn't be wri
 
 def _is_done(facts: Facts) -> bool:
     if facts.call is RunResult.RETURNED:
-        return facts.chosen is None or chose(facts, RecordOutcome.ACCEPTED)
+        return when_returned(facts.chosen) is not None
     return facts.call is RunResult.FAILED and chose(facts, RecordOutcome.ACCEPTED)
+
+
+def when_returned(chosen: Decision | None) -> Decision | None:
+    """What becomes of a record whose handler has returned, if no other facts matter, as for most records. Otherwise
+    None: ask `after_call`."""
+    return _DONE if chosen is None or chosen.outcome is RecordOutcome.ACCEPTED else None
 
 
 def _is_lost(facts: Facts) -> bool:

@@ -61,6 +61,7 @@ class Processing:
         self._route = route
         self._lane_of = route.lane_of
         self._only = route.options.only
+        self._looks_at_new = tables.looks_at_new_records(route.options)
         self._caller = caller
         self._queue = queue
         self._executor = executor
@@ -192,6 +193,8 @@ class Processing:
 
     async def _is_to_be_called(self, delivery: Delivery) -> bool:
         """If not, the record was settled, moved, or is held."""
+        if delivery.is_new and not self._looks_at_new:
+            return True
         facts = self._executor.facts(delivery)
         if delivery.pending is None and delivery.context is not None and delivery.context.run:
             facts.run = await self._run_of(delivery)
@@ -275,9 +278,12 @@ class Processing:
             batch.on_written()
 
     async def _returned(self, delivery: Delivery) -> None:
-        facts = self._executor.facts(delivery)
-        facts.call = RunResult.RETURNED
-        became = await self._executor.carry_out(delivery, tables.after_call(facts))
+        decision = tables.when_returned(delivery.decision)
+        if decision is None:
+            facts = self._executor.facts(delivery)
+            facts.call = RunResult.RETURNED
+            decision = tables.after_call(facts)
+        became = await self._executor.carry_out(delivery, decision)
         if became is not RecordOutcome.LOST:
             self._admission.on_success()
 

@@ -130,6 +130,13 @@ def test_nothing_is_accepted_unless_its_handler_has_returned_or_accepted_it() ->
             )
 
 
+def test_what_is_decided_without_other_facts_is_what_the_rules_decide() -> None:
+    for situation in situations(**{**CALLS, "call": (RunResult.RETURNED,)}):
+        decision = tables.when_returned(situation["chosen"])
+        assert decision is None or decision == tables.after_call(facts_of(**situation))
+    assert tables.when_returned(None) is not None
+
+
 def test_what_is_cancelled_is_neither_given_up_nor_counted() -> None:
     for situation in situations(**{**CALLS, "call": (RunResult.CANCELLED,), "delivery_count": (1,)}):
         if situation["chosen"] in (None, RELEASE):
