@@ -1,7 +1,4 @@
-"""`only`: a handler gets the records that its function selects. All others are accepted without it. Pure.
-
-Records without a place in their order, because the function for it fails, don't get as far: that raises here, too.
-"""
+"""`only`: a handler gets the records that its function selects. All others are accepted without it. Pure."""
 
 from __future__ import annotations
 
@@ -14,5 +11,5 @@ FILTERED = Rule(
     "accepted without its handler",
     lambda facts: facts.wants is not None and not facts.wants(),
     lambda facts: Decision(RecordOutcome.FILTERED),
-    of_new_records=lambda options: options.only is not None or options.order != "none",
+    of_new_records=lambda options: options.only is not None,
 )

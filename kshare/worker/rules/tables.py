@@ -264,9 +264,9 @@ NOT_WRITTEN = (
 """For records whose copy wasn't confirmed."""
 
 
-def before_call(facts: Facts) -> Decision | None:
-    """None if the handler is to be called."""
-    return first_decision(BEFORE_CALL, facts)
+def before_call(facts: Facts, rules: tuple[Rule, ...] = BEFORE_CALL) -> Decision | None:
+    """None if the handler is to be called. `rules`: for new records, those that may stop them."""
+    return first_decision(rules, facts)
 
 
 def _decide(rules: tuple[Rule, ...], facts: Facts) -> Decision:
@@ -287,9 +287,9 @@ def not_written(facts: Facts) -> Decision:
     return _decide(NOT_WRITTEN, facts)
 
 
-def looks_at_new_records(options: HandlerOptions) -> bool:
-    """Whether a rule may stop a record that comes for the first time."""
-    return any(rule.of_new_records(options) for rule in BEFORE_CALL)
+def rules_of_new_records(options: HandlerOptions) -> tuple[Rule, ...]:
+    """Those of `BEFORE_CALL` that may stop a record that comes for the first time."""
+    return tuple(rule for rule in BEFORE_CALL if rule.of_new_records(options))
 
 
 def may_hand_back(facts: Facts, *, was_tried: bool) -> bool:

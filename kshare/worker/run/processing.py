@@ -61,7 +61,7 @@ class Processing:
         self._route = route
         self._lane_of = route.lane_of
         self._only = route.options.only
-        self._looks_at_new = tables.looks_at_new_records(route.options)
+        self._rules_of_new = tables.rules_of_new_records(route.options)
         self._caller = caller
         self._queue = queue
         self._executor = executor
@@ -193,18 +193,28 @@ class Processing:
 
     async def _is_to_be_called(self, delivery: Delivery) -> bool:
         """If not, the record was settled, moved, or is held."""
-        if delivery.is_new and not self._looks_at_new:
-            return True
-        facts = self._executor.facts(delivery)
-        if delivery.pending is None and delivery.context is not None and delivery.context.run:
-            facts.run = await self._run_of(delivery)
-        if self._only is not None or self._lane_of is not None:
-            facts.wants = partial(self._wants, delivery)
-        decision = tables.before_call(facts)
-        if decision is None:
-            return True
-        await self._executor.carry_out(delivery, decision)
-        return False
+        rules = self._rules_of_new if delivery.is_new else tables.BEFORE_CALL
+        if rules:
+            facts = self._executor.facts(delivery)
+            if delivery.pending is None and delivery.context is not None and delivery.context.run:
+                facts.run = await self._run_of(delivery)
+            if self._only is not None:
+                facts.wants = partial(self._is_selected, self._only, delivery)
+            decision = tables.before_call(facts, rules)
+            if decision is not None:
+                await self._executor.carry_out(delivery, decision)
+                return False
+        if self._lane_of is not None:
+            lane = self._lane_of(delivery.record)
+            require_ended(self._lane_of, lane, "order")
+            hash(lane)  # if that fails, it isn't in order, so it fails too
+        return True
+
+    @staticmethod
+    def _is_selected(only: Callable[[Delivery], bool], delivery: Delivery) -> bool:
+        selected = only(delivery)
+        require_ended(only, selected, "only")
+        return bool(selected)
 
     async def _run_of(self, delivery: Delivery) -> MovedRun:
         """What has become of the run that this copy stands for."""
@@ -218,17 +228,6 @@ class Processing:
                 problem,
             )
             return MovedRun.UNKNOWN
-
-    def _wants(self, delivery: Delivery) -> bool:
-        if self._lane_of is not None:
-            lane = self._lane_of(delivery.record)
-            require_ended(self._lane_of, lane, "order")
-            hash(lane)  # if that fails, it isn't in order, so it fails too
-        if self._only is None:
-            return True
-        wanted = self._only(delivery)
-        require_ended(self._only, wanted, "only")
-        return bool(wanted)
 
     def _has_lock(self, delivery: Delivery) -> bool:
         """Whether its handler may be called now: it may have waited for long, or a dead letter of its batch may have

@@ -20,7 +20,7 @@ from kshare.worker.functions.cancellation import forget_cancellation, is_worker_
 from kshare.worker.handlers.routes import Route
 from kshare.worker.host import Host
 from kshare.worker.records.delivery import Delivery
-from kshare.worker.rules.tables import looks_at_new_records
+from kshare.worker.rules.tables import rules_of_new_records
 from kshare.worker.run.pipeline import Pipeline
 from kshare.worker.run.processing import unless_cancelled
 from kshare.worker.run.slots import ScopeLeft, Slot, Slots
@@ -56,7 +56,9 @@ class SlotWork:
         self._host = host
         self._check_leases = host.check_leases
         self._is_plain = (
-            pipeline.caller.is_plain and not options.move_runs and not looks_at_new_records(options)
+            pipeline.caller.is_plain
+            and not options.move_runs
+            and not (route.lane_of or rules_of_new_records(options))
         )
         self._work = self._batches if route.is_batch else self._records
         self._collector: anyio.Event | None = None
