@@ -17,6 +17,7 @@ BEGIN, END = "<!-- file map: python -m tools.filemap -->\n", "<!-- end of the fi
 GENERATED = (
     "kshare/protocol/messages/",
     "kshare/dissect/fields/",
+    "kshare/protocol/acknowledge_types.py",
     "kshare/protocol/error_codes.py",
     "kshare/protocol/api_keys.py",
 )

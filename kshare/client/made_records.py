@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
 
 from kshare.client.record import ShareBatch, ShareRecord, lease_of
+from kshare.protocol.acknowledge_types import FINAL, AcknowledgeWord
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.protocol.records import read_batches
-from kshare.state.lease import ACCEPT, REJECT, RELEASE, Lease
+from kshare.state.lease import Lease
 
 _TOPIC_ID = bytes(16)
 
@@ -58,14 +58,10 @@ def made_record(
     return next(iter(batch))
 
 
-def settlement_of(record: ShareRecord) -> Literal["accept", "release", "reject"] | None:
+def settlement_of(record: ShareRecord) -> AcknowledgeWord | None:
     """How the record was settled; None if it wasn't."""
     lease = lease_of(record.batch)
     return _SETTLEMENTS.get(lease.states[record.offset - lease.first])
 
 
-_SETTLEMENTS: dict[int, Literal["accept", "release", "reject"]] = {
-    ACCEPT: "accept",
-    RELEASE: "release",
-    REJECT: "reject",
-}
+_SETTLEMENTS: dict[int, AcknowledgeWord] = {kind: kind.word for kind in FINAL}

@@ -17,7 +17,7 @@ from kshare.errors import AcknowledgeError, KshareError, Unsupported
 from kshare.protocol.record import Record, RecordWalk
 from kshare.protocol.records import Batch
 from kshare.protocol.uncopied import refuse_copy
-from kshare.state.lease import ACCEPT, HELD, LOST, REJECT, RELEASE, RENEW, SENT, Lease
+from kshare.state.lease import ACCEPT, HELD, LOST, REJECT, RELEASE, RENEW, UNDECIDED, Lease
 
 _accept = ACCEPT
 """Again, as a C variable: see the .pxd."""
@@ -308,8 +308,7 @@ class ShareBatch:
         held = sorted(
             run
             for first, last in self._spans
-            for state in (HELD, RENEW, SENT | RENEW)
-            for run in lease.runs_within(max(first, offset + 1), last, state, state)
+            for run in lease.runs_in(max(first, offset + 1), last, UNDECIDED)
         )
         return [(lease.first + start, lease.first + end - 1) for start, end in held]
 

@@ -15,7 +15,7 @@ Explain = Callable[[int], str]
 _NAMES: Mapping[str, Mapping[int, str]] = {
     "apiKey": codes.APIS,
     "requestApiKey": codes.APIS,
-    "acknowledgeTypes": {0: "gap", 1: "accept", 2: "release", 3: "reject", 4: "renew"},
+    "acknowledgeTypes": codes.ACKNOWLEDGE_TYPES,
     "shareAcquireMode": {0: "batch-optimized", 1: "record-limit"},
     "deliveryState": {0: "available", 2: "acknowledged", 4: "archived"},
     "keyType": {0: "group", 1: "transaction", 2: "share"},

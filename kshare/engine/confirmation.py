@@ -10,13 +10,16 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from kshare.errors import KshareError
-from kshare.state.lease import GAP, RENEW, SENT, Lease, TopicIdPartition
+from kshare.protocol.acknowledge_types import AcknowledgeType
+from kshare.state.lease import RENEW, SENT, Lease, StateRanges, TopicIdPartition, state_ranges
 from kshare.state.session import AckRange
 
 Loss = tuple[Lease, KshareError]
 NameT = TypeVar("NameT")
 """How a partition is named in results."""
 _Range = tuple[int, int]
+_UNANSWERED = state_ranges([*AcknowledgeType, *(SENT | kind for kind in AcknowledgeType)])
+_RENEWALS = state_ranges([RENEW, SENT | RENEW])
 _MAX_REFUSED = 1000
 """How many refused ranges of a partition to remember. With more, its error stays until the next commit."""
 
@@ -84,7 +87,7 @@ class Confirmation:
             spans = _unanswered(lease, lease.first, lease.last)
             if spans:
                 self._open.append((lease, spans))
-                self._renewed[lease] = _unanswered(lease, lease.first, lease.last, RENEW)
+                self._renewed[lease] = _unanswered(lease, lease.first, lease.last, _RENEWALS)
 
     @property
     def is_settled(self) -> bool:
@@ -156,12 +159,10 @@ def note(results: dict[NameT, KshareError | None], partition: NameT, error: Ksha
         results[partition] = error
 
 
-def _unanswered(lease: Lease, first: int, last: int, lowest: int = GAP) -> list[_Range]:
-    """Offsets that are decided and not sent, or sent and not confirmed. With `lowest` RENEW, only renewals."""
-    runs = lease.runs_within(first, last, lowest, RENEW) + lease.runs_within(
-        first, last, SENT | lowest, SENT | RENEW
-    )
-    return sorted((lease.first + start, lease.first + end - 1) for start, end in runs)
+def _unanswered(lease: Lease, first: int, last: int, states: StateRanges = _UNANSWERED) -> list[_Range]:
+    """Offsets that are decided and not sent, or sent and not confirmed."""
+    runs = lease.runs_in(first, last, states)
+    return [(lease.first + start, lease.first + end - 1) for start, end in runs]
 
 
 def without(spans: Sequence[_Range], excluded: Sequence[_Range]) -> list[_Range]:

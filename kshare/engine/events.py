@@ -13,9 +13,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 from kshare.errors import KshareError
+from kshare.protocol.acknowledge_types import AcknowledgeType, AcknowledgeWord
 from kshare.state.session import AckRange
 
 __all__ = [
@@ -40,10 +41,9 @@ __all__ = [
     "Skipped",
 ]
 
-AckType = Literal["gap", "accept", "release", "reject", "renew"]
+AckType = AcknowledgeWord
 """An acknowledgement type. A gap is an offset without a record."""
 
-_ACK_TYPES: tuple[AckType, ...] = get_args(AckType)
 _RUN = re.compile(rb"(.)\1*", re.DOTALL)
 
 
@@ -101,10 +101,10 @@ class Settled(NamedTuple):
         """First offset, last offset and acknowledgement type of each range."""
         for first, last, types in self.acknowledged:
             if len(types) == 1:
-                yield first, last, _ACK_TYPES[types[0]]
+                yield first, last, AcknowledgeType(types[0]).word
                 continue
             for run in _RUN.finditer(types):
-                yield first + run.start(), first + run.end() - 1, _ACK_TYPES[types[run.start()]]
+                yield first + run.start(), first + run.end() - 1, AcknowledgeType(types[run.start()]).word
 
     def counts(self) -> Mapping[AckType, int]:
         """The number of offsets for each acknowledgement type."""

@@ -10,12 +10,15 @@ from kshare.engine.confirmation import without
 from kshare.engine.events import Finished, GivenBack, LeaseLost, LeaseRenewed, LossReason, Settled
 from kshare.engine.reporter import Reporter
 from kshare.errors import AcknowledgeError, BrokerError, ConnectionLost, KshareError
+from kshare.protocol.acknowledge_types import AcknowledgeType
 from kshare.protocol.error_codes import ErrorCode, error_name
 from kshare.state.acks import AckOutcome
-from kshare.state.lease import ACCEPT, HELD, LOST, RENEW, SENT, SETTLED, Lease, TopicIdPartition
+from kshare.state.lease import GAP, HELD, LOST, SETTLED, UNDECIDED, Lease, TopicIdPartition, state_ranges
 from kshare.state.lease_timers import LeaseTimers
 from kshare.state.unseen_releases import SAFE_LEFT
 
+_UNSENT = state_ranges([*(kind for kind in AcknowledgeType if kind != GAP), HELD])
+"""What the user holds, or has decided and no request has taken along."""
 _LOST_BECAUSE = {
     "expired": "lock expired; will be redelivered",
     "session": "the session with the broker ended; will be redelivered",
@@ -100,7 +103,7 @@ class LeaseReports:
         records = len(lease.states) - lease.count(SETTLED) - lease.count(LOST)
         if reason == "expired":
             # Acknowledgements under way aren't lost yet: the response has their outcome.
-            runs = lease.runs(HELD, HELD) + lease.runs(ACCEPT, RENEW)
+            runs = lease.runs_in(lease.first, lease.last, _UNSENT)
             records = sum(end - start for start, end in runs)
             self._log_records("lock expired; will be redelivered", lease, runs)
         if not records:
@@ -226,7 +229,7 @@ class LeaseReports:
 
 def _held_runs(lease: Lease) -> list[tuple[int, int]]:
     """Start and end index of what is held and undecided."""
-    return [run for state in (HELD, RENEW, SENT | RENEW) for run in lease.runs(state, state)]
+    return lease.runs_in(lease.first, lease.last, UNDECIDED)
 
 
 def _offsets(lease: Lease, runs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

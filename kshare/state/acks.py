@@ -41,19 +41,19 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from kshare.protocol.acknowledge_types import AcknowledgeType
 from kshare.protocol.error_codes import ErrorCode
 from kshare.state.ack_retries import AckRetries, LeaseRange, RetryPart, SentRange
 from kshare.state.lease import (
-    ACCEPT,
     GAP,
     HELD,
     LOST,
-    REJECT,
     RENEW,
     SENT,
     SETTLED,
     Lease,
     TopicIdPartition,
+    state_ranges,
     translation_table,
 )
 from kshare.state.session import AckRange
@@ -67,12 +67,17 @@ RETRY_LATER = {
     ErrorCode.REQUEST_TIMED_OUT,
 }
 
-_TO_DECIDED = translation_table({SENT | kind: kind for kind in range(5)})
-_TO_SETTLED = translation_table({SENT | kind: SETTLED for kind in range(4)} | {SENT | RENEW: HELD})
-_UNSENT_TO_LOST = translation_table({HELD: LOST} | dict.fromkeys(range(5), LOST))
-_EXPIRED_TO_LOST = translation_table({HELD: LOST, SENT | RENEW: LOST} | dict.fromkeys(range(5), LOST))
+_RENEWALS = state_ranges([RENEW])
+_FINAL = state_ranges(kind for kind in AcknowledgeType if kind.is_final)
+_USERS = state_ranges(kind for kind in AcknowledgeType if kind.is_final and kind != GAP)
+"""The user's own decisions: gaps and renewals don't concern the user."""
+
+_TO_DECIDED = translation_table({SENT | kind: kind for kind in AcknowledgeType})
+_TO_SETTLED = translation_table({SENT | kind: SETTLED if kind.is_final else HELD for kind in AcknowledgeType})
+_UNSENT_TO_LOST = translation_table({HELD: LOST} | dict.fromkeys(AcknowledgeType, LOST))
+_EXPIRED_TO_LOST = translation_table({HELD: LOST, SENT | RENEW: LOST} | dict.fromkeys(AcknowledgeType, LOST))
 """An acceptance that is under way may still be confirmed. A renewal that is under way saves nothing: it is too late."""
-_SENT_TO_LOST = translation_table({SENT | kind: LOST for kind in range(5)})
+_SENT_TO_LOST = translation_table({SENT | kind: LOST for kind in AcknowledgeType})
 
 
 class AckOutcome(NamedTuple):
@@ -180,8 +185,7 @@ class PartitionAcks:
         return self._under_way
 
     def _mark_sent(self, lease: Lease, first: int, last: int) -> None:
-        lowest, highest = (RENEW, RENEW) if self._is_renewing else (GAP, REJECT)
-        for start, end in lease.runs_within(first, last, lowest, highest):
+        for start, end in lease.runs_in(first, last, _RENEWALS if self._is_renewing else _FINAL):
             types = lease.send(start, end)
             sent = AckRange(lease.first + start, lease.first + end - 1, types)
             self._under_way.append(sent)
@@ -260,7 +264,7 @@ class PartitionAcks:
         lost = [
             (lease, lease.first + start, lease.first + end - 1)
             for lease, first, last in lease_ranges
-            for start, end in lease.runs_within(first, last, RENEW, RENEW)
+            for start, end in lease.runs_in(first, last, _RENEWALS)
         ]
         for lost_range in lost:
             _lose(*lost_range)
@@ -282,7 +286,7 @@ class PartitionAcks:
         ranges: list[AckRange] = []
         leases: dict[int, Lease] = {}
         for lease, first, last in lease_ranges:
-            for start, end in lease.runs_within(first, last, RENEW, RENEW):
+            for start, end in lease.runs_in(first, last, _RENEWALS):
                 lease.states[start:end] = bytes([HELD]) * (end - start)
                 ranges.append(AckRange(lease.first + start, lease.first + end - 1, bytes([RENEW])))
                 leases[lease.first] = lease
@@ -303,7 +307,7 @@ class PartitionAcks:
         ranges: list[AckRange] = []
         given_up = 0
         for lease, first, last in lease_ranges:
-            for start, end in lease.runs_within(first, last, GAP, REJECT):
+            for start, end in lease.runs_in(first, last, _FINAL):
                 types = bytes(lease.states[start:end])
                 ranges.append(AckRange(lease.first + start, lease.first + end - 1, types))
                 lease.states[start:end] = bytes([LOST]) * (end - start)
@@ -344,8 +348,7 @@ class PartitionAcks:
         ranges = tuple(
             AckRange(lease.first + start, lease.first + end - 1, bytes(lease.states[start:end]))
             for lease, first, last in lease_ranges
-            # Only the user's own decisions: gaps and renewals don't concern the user.
-            for start, end in lease.runs_within(first, last, ACCEPT, REJECT)
+            for start, end in lease.runs_in(first, last, _USERS)
         )
         return [AckOutcome(self.partition, ranges, error)] if ranges else []
 

@@ -12,9 +12,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kshare.state.lease import HELD, RENEW, SENT, Lease
-
-_UNDECIDED = (HELD, RENEW, SENT | RENEW)
+from kshare.state.lease import UNDECIDED, Lease
 
 
 class KeptSpans(NamedTuple):
@@ -29,8 +27,7 @@ class KeptSpans(NamedTuple):
         return sum(
             end - start
             for first, last in self.spans
-            for state in _UNDECIDED
-            for start, end in self.lease.runs_within(first, last, state, state)
+            for start, end in self.lease.runs_in(first, last, UNDECIDED)
         )
 
 

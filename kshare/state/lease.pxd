@@ -4,7 +4,7 @@ cimport cython
 cimport kshare.fast.byte_runs as byte_runs
 from libc.stdint cimport int64_t
 
-cdef int _accept, _held, _lost, _renew, _renewing
+cdef int _accept, _held, _lost, _renew, _renewing, _highest
 
 
 @cython.final

@@ -11,38 +11,63 @@ Compiled through `lease.pxd`. Records refer to their lease directly, so settling
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
 import kshare.fast.byte_runs as byte_runs
+from kshare.protocol.acknowledge_types import AcknowledgeType
 from kshare.protocol.uncopied import refuse_copy
 
 TopicIdPartition = tuple[bytes, int]
 """Topic id and partition number."""
 
-GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
+StateRanges = tuple[tuple[int, int], ...]
+"""Lowest and highest state of each range, ascending."""
+
+GAP = int(AcknowledgeType.GAP)
+ACCEPT = int(AcknowledgeType.ACCEPT)
+RELEASE = int(AcknowledgeType.RELEASE)
+REJECT = int(AcknowledgeType.REJECT)
+RENEW = int(AcknowledgeType.RENEW)
+"""The types that kshare itself decides on. As plain numbers, since they are compared for each record."""
 
 HELD, SETTLED, LOST = 0xFF, 0x20, 0x30
 SENT = 0x10
 """Plus the type that was sent."""
+_UNDECIDED = (RENEW, SENT | RENEW, HELD)
+
+
+def state_ranges(states: Iterable[int]) -> StateRanges:
+    """These states, which ascend, as ranges for `Lease.runs_in`."""
+    ranges: list[tuple[int, int]] = []
+    for state in states:
+        is_next = ranges and state == ranges[-1][1] + 1
+        ranges[-1:] = [(ranges[-1][0], state)] if is_next else [*ranges[-1:], (state, state)]
+    return tuple(ranges)
+
+
+UNDECIDED = state_ranges(_UNDECIDED)
+"""Held, whether or not a renewal is to be sent or under way: that isn't a decision."""
 
 _accept, _held, _lost, _renew, _renewing = ACCEPT, HELD, LOST, RENEW, SENT | RENEW
-"""Types and the undecided states again, as C variables: see the .pxd."""
+_highest = int(max(AcknowledgeType))
+"""Types and states again, as C variables: see the .pxd."""
 
-_ACCEPTED_RUN = re.compile(rb"[\x01\x11]+")
+_ACCEPTED_RUN = re.compile(b"[" + re.escape(bytes([ACCEPT, SENT | ACCEPT])) + b"]+")
 
 
-def translation_table(changes: dict[int, int]) -> bytes:
+def translation_table(changes: Mapping[int, int]) -> bytes:
     """A table for `Lease.translate`: maps the states in `changes`, leaves all others."""
     return bytes(changes.get(value, value) for value in range(256))
 
 
 _ALL_TO_LOST = translation_table(
-    {HELD: LOST} | dict.fromkeys(range(5), LOST) | {SENT | kind: LOST for kind in range(5)}
+    {HELD: LOST} | dict.fromkeys(AcknowledgeType, LOST) | {SENT | kind: LOST for kind in AcknowledgeType}
 )
-_TO_SENT = translation_table({kind: SENT | kind for kind in range(5)})
-_HELD_TO = [translation_table(dict.fromkeys((HELD, RENEW, SENT | RENEW), kind)) for kind in range(4)] + [
-    translation_table({HELD: RENEW})
+_TO_SENT = translation_table({kind: SENT | kind for kind in AcknowledgeType})
+_HELD_TO = [
+    translation_table(dict.fromkeys(_UNDECIDED if kind.is_final else (HELD,), kind))
+    for kind in AcknowledgeType
 ]
 
 
@@ -161,7 +186,7 @@ class Lease:
     @property
     def has_decided(self) -> bool:
         """Whether there are acknowledgements to send."""
-        return self.count_between(GAP, RENEW) > 0
+        return self.count_between(0, _highest) > 0
 
     @property
     def is_done(self) -> bool:
@@ -189,7 +214,7 @@ class Lease:
         if index < 0 or index >= self._size:
             return False
         state = self.states[index]
-        return state <= _renew or state in (_held, _renewing)
+        return state <= _highest or state in (_held, _renewing)
 
     def decide(self, offset: int, kind: int) -> bool:
         """False when it is too late: sent, settled or lost."""
@@ -198,7 +223,7 @@ class Lease:
             raise self._stray(offset)
         state = self.states[index]
         was_held = state in (_held, _renew, _renewing)
-        if not was_held and state > _renew:
+        if not was_held and state > _highest:
             return False
         if state == _renewing and kind == _renew:
             return True  # being done: if it were sent again, its lease would count as renewed only by that
@@ -298,3 +323,12 @@ class Lease:
         """The same within these offsets, which may extend beyond the lease."""
         start, stop = max(0, first - self.first), min(len(self.states), last + 1 - self.first)
         return byte_runs.runs_between(self.states, start, stop, low, high)
+
+    def runs_in(self, first: int, last: int, states: StateRanges) -> list[tuple[int, int]]:
+        """Start and end index of the runs within these offsets, of states in any of these ranges; sorted."""
+        runs: list[tuple[int, int]] = []
+        for low, high in states:
+            runs += self.runs_within(first, last, low, high)
+        if len(states) > 1:
+            runs.sort()
+        return runs

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kshare.protocol.acknowledge_types import FINAL, AcknowledgeType
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from kshare.protocol.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
@@ -16,13 +17,8 @@ from kshare.traffic.exchange import Exchange
 from kshare.traffic.members import AckStatus, CheckedAck, ObservedLock, ObservedMember, ObservedSession
 from kshare.traffic.ranges import Ranges
 from kshare.traffic.share_exchange import (
-    ACCEPT,
     CLOSING,
-    GAP,
     OPENING,
-    REJECT,
-    RELEASE,
-    RENEW,
     AckedRange,
     ShareExchange,
 )
@@ -31,7 +27,8 @@ _ENDS_SESSION = {ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.SHARE_SESSION_LIMI
 _LEAVING = -1
 _HELD_ALONE = {AckStatus.HELD}
 _ONCE = {1}
-_USUAL_TYPES = {bytes([kind]) for kind in (GAP, ACCEPT, RELEASE, REJECT)}
+_RENEW = int(AcknowledgeType.RENEW)
+_USUAL_TYPES = {bytes([kind]) for kind in FINAL}
 
 
 @dataclass(slots=True, eq=False)
@@ -198,7 +195,7 @@ class GroupTracker:
                 if status is AckStatus.EXPIRED and held:
                     held.take(first, last)
                     member.remember(partition, first, last, AckStatus.EXPIRED)
-            elif kind != RENEW:
+            elif kind != _RENEW:
                 if held:
                     held.take(first, last)
                 member.remember(partition, first, last, AckStatus.SETTLED)
@@ -252,7 +249,7 @@ def _count(event: ShareEvent) -> None:
             member.refused += size
             continue
         member.acknowledged[kind] = member.acknowledged.get(kind, 0) + size
-        if lease and kind != RENEW:
+        if lease and kind != _RENEW:
             settled[lease.acquired_at] = settled.get(lease.acquired_at, 0) + size
     for acquired_at, size in settled.items():
         member.latencies.add(share.exchange.asked_at - acquired_at, size)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
+from kshare.protocol.acknowledge_types import AcknowledgeType
 from kshare.protocol.messages.share_acknowledge_request import ShareAcknowledgeRequest
 from kshare.protocol.messages.share_acknowledge_response import ShareAcknowledgeResponse
 from kshare.protocol.messages.share_fetch_request import ShareFetchRequest
@@ -19,8 +20,7 @@ Partition: TypeAlias = tuple[bytes, int]
 """Topic id and number."""
 
 OPENING, CLOSING = 0, -1
-GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
-TYPE_NAMES = {GAP: "gap", ACCEPT: "accept", RELEASE: "release", REJECT: "reject", RENEW: "renew"}
+TYPE_NAMES: dict[int, str] = {kind: kind.word for kind in AcknowledgeType}
 
 
 class AcquiredRange(NamedTuple):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kshare.protocol.acknowledge_types import AcknowledgeType
 from kshare.traffic.exchange_text import duration_text
 from kshare.traffic.findings import Finding, Severity
 from kshare.traffic.rules import RULES
-from kshare.traffic.share_exchange import RENEW, TYPE_NAMES
 from kshare.traffic.summary import ApiTotals, MemberTotals
 from kshare.wording import counted
 
@@ -25,7 +25,7 @@ def member_lines(member: MemberTotals) -> list[str]:
     redelivered = f", {member.redelivered:,} of them redelivered" if member.redelivered else ""
     fetches, records = counted(member.fetches, "fetch", "es"), counted(member.acquired, "record")
     lines = [f"{fetches} acquired {records}{redelivered}"]
-    renewals = TYPE_NAMES[RENEW]
+    renewals = AcknowledgeType.RENEW.word
     types = [f"{name} {count:,}" for name, count in member.acknowledged.items() if name != renewals]
     acknowledged = sum(count for name, count in member.acknowledged.items() if name != renewals)
     lines.append(f"acknowledged {acknowledged:,}" + (f": {', '.join(types)}" if types else ""))

@@ -1,4 +1,4 @@
-"""A pytest plugin that replaces kshare's messages in this process by those of the grown schemas.
+"""A pytest plugin that replaces kshare's messages and codes in this process by those of the grown schemas.
 
 They are generated when the process starts. With KSHARE_GROWN_COMPILED=1, the largest of the messages that are compiled
 in kshare is compiled here too.
@@ -19,12 +19,13 @@ from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
-from tests.growth.schemas import GROWN, grown_schema
-from tools.kgen import codec, layout
+from tests.growth.schemas import GROWN, grown_codes, grown_schema
+from tools.kgen import codec, codes, layout
 from tools.kgen.model import read_document
 
 ROOT = Path(__file__).parents[2]
 COMPILED = "ShareFetchResponse"
+TYPES = "kshare.protocol.acknowledge_types"
 _MESSAGES, _TABLES = "kshare.protocol.messages", "kshare.dissect.fields"
 
 
@@ -43,6 +44,9 @@ class GrownMessages(MetaPathFinder):
             if name == COMPILED and os.environ.get("KSHARE_GROWN_COMPILED"):
                 self._write(module, ".pxd", codec.emit_declarations(message))
                 hot.append(module)
+        codes_document = grown_codes()
+        self._write(TYPES, ".py", codes.emit_types(codes_document["acknowledgeTypes"], "error_codes.json"))
+        self._write(f"{_TABLES}.codes", ".py", layout.emit_codes(codes_document))
         if hot:
             self._compile(hot)
 

@@ -21,7 +21,17 @@ APIS = (
 """What share consumers and producers send most often, and every API whose response contains addresses."""
 GROWN = tuple(api + kind for api in APIS for kind in ("Request", "Response"))
 
+NEW_TYPE = 5
+"""The number of an acknowledgement type that isn't in KIP-932. It ends a delivery, as most do."""
+
 Node = dict[str, Any]
+
+
+def grown_codes() -> Node:
+    """The file of codes, with one more acknowledgement type."""
+    document: Node = json.loads((SCHEMAS / "error_codes.json").read_text(encoding="utf-8"))
+    new = {"code": NEW_TYPE, "name": "SKIP", "final": True, "about": "The record isn't wanted."}
+    return {**document, "acknowledgeTypes": [*document["acknowledgeTypes"], new]}
 
 
 def grown_schema(name: str) -> Node:

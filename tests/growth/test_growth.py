@@ -1,10 +1,15 @@
 """With one more version and new fields in the messages, codecs, dissector, proxy, broker and consumer still work.
 
+With one more acknowledgement type, three files change by hand: `schemas/error_codes.json` says what it is, the record
+gets a method for it (`kshare/client/record.py`), and the embedded broker does what it means
+(`kshare/broker/shares/share_partition.py`; mypy says so). Everything else follows from the generated enum.
+
 Each test runs in a new process, because modules refer to the messages that existed when they were imported.
 """
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
@@ -13,6 +18,9 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+
+from kshare.protocol.acknowledge_types import FINAL
+from tools.kgen.generate import MARK
 
 pytestmark = pytest.mark.lengthy
 
@@ -51,3 +59,44 @@ def test_a_compiled_message_handles_new_versions() -> None:
     _passes_grown(
         "-k", "test_round_trip and ShareFetchResponse", *files, compiled=shutil.which(compiler) is not None
     )
+
+
+def test_only_generated_modules_list_the_acknowledgement_types() -> None:
+    listing = [
+        str(path.relative_to(ROOT))
+        for path in sorted((ROOT / "kshare").rglob("*.py"))
+        if not (text := path.read_text(encoding="utf-8")).startswith(MARK)
+        if any(_lists_types(node) for node in ast.walk(ast.parse(text)))
+    ]
+    assert listing == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "A = {0: 'gap', 1: 'accept', 2: 'release', 3: 'reject', 4: 'renew'}",
+        "GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)",
+        "A = Literal['gap', 'accept', 'release', 'reject', 'renew']",
+        "A = (AckType.GAP, AckType.ACCEPT, AckType.RELEASE, AckType.REJECT)",
+    ],
+)
+def test_lists_of_types_are_found(code: str) -> None:
+    assert any(_lists_types(node) for node in ast.walk(ast.parse(code)))
+
+
+def _lists_types(node: ast.AST) -> bool:
+    """Whether this is a collection that names all types that end a delivery."""
+    if not isinstance(node, ast.Tuple | ast.List | ast.Set | ast.Dict):
+        return False
+    values = [*node.keys, *node.values] if isinstance(node, ast.Dict) else node.elts
+    words = {
+        str(value).lower()
+        for one in values
+        for part in ast.walk(one or node)
+        for value in (
+            getattr(part, "value", None) if isinstance(part, ast.Constant) else None,
+            getattr(part, "id", None),
+            getattr(part, "attr", None),
+        )
+    }
+    return words >= {kind.word for kind in FINAL}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
@@ -13,9 +14,16 @@ from hypothesis import HealthCheck, given, settings
 
 from kshare import ShareConsumer
 from kshare.broker.profiles import Profile
+from kshare.broker.shares import share_partition
+from kshare.broker.shares.delivery import GroupLimits, RecordState
+from kshare.broker.shares.share_partition import _apply_ack
+from kshare.broker.shares.window import DeliveryRun
+from kshare.client.record import settle_held
 from kshare.dissect import Dissection, dissect_request, dissect_response, dissection_json
+from kshare.engine.events import Settled
 from kshare.net.settings import NetSettings
 from kshare.protocol import by_name
+from kshare.protocol.acknowledge_types import AcknowledgeType
 from kshare.protocol.envelopes import decode_response, encode_request, encode_response
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.frames import FrameSplitter
@@ -23,21 +31,27 @@ from kshare.protocol.message import Message
 from kshare.protocol.messages import (
     ApiVersionsResponse,
     FindCoordinatorRequest,
+    ShareAcknowledgeRequest,
     ShareFetchRequest,
     ShareGroupHeartbeatRequest,
+    share_acknowledge_request,
 )
 from kshare.protocol.messages.api_versions_response import ApiVersion
 from kshare.protocol.messages.share_fetch_request import FetchPartition, FetchTopic
 from kshare.protocol.primitives import join_tags, split_tags
 from kshare.protocol.spec import specs_of
+from kshare.state.acks import AckOutcome, PartitionAcks
+from kshare.state.lease import SETTLED, Lease
+from kshare.state.session import AckRange
 from kshare.testing import Broker
 from kshare.trace import Proxy
 from kshare.trace.addresses import address_structs
 from kshare.trace.request_heads import RequestHead
 from kshare.trace.response_stream import ResponseStream
 from kshare.trace.response_tail import TAIL
+from kshare.traffic.share_exchange import TYPE_NAMES
 from tests.dissect.tiling import assert_tiled
-from tests.growth.schemas import APIS, GROWN
+from tests.growth.schemas import APIS, GROWN, NEW_TYPE
 from tests.helpers.plain_client import PlainClient, plain_client
 from tests.helpers.strategies import messages_of
 
@@ -300,3 +314,86 @@ def test_a_consumer_reads_through_the_proxy(broker: Broker, version: int) -> Non
         assert_tiled(dissection, frame)
         assert dissection.problems == []
         assert dissection_json(dissection)
+
+
+# --- a new acknowledgement type
+
+
+SKIP = AcknowledgeType(NEW_TYPE)
+
+
+def test_a_lease_settles_records_of_the_new_type() -> None:
+    acks = PartitionAcks((bytes(16), 0))
+    lease = Lease(acks.partition, 0, 5, 1)
+    acks.add(lease)
+    kinds = [SKIP, AcknowledgeType.ACCEPT, AcknowledgeType.RENEW, SKIP, SKIP, AcknowledgeType.GAP]
+    assert all(lease.decide(offset, kind) for offset, kind in enumerate(kinds))
+    assert [offset for offset in range(6) if lease.is_held(offset)] == [2]
+    sent = acks.take(renewals=False)
+    assert {
+        (offset, types[0] if len(types) == 1 else types[offset - first])
+        for first, last, types in sent
+        for offset in range(first, last + 1)
+    } == {(offset, kind) for offset, kind in enumerate(kinds) if kind.is_final}
+    (outcome,) = acks.on_answer(0)
+    assert outcome.ranges == tuple(sent)
+    assert lease.count(SETTLED) == 5
+    assert not lease.can_decide(0)
+
+
+def test_a_refused_acknowledgement_of_the_new_type_is_lost() -> None:
+    acks = PartitionAcks((bytes(16), 0))
+    lease = Lease(acks.partition, 0, 0, 1)
+    acks.add(lease)
+    lease.decide(0, SKIP)
+    lease.decide(0, AcknowledgeType.ACCEPT)
+    lease.decide(0, SKIP)
+    assert [*acks.lose()] == [AckOutcome(acks.partition, (AckRange(0, 0, bytes([SKIP])),), 122)]
+    assert lease.is_lost(0)
+
+
+def test_the_new_type_is_sent_confirmed_and_reported(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share_partition, "_apply_ack", _archive_skipped)
+    events: list[object] = []
+
+    async def run() -> None:
+        with anyio.fail_after(DEADLINE_S):
+            async with ShareConsumer(
+                broker.bootstrap, group="g", topics=["t"], acknowledgement="explicit", observer=events.append
+            ) as consumer:
+                async for record in consumer:
+                    if record.offset == 0:
+                        record.accept()
+                    elif record.offset == 2:
+                        settle_held(record.batch, SKIP)  # what a method of the record's would call
+                        break
+                assert [*(await consumer.commit()).values()] == [None]
+
+    anyio.run(run)
+    counts: Counter[str] = Counter()
+    for event in events:
+        counts.update(event.counts() if isinstance(event, Settled) else {})
+    assert counts == {"accept": 1, "skip": 2}
+    acknowledged = broker.call(lambda: dict(broker.state.counters.acknowledged))
+    assert acknowledged == {("g", "accept"): 1, ("g", "skip"): 2}
+
+
+def _archive_skipped(
+    change: share_partition.Change, run: DeliveryRun, kind: AcknowledgeType, limits: GroupLimits
+) -> None:
+    """What the new type means to a broker."""
+    if kind is SKIP:
+        change.settle(run, RecordState.ARCHIVED)
+    else:
+        _apply_ack(change, run, kind, limits)
+
+
+def test_the_new_type_is_named() -> None:
+    batch = share_acknowledge_request.AcknowledgementBatch(0, 0, bytes([SKIP]))
+    partition = share_acknowledge_request.AcknowledgePartition(0, [batch])
+    request = ShareAcknowledgeRequest(
+        "g", "m", 1, topics=[share_acknowledge_request.AcknowledgeTopic(bytes(16), [partition])]
+    )
+    dissection = dissect_request(encode_request(request, 2, 1, "test"), is_sized=True)
+    assert "skip" in {span.note for top in dissection.spans for _, span in top.walk()}
+    assert TYPE_NAMES[SKIP] == "skip"

@@ -9,6 +9,7 @@ from itertools import groupby
 from random import Random
 from typing import Any, NamedTuple
 
+from kshare.protocol.acknowledge_types import AcknowledgeType
 from kshare.protocol.api_keys import API_NAMES
 from kshare.protocol.envelopes import decode_request, decode_response, encode_response
 from kshare.protocol.error_codes import error_name
@@ -31,10 +32,6 @@ _READ: dict[int, Any] = {
     ShareFetchRequest.API_KEY: ShareFetchResponse,
     ShareAcknowledgeRequest.API_KEY: ShareAcknowledgeResponse,
 }
-
-
-_KINDS = ("gap", "accept", "release", "reject", "renew")
-"""By their numbers."""
 
 
 class Part(NamedTuple):
@@ -213,7 +210,7 @@ class ShareTap(Tap):
 
 def _told(kinds: Iterable[int]) -> str:
     """One for all offsets of a range, or one for each: alike neighbours are counted."""
-    runs = [(_KINDS[kind], len([*run])) for kind, run in groupby(kinds)]
+    runs = [(AcknowledgeType(kind).word, len([*run])) for kind, run in groupby(kinds)]
     return ", ".join(kind if count == 1 else f"{count} {kind}" for kind, count in runs)
 
 

@@ -1,4 +1,4 @@
-"""Generates `error_codes.py` and `api_keys.py` from schemas/error_codes.json."""
+"""Generates `error_codes.py`, `api_keys.py` and `acknowledge_types.py` from schemas/error_codes.json."""
 
 from __future__ import annotations
 
@@ -27,10 +27,49 @@ def error_name(code: int) -> str:
         return f"UNKNOWN_CODE_{code}"
 '''
 
+_TYPE_PROPERTIES = '''
+    @property
+    def is_final(self) -> bool:
+        """Whether it ends the delivery of a record. If it doesn't, another acknowledgement follows."""
+        return self in FINAL
+
+    @property
+    def word(self) -> AcknowledgeWord:
+        """Its name as events, metrics and output have it."""
+        return _WORDS[self]
+
+'''
+
 
 def emit(path: Path) -> dict[str, str]:
     document = json.loads(path.read_text(encoding="utf-8"))
-    return {"error_codes.py": _errors(document["errors"], path.name), "api_keys.py": _apis(document["apis"])}
+    return {
+        "acknowledge_types.py": emit_types(document["acknowledgeTypes"], path.name),
+        "error_codes.py": _errors(document["errors"], path.name),
+        "api_keys.py": _apis(document["apis"]),
+    }
+
+
+def emit_types(types: list[dict[str, Any]], file: str) -> str:
+    if [kind["code"] for kind in types] != list(range(len(types))):
+        raise SchemaError(f"{file}: $.acknowledgeTypes: the codes don't count up from 0")
+    words = [f'"{kind["name"].lower()}"' for kind in types]
+    lines = [HEADER, '"""All acknowledgement types of Kafka (KIP-932), and what they do to a record."""', ""]
+    lines += ["from __future__ import annotations", "", "from enum import IntEnum"]
+    lines += ["from typing import Literal", "", f"AcknowledgeWord = Literal[{', '.join(words)}]", "", ""]
+    lines += ["class AcknowledgeType(IntEnum):", *_members(types)]
+    lines += [_TYPE_PROPERTIES, f"_WORDS: tuple[AcknowledgeWord, ...] = ({', '.join(words)})"]
+    final = [f"        AcknowledgeType.{kind['name']}," for kind in types if kind["final"]]
+    return "\n".join([*lines, "FINAL = frozenset(", "    {", *final, "    }", ")", ""])
+
+
+def _members(rows: list[dict[str, Any]]) -> list[str]:
+    """The members of an enum, with their docstrings."""
+    lines = []
+    for row in rows:
+        about = textwrap.fill(row["about"], 108, initial_indent='    """', subsequent_indent="    ")
+        lines += [f"    {row['name']} = {row['code']}", about + '"""']
+    return lines
 
 
 def _errors(errors: list[dict[str, Any]], file: str) -> str:
@@ -39,11 +78,7 @@ def _errors(errors: list[dict[str, Any]], file: str) -> str:
         raise SchemaError(f"{file}: $.errors: a code is defined twice")
     lines = [HEADER, '"""All error codes of Kafka, with their causes and what to do about them."""', ""]
     lines += ["from __future__ import annotations", "", "from enum import IntEnum", "", ""]
-    lines += ["class ErrorCode(IntEnum):"]
-    for error in errors:
-        about = textwrap.fill(error["about"], 108, initial_indent='    """', subsequent_indent="    ")
-        lines += [f"    {error['name']} = {error['code']}", about + '"""']
-    lines += [_LOOKUP, ""]
+    lines += ["class ErrorCode(IntEnum):", *_members(errors), _LOOKUP, ""]
     retriable = [f"        ErrorCode.{error['name']}," for error in errors if error["retriable"]]
     lines += ["RETRIABLE = frozenset(", "    {", *retriable, "    }", ")", ""]
     lines += ["ABOUT: dict[int, str] = {"]

@@ -26,9 +26,12 @@ FIELD_KEYS = (
     *("ignorable", "mapKey", "default", "entityType", "zeroCopy", "about", "fields"),
 )
 STRUCT_KEYS = ("name", "versions", "about", "fields")
-CODES_KEYS = ("errors", "apis")
-ERROR_KEYS = ("code", "name", "retriable", "about")
-API_KEYS = ("key", "name", "min", "max")
+CODES_KEYS = {
+    "acknowledgeTypes": ("code", "name", "final", "about"),
+    "errors": ("code", "name", "retriable", "about"),
+    "apis": ("key", "name", "min", "max"),
+}
+"""The tables in the file of codes, and the keys of their rows."""
 # These are on separate lines; everything else of an object is on one line.
 OWN_LINE = frozenset({"about", "fields"})
 
@@ -93,11 +96,10 @@ def _message_lines(document: Json) -> Iterator[str]:
 
 
 def _codes_lines(document: Json) -> Iterator[str]:
-    codes = _ordered(document, CODES_KEYS, "the file of codes")
+    codes = _ordered(document, tuple(CODES_KEYS), "the file of codes")
     yield "{"
     for is_last, (key, value) in _marking_last(codes.items()):
-        element_keys = ERROR_KEYS if key == "errors" else API_KEYS
-        yield from _block(key, value, element_keys, "  ", "" if is_last else ",")
+        yield from _block(key, value, CODES_KEYS[key], "  ", "" if is_last else ",")
     yield "}"
 
 

@@ -63,7 +63,9 @@ def emit_index(messages: list[Message]) -> str:
 
 
 def emit_codes(document: dict[str, Any]) -> str:
-    lines = [HEADER.format(file="error_codes.json"), "ERRORS = {"]
+    lines = [HEADER.format(file="error_codes.json"), "ACKNOWLEDGE_TYPES = {"]
+    lines += [f'    {kind["code"]}: "{kind["name"].lower()}",' for kind in document["acknowledgeTypes"]]
+    lines += ["}", "", "ERRORS = {"]
     lines += [f'    {error["code"]}: "{error["name"]}",' for error in document["errors"]]
     lines += ["}", "", "APIS = {", *(f'    {api["key"]}: "{api["name"]}",' for api in document["apis"])]
     return "\n".join([*lines, "}", ""])

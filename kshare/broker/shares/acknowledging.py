@@ -12,14 +12,13 @@ from kshare.broker.authorizer import AclResource, Operation
 from kshare.broker.connection import Call
 from kshare.broker.request_error import RequestError
 from kshare.broker.settings import Resource
-from kshare.broker.shares.delivery import AckType
 from kshare.broker.shares.sessions import TopicIdPartition
 from kshare.broker.shares.share_partition import AckRange
+from kshare.protocol.acknowledge_types import AcknowledgeType
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import share_acknowledge_request, share_fetch_request
 
 Batches = Sequence[share_fetch_request.AcknowledgementBatch | share_acknowledge_request.AcknowledgementBatch]
-_KINDS = tuple(AckType)
 _RENEW = "share.renew.acknowledge.enable"
 
 
@@ -53,6 +52,7 @@ def check_topic(call: Call, topic_partition: TopicIdPartition) -> None:
 def read_ranges(batches: Batches, may_renew: bool) -> list[AckRange]:
     """Parse the ranges. If one is malformed, raises RequestError for all of them."""
     ranges: list[AckRange] = []
+    allowed = [kind for kind in AcknowledgeType if kind.is_final or may_renew]
     for batch in batches:
         kinds = batch.acknowledge_types
         if batch.first_offset < 0 or batch.first_offset > batch.last_offset:
@@ -63,17 +63,18 @@ def read_ranges(batches: Batches, may_renew: bool) -> list[AckRange]:
             raise _malformed(
                 f"{len(kinds)} acknowledgement types: expected one for all offsets or one for each"
             )
-        highest = AckType.RENEW if may_renew else AckType.REJECT
-        if any(kind > highest for kind in kinds):
-            raise _malformed(f"acknowledgement types must be between {AckType.GAP} and {highest} (inclusive)")
-        ranges.append(AckRange(batch.first_offset, batch.last_offset, tuple(_KINDS[kind] for kind in kinds)))
+        if not set(kinds).issubset(allowed):
+            raise _malformed(
+                f"acknowledgement types must be between {min(allowed)} and {max(allowed)} (inclusive)"
+            )
+        ranges.append(AckRange(batch.first_offset, batch.last_offset, tuple(map(AcknowledgeType, kinds))))
     return ranges
 
 
 def _check_renewal(call: Call, group: str, ranges: Iterable[AckRange]) -> None:
     if call.broker.configs.is_on(Resource.GROUP, group, _RENEW):
         return
-    if any(AckType.RENEW in each.kinds for each in ranges):
+    if any(AcknowledgeType.RENEW in each.kinds for each in ranges):
         raise RequestError(ErrorCode.INVALID_RECORD_STATE, f"{_RENEW} is off for this group")
 
 

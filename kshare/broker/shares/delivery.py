@@ -37,16 +37,6 @@ class RecordState(IntEnum):
         return self >= RecordState.ACKNOWLEDGED
 
 
-class AckType(IntEnum):
-    """An acknowledgement type."""
-
-    GAP = 0
-    ACCEPT = 1
-    RELEASE = 2
-    REJECT = 3
-    RENEW = 4
-
-
 class ArchiveCause(IntEnum):
     """Why a record was archived without being accepted."""
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import assert_never
 
 from kshare.broker.request_error import RequestError
 from kshare.broker.shares.acquiring import (
@@ -22,8 +23,9 @@ from kshare.broker.shares.acquiring import (
     acquire_new,
     is_suspicious,
 )
-from kshare.broker.shares.delivery import AckType, ArchiveCause, Delivery, GroupLimits, RecordState
+from kshare.broker.shares.delivery import ArchiveCause, Delivery, GroupLimits, RecordState
 from kshare.broker.shares.window import DeliveryRun, InFlightBatch, Window
+from kshare.protocol.acknowledge_types import AcknowledgeType
 from kshare.protocol.error_codes import ErrorCode
 
 
@@ -33,9 +35,9 @@ class AckRange:
 
     first: int
     last: int
-    kinds: tuple[AckType, ...]
+    kinds: tuple[AcknowledgeType, ...]
 
-    def kind_of(self, offset: int) -> AckType:
+    def kind_of(self, offset: int) -> AcknowledgeType:
         return self.kinds[0] if len(self.kinds) == 1 else self.kinds[offset - self.first]
 
 
@@ -253,7 +255,7 @@ class SharePartition:
     def _give_back(self, runs: Iterable[DeliveryRun], limits: GroupLimits) -> Change:
         change = Change()
         for run in runs:
-            _apply_ack(change, run, AckType.RELEASE, limits)
+            _apply_ack(change, run, AcknowledgeType.RELEASE, limits)
         return change
 
     def apply(self, change: Change, now: int, limits: GroupLimits) -> None:
@@ -295,15 +297,17 @@ def _is_over(delivery: Delivery, now: int) -> bool:
     return delivery.state is RecordState.ACQUIRED and delivery.lock_until <= now
 
 
-def _apply_ack(change: Change, run: DeliveryRun, kind: AckType, limits: GroupLimits) -> None:
-    if kind is AckType.RENEW:
+def _apply_ack(change: Change, run: DeliveryRun, kind: AcknowledgeType, limits: GroupLimits) -> None:
+    if kind is AcknowledgeType.RENEW:
         change.renewed.append(run[2])
-    elif kind is AckType.ACCEPT:
+    elif kind is AcknowledgeType.ACCEPT:
         change.settle(run, RecordState.ACKNOWLEDGED)
-    elif kind is AckType.REJECT:
+    elif kind is AcknowledgeType.REJECT:
         change.settle(run, RecordState.ARCHIVED, ArchiveCause.REJECTED)
-    elif kind is AckType.GAP:
+    elif kind is AcknowledgeType.GAP:
         change.settle(run, RecordState.ARCHIVED)
-    else:
+    elif kind is AcknowledgeType.RELEASE:
         state = limits.after_release(run[2].count)
         change.settle(run, state, ArchiveCause.TOO_MANY_DELIVERIES if state is RecordState.ARCHIVED else None)
+    else:
+        assert_never(kind)

@@ -16,12 +16,13 @@ from kshare.broker.request_error import RequestError
 from kshare.broker.share_state.share_state import UNKNOWN_START, StateUpdate
 from kshare.broker.share_state.state_batches import StateBatch
 from kshare.broker.shares.acquiring import AcquiredRecords
-from kshare.broker.shares.delivery import AckType, GroupLimits, RecordState
+from kshare.broker.shares.delivery import GroupLimits, RecordState
 from kshare.broker.shares.offset_reset import initial_start_offset
 from kshare.broker.shares.share_context import ShareContext
 from kshare.broker.shares.share_partition import AckRange, Change, SharePartition
 from kshare.broker.shares.share_partition import StateBatch as KnownBatch
 from kshare.broker.signals import WakeOne
+from kshare.protocol.acknowledge_types import AcknowledgeType
 from kshare.protocol.error_codes import ErrorCode
 
 _AFTER_WRITE = {
@@ -202,7 +203,7 @@ class SharePartitionLeader:
         ]
         if held:
             # This isn't written: the next leader will find them aborted too.
-            ranges = [AckRange(first, last, (AckType.GAP,)) for first, last in held]
+            ranges = [AckRange(first, last, (AcknowledgeType.GAP,)) for first, last in held]
             change = self.shared.acknowledge(member, ranges, self.limits)
             self.shared.apply(change, self._parts.clock.now(), self.limits)
         return [piece for each in acquired for piece in _without(each, held)]
@@ -216,7 +217,7 @@ class SharePartitionLeader:
             size = each.last - each.first + 1
             for kind in each.kinds:
                 count = size if len(each.kinds) == 1 else 1
-                self._parts.counters.acknowledged[self.group, kind.name.lower()] += count
+                self._parts.counters.acknowledged[self.group, kind.word] += count
 
     def release(self, member: str) -> None:
         """Release all records of a member whose session has ended."""

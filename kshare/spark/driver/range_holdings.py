@@ -22,12 +22,11 @@ from kshare.spark.driver.decisions import Decisions
 from kshare.spark.driver.delayed_releases import DelayedReleases
 from kshare.spark.driver.offset_sets import PartitionRange
 from kshare.spark.driver.stager import Stager
-from kshare.state.lease import ACCEPT, HELD, REJECT, RELEASE, RENEW, SENT, Lease, TopicIdPartition
+from kshare.state.lease import ACCEPT, REJECT, RELEASE, UNDECIDED, Lease, TopicIdPartition
 from kshare.state.lease_timers import LeaseTimers
 from kshare.state.session import AckRange
 
 _DONE = (ACCEPT, REJECT)
-_UNDECIDED = (HELD, RENEW, SENT | RENEW)
 
 _FETCH_BYTES = 16 << 20
 """Measured with records of 10 and 100 kB: responses of this size mostly get memory that was used before. Larger ones
@@ -138,11 +137,10 @@ class RangeHoldings:
 
         They will be redelivered, so their partition has to be read again.
         """
-        for state in _UNDECIDED:
-            for start, end in lease.runs(state, state):
-                lost = PartitionRange(lease.partition, lease.first + start, lease.first + end - 1)
-                self.reached[lost.partition] = min(self.reached.get(lost.partition, 0), lost.first)
-                self.custody.lost(lost)
+        for start, end in lease.runs_in(lease.first, lease.last, UNDECIDED):
+            lost = PartitionRange(lease.partition, lease.first + start, lease.first + end - 1)
+            self.reached[lost.partition] = min(self.reached.get(lost.partition, 0), lost.first)
+            self.custody.lost(lost)
 
     def on_topic_gone(self, topic_id: bytes) -> None:
         self.custody.topic_gone(topic_id)

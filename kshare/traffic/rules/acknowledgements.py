@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import ClassVar
 
+from kshare.protocol.acknowledge_types import AcknowledgeType
 from kshare.traffic.findings import LinterRule, Severity, Violation, Violations, spans_text
 from kshare.traffic.group_tracker import ShareEvent
 from kshare.traffic.members import AckStatus, CheckedAck
-from kshare.traffic.share_exchange import CLOSING, OPENING, RENEW, TYPE_NAMES, Partition
+from kshare.traffic.share_exchange import CLOSING, OPENING, TYPE_NAMES, Partition
+
+_TYPES = [f"{kind} {word}" for kind, word in TYPE_NAMES.items()]
 
 
 class _OfStanding(LinterRule):
@@ -115,7 +118,7 @@ class RangesOutOfOrder(LinterRule):
 class UnknownType(LinterRule):
     name = "unknown-type"
     level = Severity.PROTOCOL_ERROR
-    about = "The types are 0 gap, 1 accept, 2 release, 3 reject and 4 renew; any other is INVALID_REQUEST."
+    about = f"The types are {', '.join(_TYPES[:-1])} and {_TYPES[-1]}; any other is INVALID_REQUEST."
 
     def on_share_exchange(self, event: ShareEvent) -> Violations:
         for ack in event.share.acknowledged:
@@ -133,7 +136,7 @@ class RenewUnsaid(LinterRule):
     about = "A request that renews locks (type 4) must set IsRenewAck; otherwise it is INVALID_REQUEST."
 
     def on_share_exchange(self, event: ShareEvent) -> Violations:
-        renewing = [ack for ack in event.share.acknowledged if RENEW in ack.types]
+        renewing = [ack for ack in event.share.acknowledged if AcknowledgeType.RENEW in ack.types]
         if renewing and not event.share.is_renewing:
             first = renewing[0]
             yield Violation(

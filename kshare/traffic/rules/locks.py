@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from kshare.protocol.acknowledge_types import AcknowledgeType
 from kshare.traffic.findings import LinterRule, Severity, Violation, Violations, spans_text
 from kshare.traffic.group_tracker import GroupTracker, ShareEvent
 from kshare.traffic.members import ObservedLock, ObservedMember
-from kshare.traffic.share_exchange import RENEW, Partition
+from kshare.traffic.share_exchange import Partition
 
 _MANY_RENEWALS = 10
 _LATE_PART = 0.8
@@ -48,7 +49,9 @@ class NeverAcknowledges(LinterRule):
 
     def on_time(self, tracker: GroupTracker, now: float) -> Violations:
         for member, session in tracker.sessions():
-            settled = sum(count for kind, count in member.acknowledged.items() if kind != RENEW)
+            settled = sum(
+                count for kind, count in member.acknowledged.items() if kind != AcknowledgeType.RENEW
+            )
             expired = sum(count for _, count, lease in session.leases() if _is_over(member, lease, now))
             if expired and not settled:
                 yield Violation(
@@ -68,7 +71,7 @@ class EndlessRenewals(LinterRule):
 
     def on_share_exchange(self, event: ShareEvent) -> Violations:
         for one in event.checked:
-            if one.type == RENEW and one.lease and one.lease.renewals + 1 >= _MANY_RENEWALS:
+            if one.type == AcknowledgeType.RENEW and one.lease and one.lease.renewals + 1 >= _MANY_RENEWALS:
                 held = event.share.exchange.asked_at - one.lease.acquired_at
                 yield Violation(
                     event.member,
@@ -91,7 +94,12 @@ class SlowAcknowledgements(LinterRule):
         worst = 0.0
         count = 0
         for one in event.checked:
-            if one.lease is None or one.type == RENEW or one.lease.renewals or now > one.lease.deadline:
+            if (
+                one.lease is None
+                or one.type == AcknowledgeType.RENEW
+                or one.lease.renewals
+                or now > one.lease.deadline
+            ):
                 continue
             part = (now - one.lease.acquired_at) / max(one.lease.deadline - one.lease.acquired_at, 1e-9)
             if part > _LATE_PART:

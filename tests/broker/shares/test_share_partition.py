@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kshare.broker.request_error import RequestError
-from kshare.broker.shares.delivery import AckType, ArchiveCause, GroupLimits, RecordState
+from kshare.broker.shares.delivery import ArchiveCause, GroupLimits, RecordState
 from kshare.broker.shares.share_partition import AckRange, ArchivedRange, Change, SharePartition, StateBatch
+from kshare.protocol.acknowledge_types import AcknowledgeType
 from kshare.protocol.error_codes import ErrorCode
 
 NOW = 1000
@@ -39,7 +40,7 @@ class Stage:
         )
         return [(each.first, each.last, each.count) for each in acquired]
 
-    def say(self, kind: AckType, first: int, last: int, member: str = "m") -> Change:
+    def say(self, kind: AcknowledgeType, first: int, last: int, member: str = "m") -> Change:
         change = self.shared.acknowledge(member, [AckRange(first, last, (kind,))], self.limits)
         self.shared.apply(change, self.now, self.limits)
         return change
@@ -47,7 +48,7 @@ class Stage:
     def refusal(self, *ranges: tuple[int, int], member: str = "m") -> ErrorCode:
         with pytest.raises(RequestError) as caught:
             self.shared.acknowledge(
-                member, [AckRange(*each, (AckType.ACCEPT,)) for each in ranges], self.limits
+                member, [AckRange(*each, (AcknowledgeType.ACCEPT,)) for each in ranges], self.limits
             )
         return caught.value.code
 
@@ -69,40 +70,40 @@ def test_record_limit_mode_may_end_within_a_batch() -> None:
 def test_released_records_are_acquired_first() -> None:
     stage = Stage()
     stage.acquire(most=20)
-    stage.say(AckType.RELEASE, 2, 3)
-    stage.say(AckType.RELEASE, 15, 15)
+    stage.say(AcknowledgeType.RELEASE, 2, 3)
+    stage.say(AcknowledgeType.RELEASE, 15, 15)
     assert stage.acquire(most=10) == [(2, 3, 2), (15, 15, 2), (20, 29, 1)]
 
 
 def test_start_offset_moves_past_settled_records() -> None:
     stage = Stage()
     stage.acquire(most=20)
-    stage.say(AckType.ACCEPT, 5, 9)
+    stage.say(AcknowledgeType.ACCEPT, 5, 9)
     assert stage.shared.start_offset == 0
-    stage.say(AckType.REJECT, 0, 4)
+    stage.say(AcknowledgeType.REJECT, 0, 4)
     assert stage.shared.start_offset == 10
     assert stage.shared.window.settled_count() == 0
-    stage.say(AckType.GAP, 10, 19)
+    stage.say(AcknowledgeType.GAP, 10, 19)
     assert stage.shared.start_offset == 20
 
 
 def test_one_invalid_range_fails_the_whole_acknowledgement() -> None:
     stage = Stage()
     stage.acquire(most=20)
-    stage.say(AckType.RELEASE, 5, 5)
+    stage.say(AcknowledgeType.RELEASE, 5, 5)
     assert stage.refusal((0, 4), (5, 6)) == ErrorCode.INVALID_RECORD_STATE
     assert stage.refusal((0, 4), (15, 25)) == ErrorCode.INVALID_REQUEST
     assert stage.refusal((0, 4), (4, 6)) == ErrorCode.INVALID_RECORD_STATE
     assert stage.refusal((0, 4), member="other") == ErrorCode.INVALID_RECORD_STATE
-    stage.say(AckType.ACCEPT, 0, 4)
+    stage.say(AcknowledgeType.ACCEPT, 0, 4)
     assert stage.shared.start_offset == 5
 
 
 def test_acknowledgements_before_the_start_offset_are_ignored() -> None:
     stage = Stage()
     stage.acquire(most=10)
-    stage.say(AckType.ACCEPT, 0, 9)
-    assert not stage.say(AckType.RELEASE, 0, 9).settled
+    stage.say(AcknowledgeType.ACCEPT, 0, 9)
+    assert not stage.say(AcknowledgeType.RELEASE, 0, 9).settled
     assert stage.refusal((9, 10)) == ErrorCode.INVALID_RECORD_STATE
 
 
@@ -111,7 +112,7 @@ def test_locks_expire_separately() -> None:
     stage.acquire(most=10)
     stage.now += 60
     stage.acquire(most=10)
-    stage.say(AckType.RENEW, 0, 0)
+    stage.say(AcknowledgeType.RENEW, 0, 0)
     assert stage.shared.next_expiry() == NOW + 100
     stage.now += 40
     change = stage.shared.expire(stage.now, stage.limits)
@@ -132,10 +133,10 @@ def test_delivery_count_after_its_session_ended(since_4_2: bool, next_count: int
 def test_records_are_archived_after_their_last_delivery() -> None:
     stage = Stage(limits=GroupLimits(deliveries=2))
     stage.acquire(most=10)
-    assert stage.say(AckType.RELEASE, 0, 9).archived == []
+    assert stage.say(AcknowledgeType.RELEASE, 0, 9).archived == []
     stage.acquire(most=10)
-    assert stage.say(AckType.REJECT, 0, 0).archived == [ArchivedRange(0, 0, 2, ArchiveCause.REJECTED)]
-    assert stage.say(AckType.RELEASE, 1, 9).archived == [
+    assert stage.say(AcknowledgeType.REJECT, 0, 0).archived == [ArchivedRange(0, 0, 2, ArchiveCause.REJECTED)]
+    assert stage.say(AcknowledgeType.RELEASE, 1, 9).archived == [
         ArchivedRange(1, 9, 2, ArchiveCause.TOO_MANY_DELIVERIES)
     ]
     assert stage.shared.start_offset == 10
@@ -155,7 +156,7 @@ def test_fewer_records_are_acquired_together_as_delivery_counts_grow(limit: int,
     stage = Stage(batch=40, count=1, limits=GroupLimits(deliveries=limit))
     stage.acquire()
     for share in shares:
-        stage.say(AckType.RELEASE, stage.shared.start_offset, stage.shared.start_offset)
+        stage.say(AcknowledgeType.RELEASE, stage.shared.start_offset, stage.shared.start_offset)
         change = stage.shared.release("m", stage.limits)
         stage.shared.apply(change, stage.now, stage.limits)
         first = stage.shared.window.next_available()
@@ -167,11 +168,11 @@ def test_full_window_acquires_nothing_until_its_start_moves() -> None:
     stage = Stage(limits=GroupLimits(in_flight=15))
     assert stage.acquire() == [(0, 19, 1)]
     assert stage.acquire() == []
-    stage.say(AckType.ACCEPT, 1, 19)
+    stage.say(AcknowledgeType.ACCEPT, 1, 19)
     assert stage.acquire() == []
-    stage.say(AckType.ACCEPT, 0, 0)
+    stage.say(AcknowledgeType.ACCEPT, 0, 0)
     assert stage.acquire(most=1) == [(20, 29, 1)]
-    stage.say(AckType.RELEASE, 25, 26)
+    stage.say(AcknowledgeType.RELEASE, 25, 26)
     stage.acquire()
     assert not stage.acquire()
 
@@ -191,10 +192,10 @@ def test_stored_state_is_restored() -> None:
 def test_start_offset_follows_the_log_start() -> None:
     stage = Stage()
     stage.acquire(most=20)
-    stage.say(AckType.RELEASE, 10, 14)
+    stage.say(AcknowledgeType.RELEASE, 10, 14)
     assert stage.shared.move_start(13)
     assert stage.acquire(most=10) == [(13, 14, 2), (20, 29, 1)]
-    stage.say(AckType.ACCEPT, 15, 19)
+    stage.say(AcknowledgeType.ACCEPT, 15, 19)
     assert not stage.shared.move_start(13)
     stage.shared.apply(stage.shared.release("m", stage.limits), stage.now, stage.limits)
     assert stage.shared.move_start(95)

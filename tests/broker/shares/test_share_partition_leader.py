@@ -9,10 +9,10 @@ from kshare.broker.cluster import Cluster, Node
 from kshare.broker.configs import Configs
 from kshare.broker.counters import Counters
 from kshare.broker.share_state.coordinator import ShareCoordinator
-from kshare.broker.shares.delivery import AckType
 from kshare.broker.shares.share_context import ShareContext
 from kshare.broker.shares.share_partition import AckRange, SharePartition
 from kshare.broker.shares.share_partition_leader import SharePartitionLeader
+from kshare.protocol.acknowledge_types import AcknowledgeType
 from tests.broker.batches import batch
 
 GROUP, MEMBER = "g", "member"
@@ -41,7 +41,7 @@ class Stage:
         return [(each.first, each.last, each.count) for each in found.acquired]
 
     def accept(self, offset: int) -> None:
-        self.leader.acknowledge(MEMBER, [AckRange(offset, offset, (AckType.ACCEPT,))])
+        self.leader.acknowledge(MEMBER, [AckRange(offset, offset, (AcknowledgeType.ACCEPT,))])
 
 
 def test_lock_expires_on_time_after_an_earlier_one_was_settled() -> None:

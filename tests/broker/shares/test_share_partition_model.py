@@ -15,8 +15,9 @@ from hypothesis.stateful import (
 )
 
 from kshare.broker.request_error import RequestError
-from kshare.broker.shares.delivery import AckType, GroupLimits, RecordState
+from kshare.broker.shares.delivery import GroupLimits, RecordState
 from kshare.broker.shares.share_partition import AckRange, Change, SharePartition, StateBatch
+from kshare.protocol.acknowledge_types import AcknowledgeType
 
 MEMBERS = strategies.sampled_from(["one", "two", "three"])
 OFFSETS = strategies.integers(0, 70)
@@ -85,8 +86,10 @@ class AgainstAModel(RuleBasedStateMachine):
         last = first + size - 1
         kinds = data.draw(
             strategies.one_of(
-                strategies.sampled_from(AckType).map(lambda kind: (kind,)),
-                strategies.lists(strategies.sampled_from(AckType), min_size=size, max_size=size).map(tuple),
+                strategies.sampled_from(AcknowledgeType).map(lambda kind: (kind,)),
+                strategies.lists(strategies.sampled_from(AcknowledgeType), min_size=size, max_size=size).map(
+                    tuple
+                ),
             )
         )
         said = AckRange(first, last, kinds)
@@ -107,7 +110,7 @@ class AgainstAModel(RuleBasedStateMachine):
         self._apply(self.shared.release(member, self.limits))
         for offset in self.records:
             if self._is_held(offset, member):
-                self._settle(offset, AckType.RELEASE)
+                self._settle(offset, AcknowledgeType.RELEASE)
 
     @rule(step=strategies.integers(1, 120))
     def wait(self, step: int) -> None:
@@ -115,7 +118,7 @@ class AgainstAModel(RuleBasedStateMachine):
         self._apply(self.shared.expire(self.now, self.limits))
         for offset, record in self.records.items():
             if record["state"] == HELD and record["until"] <= self.now:
-                self._settle(offset, AckType.RELEASE)
+                self._settle(offset, AcknowledgeType.RELEASE)
 
     @rule()
     def restart(self) -> None:
@@ -125,7 +128,7 @@ class AgainstAModel(RuleBasedStateMachine):
         self._apply(self.shared.release("three", self.limits))
         for offset, record in self.records.items():
             if record["state"] == HELD:
-                self._settle(offset, AckType.RELEASE)
+                self._settle(offset, AcknowledgeType.RELEASE)
         rows = [
             StateBatch(first, last, delivery.state, delivery.count)
             for first, last, delivery in self.shared.window.runs()
@@ -154,11 +157,11 @@ class AgainstAModel(RuleBasedStateMachine):
         record = self.records.get(offset)
         return record is not None and record["state"] == HELD and record["by"] == member
 
-    def _settle(self, offset: int, kind: AckType) -> None:
+    def _settle(self, offset: int, kind: AcknowledgeType) -> None:
         record = self.records[offset]
-        if kind is AckType.RENEW:
+        if kind is AcknowledgeType.RENEW:
             record["until"] = self.now + 100
-        elif kind is AckType.RELEASE and record["count"] < self.limits.deliveries:
+        elif kind is AcknowledgeType.RELEASE and record["count"] < self.limits.deliveries:
             record["state"] = FREE
         else:
             record["state"] = DONE
