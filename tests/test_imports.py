@@ -18,6 +18,7 @@ FOR_ALL = {
     "kshare.installation",
     "kshare.java_properties",
     "kshare.log_text",
+    "kshare.offset_ranges",
     "kshare.summary_log",
     "kshare.surroundings",
     "kshare.wording",

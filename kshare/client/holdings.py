@@ -196,10 +196,9 @@ class Holdings:
     def _accept_again(self, lease: Lease) -> None:
         skipped_before = self.skipped
         for first, last, epoch in lease.leader_epochs:
-            for span in self.memory.known(
-                lease.partition, epoch, max(first, lease.first), min(last, lease.last)
-            ):
-                for offset in range(span.first, span.last + 1):
+            known = self.memory.known(lease.partition, epoch, max(first, lease.first), min(last, lease.last))
+            for start, end in known:
+                for offset in range(start, end + 1):
                     self.skipped += lease.decide(offset, ACCEPT)
         if self.skipped > skipped_before:
             self._reporter.report(

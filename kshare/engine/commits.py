@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from kshare.engine.confirmation import Confirmation, Loss, Results, without
+from kshare.engine.confirmation import Confirmation, Loss, Results
 from kshare.engine.signals import Signal
 from kshare.errors import KshareError
+from kshare.offset_ranges import OffsetRange, ranges_of, without
 from kshare.state.acks import AckOutcome
 from kshare.state.lease import ACCEPT, REJECT, RENEW, Lease
 
@@ -109,13 +110,13 @@ class Commits:
                 self.results.note_error(oldest.partition, error)
 
 
-def _settled(outcome: AckOutcome) -> list[tuple[int, int]]:
+def _settled(outcome: AckOutcome) -> list[OffsetRange]:
     """The offsets that were accepted or rejected."""
-    found: list[tuple[int, int]] = []
+    found: list[OffsetRange] = []
     for ack in outcome.ranges:
         if len(ack.types) == 1:
             if ack.types[0] in (ACCEPT, REJECT):
                 found.append((ack.first, ack.last))
         else:
-            found += [(at, at) for at, kind in enumerate(ack.types, ack.first) if kind in (ACCEPT, REJECT)]
+            found += ranges_of(at for at, kind in enumerate(ack.types, ack.first) if kind in (ACCEPT, REJECT))
     return found

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from kshare.errors import KshareError
+from kshare.offset_ranges import OffsetRange, without
 from kshare.protocol.acknowledge_types import AcknowledgeType
 from kshare.state.lease import RENEW, SENT, Lease, StateRanges, TopicIdPartition, state_ranges
 from kshare.state.session import AckRange
@@ -17,7 +18,6 @@ from kshare.state.session import AckRange
 Loss = tuple[Lease, KshareError]
 NameT = TypeVar("NameT")
 """How a partition is named in results."""
-_Range = tuple[int, int]
 _UNANSWERED = state_ranges([*AcknowledgeType, *(SENT | kind for kind in AcknowledgeType)])
 _RENEWALS = state_ranges([RENEW, SENT | RENEW])
 _MAX_REFUSED = 1000
@@ -32,16 +32,16 @@ class Results(dict[TopicIdPartition, KshareError | None]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._refused: dict[TopicIdPartition, list[_Range]] = {}
+        self._refused: dict[TopicIdPartition, list[OffsetRange]] = {}
         """Of partitions whose error later confirmations may supersede."""
 
     def note_outcome(
         self,
         partition: TopicIdPartition,
-        ranges: Iterable[_Range | AckRange],
+        ranges: Iterable[OffsetRange | AckRange],
         error: KshareError | None,
         *,
-        settled: Callable[[], Sequence[_Range]] = tuple,
+        settled: Callable[[], Sequence[OffsetRange]] = tuple,
     ) -> None:
         """`ranges` are the offsets that were confirmed or refused, sorted; `settled` returns those of them that were
         accepted or rejected. Only that makes up for a refusal: a renewal doesn't, nor the release of what came again
@@ -80,8 +80,8 @@ class Confirmation:
         self.results = Results()
         self.losses: list[Loss] = []
         """Of records that weren't acknowledged, since the last commit."""
-        self._open: list[tuple[Lease, list[_Range]]] = []
-        self._renewed: dict[Lease, list[_Range]] = {}
+        self._open: list[tuple[Lease, list[OffsetRange]]] = []
+        self._renewed: dict[Lease, list[OffsetRange]] = {}
         """Only their renewals are waited for: they weren't accepted, released or rejected yet."""
         for lease in leases:
             spans = _unanswered(lease, lease.first, lease.last)
@@ -107,15 +107,15 @@ class Confirmation:
         error: KshareError | None,
         *,
         is_renewal: bool = False,
-        settled: Callable[[], Sequence[_Range]] = tuple,
-    ) -> list[_Range]:
+        settled: Callable[[], Sequence[OffsetRange]] = tuple,
+    ) -> list[OffsetRange]:
         """Returns those of the ranges that this commit waited for. The others were decided later.
 
         What was decided while its renewal was under way is still waited for: the response wasn't about that. The leases
         know of a renewal's response already. It was decided later all the same, so it isn't returned.
         """
-        ours: list[_Range] = []
-        later: list[_Range] = []
+        ours: list[OffsetRange] = []
+        later: list[OffsetRange] = []
         remaining = []
         for lease, spans in self._open:
             if lease.partition == partition:
@@ -159,25 +159,7 @@ def note(results: dict[NameT, KshareError | None], partition: NameT, error: Ksha
         results[partition] = error
 
 
-def _unanswered(lease: Lease, first: int, last: int, states: StateRanges = _UNANSWERED) -> list[_Range]:
+def _unanswered(lease: Lease, first: int, last: int, states: StateRanges = _UNANSWERED) -> list[OffsetRange]:
     """Offsets that are decided and not sent, or sent and not confirmed."""
     runs = lease.runs_in(first, last, states)
     return [(lease.first + start, lease.first + end - 1) for start, end in runs]
-
-
-def without(spans: Sequence[_Range], excluded: Sequence[_Range]) -> list[_Range]:
-    """`spans` without `excluded`. Both are sorted by offset."""
-    remaining: list[_Range] = []
-    start = 0
-    for first, last in spans:
-        while start < len(excluded) and excluded[start][1] < first:
-            start += 1
-        at = start
-        while at < len(excluded) and excluded[at][0] <= last:
-            if first < excluded[at][0]:
-                remaining.append((first, excluded[at][0] - 1))
-            first = max(first, excluded[at][1] + 1)
-            at += 1
-        if first <= last:
-            remaining.append((first, last))
-    return remaining

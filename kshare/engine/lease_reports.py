@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 
 from kshare.engine.commits import Commits
-from kshare.engine.confirmation import without
 from kshare.engine.events import Finished, GivenBack, LeaseLost, LeaseRenewed, LossReason, Settled
 from kshare.engine.reporter import Reporter
 from kshare.errors import AcknowledgeError, BrokerError, ConnectionLost, KshareError
+from kshare.offset_ranges import without
 from kshare.protocol.acknowledge_types import AcknowledgeType
 from kshare.protocol.error_codes import ErrorCode, error_name
 from kshare.state.acks import AckOutcome

@@ -42,6 +42,7 @@ from kshare.state.share_records import (
     SharePartitionState,
     StateRange,
     StoredState,
+    join_equal,
 )
 from kshare.surroundings import wall_time
 
@@ -128,15 +129,12 @@ def _new(start: int) -> SharePartitionState:
 
 def _open(state: SharePartitionState, log_start: int, end: int) -> Iterable[tuple[int, int, int]]:
     """First offset, last offset and delivery count; neighbours with the same count are merged."""
-    merged: list[StateRange] = []
-    for one in state.open_ranges(end):
-        if one.last < log_start:
-            continue
-        here = StateRange(max(one.first, log_start), one.last, StoredState.AVAILABLE, one.deliveries)
-        if merged and merged[-1].last + 1 == here.first and merged[-1].deliveries == here.deliveries:
-            here = here._replace(first=merged.pop().first)
-        merged.append(here)
-    return [(one.first, one.last, one.deliveries) for one in merged]
+    left = (
+        StateRange(max(one.first, log_start), one.last, StoredState.AVAILABLE, one.deliveries)
+        for one in state.open_ranges(end)
+        if one.last >= log_start
+    )
+    return [(one.first, one.last, one.deliveries) for one in join_equal(left)]
 
 
 async def _first_starts(

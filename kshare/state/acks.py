@@ -41,6 +41,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from kshare.offset_ranges import without
 from kshare.protocol.acknowledge_types import AcknowledgeType
 from kshare.protocol.error_codes import ErrorCode
 from kshare.state.ack_retries import AckRetries, LeaseRange, RetryPart, SentRange
@@ -210,11 +211,8 @@ class PartitionAcks:
         open_ranges = self._retries[self._is_renewing].open_ranges()
         for lease in self.leases:
             self._renew_all_held(lease)
-            start = lease.first
-            for first, last in open_ranges.get(lease, ()):
-                self._mark_sent(lease, start, first - 1)
-                start = last + 1
-            self._mark_sent(lease, start, lease.last)
+            for first, last in without([(lease.first, lease.last)], open_ranges.get(lease, ())):
+                self._mark_sent(lease, first, last)
 
     def on_answer(self, error: int) -> list[AckOutcome]:
         """The broker has answered for everything under way."""

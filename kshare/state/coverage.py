@@ -30,19 +30,16 @@ Decides which offsets are gaps and which are doubtful, never what happens to the
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import islice
 from typing import NamedTuple
 
 from kshare.errors import CorruptBatchError, OversizedBatchError
+from kshare.offset_ranges import OffsetRange, ranges_within
 from kshare.protocol.decompression_budget import DecompressionLimit
 from kshare.protocol.record_header import CONTROL_BIT, MAX_INT64
 from kshare.protocol.records import Batch, Buffer, read_batches
-
-OffsetRange = tuple[int, int]
-"""First and last offset."""
 
 LARGEST_RANGE = 1 << 20
 """Offsets in an acquired range: brokers hold a few thousand in flight, so a larger one is damage."""
@@ -159,7 +156,7 @@ class Coverage:
             if batch.is_control:
                 gaps.append((start, end))
             elif index in self._missing:
-                gaps += _cut(self._missing[index], start, end)
+                gaps += ranges_within(self._missing[index], start, end)
             if end == last:
                 break
         if expected <= last:
@@ -314,9 +311,3 @@ def _disorder(batches: list[Batch]) -> str | None:
         if batch.last_offset_delta < 0 or end > MAX_INT64:
             return f"the batch at offset {start} has a last offset delta of {batch.last_offset_delta}"
     return None
-
-
-def _cut(spans: list[OffsetRange], first: int, last: int) -> Iterator[OffsetRange]:
-    begin = max(0, bisect_right(spans, (first, MAX_INT64)) - 1)
-    stop = bisect_left(spans, (last + 1, 0))
-    return ((max(start, first), min(end, last)) for start, end in islice(spans, begin, stop) if first <= end)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
 import kshare.fast.byte_runs as byte_runs
+from kshare.offset_ranges import ranges_of
 from kshare.protocol.acknowledge_types import AcknowledgeType
 from kshare.protocol.uncopied import refuse_copy
 
@@ -39,11 +40,7 @@ _UNDECIDED = (RENEW, SENT | RENEW, HELD)
 
 def state_ranges(states: Iterable[int]) -> StateRanges:
     """These states, which ascend, as ranges for `Lease.runs_in`."""
-    ranges: list[tuple[int, int]] = []
-    for state in states:
-        is_next = ranges and state == ranges[-1][1] + 1
-        ranges[-1:] = [(ranges[-1][0], state)] if is_next else [*ranges[-1:], (state, state)]
-    return tuple(ranges)
+    return tuple(ranges_of(states))
 
 
 UNDECIDED = state_ranges(_UNDECIDED)

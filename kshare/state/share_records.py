@@ -258,10 +258,11 @@ def _merge_range(ranges: list[StateRange], new: StateRange) -> None:
         pieces.append(old._replace(first=max(old.first, new.last + 1)))
         at = max(at, old.last + 1)
     pieces.append(new._replace(first=at))
-    ranges[low:high] = _joined(each for each in pieces if each.first <= each.last)
+    ranges[low:high] = join_equal(each for each in pieces if each.first <= each.last)
 
 
-def _joined(pieces: Iterable[StateRange]) -> list[StateRange]:
+def join_equal(pieces: Iterable[StateRange]) -> list[StateRange]:
+    """Neighbours with equal states and delivery counts become one."""
     joined: list[StateRange] = []
     for each in pieces:
         if joined and joined[-1].weight == each.weight and joined[-1].last + 1 == each.first:

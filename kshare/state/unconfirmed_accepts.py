@@ -16,19 +16,10 @@ the offset may hold a different record. Decides which offsets are known, never w
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import OrderedDict
-from typing import NamedTuple
 
+from kshare.offset_ranges import OffsetRange, add_range, ranges_within, remove_range
 from kshare.state.lease import TopicIdPartition
-
-
-class AcceptedRange(NamedTuple):
-    """Offsets, both ends inclusive."""
-
-    first: int
-    last: int
-
 
 LogIncarnation = tuple[TopicIdPartition, int]
 """A partition, and the leader epoch under which its records were written."""
@@ -39,7 +30,7 @@ class UnconfirmedAccepts:
 
     def __init__(self, bound: int = 10_000) -> None:
         self.bound = bound
-        self._ranges: OrderedDict[LogIncarnation, list[AcceptedRange]] = OrderedDict()
+        self._ranges: OrderedDict[LogIncarnation, list[OffsetRange]] = OrderedDict()
 
     def __bool__(self) -> bool:
         return bool(self._ranges)
@@ -52,32 +43,20 @@ class UnconfirmedAccepts:
         key = (partition, leader_epoch)
         ranges = self._ranges.setdefault(key, [])
         self._ranges.move_to_end(key)
-        low, high = _touching(ranges, first - 1, last + 1)
-        if low < high:
-            first, last = min(first, ranges[low].first), max(last, ranges[high - 1].last)
-        ranges[low:high] = [AcceptedRange(first, last)]
+        add_range(ranges, first, last)
         self._forget_the_oldest()
 
     def known(
         self, partition: TopicIdPartition, leader_epoch: int, first: int, last: int
-    ) -> list[AcceptedRange]:
+    ) -> list[OffsetRange]:
         """Returns the parts of a redelivered range that were accepted before."""
-        ranges = self._ranges.get((partition, leader_epoch))
-        if not ranges:
-            return []
-        low, high = _touching(ranges, first, last)
-        return [AcceptedRange(max(first, each.first), min(last, each.last)) for each in ranges[low:high]]
+        return ranges_within(self._ranges.get((partition, leader_epoch), ()), first, last)
 
     def confirm(self, partition: TopicIdPartition, first: int, last: int) -> None:
         """The broker has confirmed these: they won't be redelivered, under whatever epoch they were written."""
         for key in [key for key in self._ranges if key[0] == partition]:
             ranges = self._ranges[key]
-            low, high = _touching(ranges, first, last)
-            remaining = [
-                AcceptedRange(each.first, first - 1) for each in ranges[low:high] if each.first < first
-            ]
-            remaining += [AcceptedRange(last + 1, each.last) for each in ranges[low:high] if each.last > last]
-            ranges[low:high] = remaining
+            remove_range(ranges, first, last)
             if not ranges:
                 del self._ranges[key]
 
@@ -92,12 +71,3 @@ class UnconfirmedAccepts:
             del ranges[: len(self) - self.bound]
             if not ranges:
                 del self._ranges[key]
-
-
-def _touching(ranges: list[AcceptedRange], first: int, last: int) -> tuple[int, int]:
-    """The slice of ascending, disjoint spans that overlap first..last."""
-    low = bisect_left(ranges, first, key=lambda each: each.last)
-    high = low
-    while high < len(ranges) and ranges[high].first <= last:
-        high += 1
-    return low, high

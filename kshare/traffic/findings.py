@@ -6,11 +6,12 @@ only the state that it needs for this; the linter decides which violations are r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, NamedTuple
 
+from kshare.offset_ranges import join_adjacent
 from kshare.traffic.exchange import Exchange
 from kshare.traffic.group_tracker import GroupTracker, HeartbeatEvent, ShareEvent
 from kshare.traffic.members import ObservedMember, ObservedSession
@@ -103,20 +104,6 @@ def spans_text(spans: Sequence[tuple[int, int]], max_spans: int = 3) -> str:
     """90-99, 103, 107 and 4 more"""
     if len(spans) == 1:
         return span_text(*spans[0])
-    texts = [span_text(first, last) for first, last in _joined(spans)]
+    texts = [span_text(first, last) for first, last in join_adjacent(spans)]
     more = f" and {len(texts) - max_spans} more" if len(texts) > max_spans else ""
     return ", ".join(texts[:max_spans]) + more
-
-
-def _joined(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Adjacent spans merged."""
-    current: tuple[int, int] | None = None
-    for first, last in spans:
-        if current and current[1] + 1 == first:
-            current = (current[0], last)
-        else:
-            if current:
-                yield current
-            current = (first, last)
-    if current:
-        yield current

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 from uuid import UUID
 
+from kshare.offset_ranges import OffsetRange, add_range, ranges_within, remove_range, without
 from kshare.spark.ranges import RecordRange
 from kshare.state.lease import TopicIdPartition
 
@@ -27,7 +27,7 @@ class OffsetSet:
     """Offsets by partition. Adjacent ranges are merged."""
 
     def __init__(self) -> None:
-        self._spans: dict[TopicIdPartition, list[tuple[int, int]]] = {}
+        self._spans: dict[TopicIdPartition, list[OffsetRange]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._spans)
@@ -44,44 +44,26 @@ class OffsetSet:
         return sum(last - first + 1 for spans in self._spans.values() for first, last in spans)
 
     def add(self, span: PartitionRange) -> None:
-        spans = self._spans.setdefault(span.partition, [])
-        first, last = span.first, span.last
-        low, high = _touching(spans, first - 1, last + 1)
-        if low < high:
-            first, last = min(first, spans[low][0]), max(last, spans[high - 1][1])
-        spans[low:high] = [(first, last)]
+        add_range(self._spans.setdefault(span.partition, []), span.first, span.last)
 
     def remove(self, span: PartitionRange) -> None:
         spans = self._spans.get(span.partition)
-        if not spans:
+        if spans is None:
             return
-        low, high = _touching(spans, span.first, span.last)
-        remaining = [(first, span.first - 1) for first, _ in spans[low:high] if first < span.first]
-        remaining += [(span.last + 1, last) for _, last in spans[low:high] if last > span.last]
-        spans[low:high] = remaining
+        remove_range(spans, span.first, span.last)
         if not spans:
             del self._spans[span.partition]
 
     def within(self, span: PartitionRange) -> list[PartitionRange]:
         """The offsets that are in both."""
-        spans = self._spans.get(span.partition, [])
-        low, high = _touching(spans, span.first, span.last)
-        return [
-            PartitionRange(span.partition, max(first, span.first), min(last, span.last))
-            for first, last in spans[low:high]
-        ]
+        spans = ranges_within(self._spans.get(span.partition, ()), span.first, span.last)
+        return [PartitionRange(span.partition, *one) for one in spans]
 
     def outside(self, span: PartitionRange) -> list[PartitionRange]:
         """The offsets of this range that aren't in the set."""
-        remaining = []
-        at = span.first
-        for contained in self.within(span):
-            if at < contained.first:
-                remaining.append(PartitionRange(span.partition, at, contained.first - 1))
-            at = contained.last + 1
-        if at <= span.last:
-            remaining.append(PartitionRange(span.partition, at, span.last))
-        return remaining
+        whole = span.first, span.last
+        spans = without([whole], ranges_within(self._spans.get(span.partition, ()), *whole))
+        return [PartitionRange(span.partition, *one) for one in spans]
 
     def partitions(self) -> list[TopicIdPartition]:
         return list(self._spans)
@@ -107,12 +89,3 @@ def spans_of(ranges: Iterable[RecordRange]) -> OffsetSet:
     for one in ranges:
         spans.add(span_of(one))
     return spans
-
-
-def _touching(spans: list[tuple[int, int]], first: int, last: int) -> tuple[int, int]:
-    """The slice of ascending, disjoint spans that overlap first..last."""
-    low = bisect_left(spans, first, key=lambda span: span[1])
-    high = low
-    while high < len(spans) and spans[high][0] <= last:
-        high += 1
-    return low, high

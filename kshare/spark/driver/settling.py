@@ -15,6 +15,7 @@ import os
 import socket
 import tempfile
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -22,6 +23,7 @@ import anyio
 from anyio.abc import SocketStream
 
 from kshare.errors import ConfigError, KshareError
+from kshare.offset_ranges import ranges_of
 from kshare.spark.driver.decisions import Verdict
 
 if TYPE_CHECKING:
@@ -67,12 +69,9 @@ def settle(frame: DataFrame, verdict: Verdict, *, group: str | None = None) -> i
 def row_ranges(offsets: Iterable[tuple[str, int, int]]) -> RowRanges:
     """Combine rows into ranges. `offsets`: (topic, partition, offset) in any order."""
     rows: RowRanges = {}
-    for topic, partition, offset in sorted(offsets):
-        found = rows.setdefault(topic, {}).setdefault(str(partition), [])
-        if found and found[-1][1] == offset - 1:
-            found[-1][1] = offset
-        else:
-            found.append([offset, offset])
+    for (topic, partition), found in groupby(sorted(offsets), key=lambda row: row[:2]):
+        ranges = ranges_of(offset for _, _, offset in found)
+        rows.setdefault(topic, {})[str(partition)] = [[first, last] for first, last in ranges]
     return rows
 
 
