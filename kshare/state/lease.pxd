@@ -42,6 +42,11 @@ cdef class Lease:
 
     cpdef list runs(self, unsigned char low, unsigned char high)
 
+    cpdef list runs_within(self, int64_t first, int64_t last, unsigned char low, unsigned char high)
+
+    @cython.locals(runs=list)
+    cpdef list runs_in(self, int64_t first, int64_t last, tuple states)
+
     @cython.locals(index=int64_t, state=int)
     cpdef bint is_held(self, int64_t offset) except -1
 
