@@ -55,9 +55,6 @@ class ClientConnection:
         """Call `call` when the connection has ended and its last request is done. One call per key."""
         self._hooks[key] = call
 
-    def forget_hook(self, key: object) -> None:
-        self._hooks.pop(key, None)
-
     def end(self) -> None:
         """Mark the connection as ended, as the client has disconnected."""
         if self.is_open:

@@ -126,10 +126,6 @@ class ClusterView:
         return self._nodes
 
     @property
-    def deleted_topics(self) -> frozenset[bytes]:
-        return frozenset(self._deleted)
-
-    @property
     def missing_ids(self) -> frozenset[bytes]:
         """Assigned topic ids that no broker has resolved yet."""
         return frozenset(self._assigned.keys() - self._topics.keys() - self._deleted.keys())
@@ -137,13 +133,6 @@ class ClusterView:
     def name_of(self, topic_id: bytes) -> str | None:
         topic = self._topics.get(topic_id)
         return topic.name if topic else None
-
-    def id_of(self, name: str) -> bytes | None:
-        return self._ids.get(name)
-
-    def partitions_of(self, topic_id: bytes) -> list[int]:
-        topic = self._topics.get(topic_id)
-        return sorted(topic.leaders) if topic else []
 
     def leader_of(self, topic_id: bytes, partition: int) -> tuple[int, int] | None:
         """Node and leader epoch; None while there is no leader, or its address isn't known."""

@@ -6,7 +6,6 @@ is a field of this message. Decompressed bytes aren't in the input: each section
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import dataclass
 
 from kshare.dissect import ByteSpan, Dissection
@@ -96,17 +95,6 @@ class NamedBytes:
     problems: list[NamedProblem]
     is_cut: bool
     """A limit was reached, so the rest of the bytes is one span."""
-
-    def span_of(self, offset: int, buffer: int = 0) -> NamedSpan:
-        """The span that names the byte at `offset`. Raises IndexError if the offset is outside the bytes."""
-        there = self.buffers[buffer]
-        if not 0 <= offset < len(there.data):
-            raise IndexError(f"no byte {offset}: there are {len(there.data)}")
-        return self.spans[there.cover[bisect_right(there.starts, offset) - 1]]
-
-    def find(self, path: str) -> NamedSpan | None:
-        """The span with this path, the widest if there are several."""
-        return next((span for span in self.spans if span.path == path), None)
 
 
 def named_bytes(reading: Dissection, title: str = "") -> NamedBytes:

@@ -76,13 +76,6 @@ class NamedInput:
     notes: list[str]
     """What was left out because of the limits, in sentences."""
 
-    def part_of(self, offset: int) -> NamedPart:
-        """The part with this byte of the input. Raises IndexError if no part has it."""
-        for part in self.parts:
-            if part.start <= offset < part.start + len(part.named.buffers[0].data):
-                return part
-        raise IndexError(f"no byte {offset} was read")
-
 
 def name_input(data: bytes, hints: Hints | None = None, limits: NamingLimits | None = None) -> NamedInput:
     """Raises ConfigError if there are no bytes, or if no message fits the hints.

@@ -1,8 +1,8 @@
-"""An assertion that holds for the names of any bytes."""
+"""What tests ask about the names of bytes."""
 
 from __future__ import annotations
 
-from kshare.wire.named_bytes import NamedBytes
+from kshare.wire.named_bytes import NamedBytes, NamedSpan
 
 
 def assert_complete(named: NamedBytes) -> None:
@@ -19,3 +19,14 @@ def assert_complete(named: NamedBytes) -> None:
         assert parent is None or parent.id < span.id
         if parent and parent.buffer == span.buffer:
             assert parent.offset <= span.offset <= span.end <= parent.end
+
+
+def span_at(named: NamedBytes, offset: int) -> NamedSpan:
+    """The span that names this byte of the first buffer."""
+    cover = (named.spans[one] for one in named.buffers[0].cover)
+    return next(span for span in cover if span.offset <= offset < span.end)
+
+
+def span_with(named: NamedBytes, path: str) -> NamedSpan:
+    """The span with this path, the widest if there are several."""
+    return next(span for span in named.spans if span.path == path)

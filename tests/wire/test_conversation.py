@@ -27,7 +27,7 @@ from kshare.wire.conversation import (
 from kshare.wire.styles import STYLES
 from tests.cli import frames
 from tests.cli.packets import CAPTURES
-from tests.wire.covers import assert_complete
+from tests.wire.covers import assert_complete, span_with
 from tests.wire.written_captures import fetches, written
 
 PATHS = sorted(CAPTURES.glob("*.pcap"))
@@ -69,7 +69,7 @@ def test_an_exchange_opens_to_its_fields() -> None:
     assert one.frames is not None
     named = one.frames.named()
     assert [each.title for each in named.values()] == ["ShareFetchRequest v2", "ShareFetchResponse v2"]
-    assert named["request"].find("groupId") is not None
+    assert span_with(named["request"], "groupId").kind == "string"
 
 
 def test_findings_come_with_advice_after_their_exchange() -> None:

@@ -86,10 +86,7 @@ def test_frames_are_parts_with_guesses() -> None:
     assert [part.start for part in found.parts] == [0, len(first)]
     best = found.parts[0].guesses[0]
     assert (best.kind, best.message, best.version, best.is_whole) == ("request", "ShareFetchRequest", 2, True)
-    assert found.part_of(len(first)) is found.parts[1]
     assert (found.doubt, found.notes) == ("", [])
-    with pytest.raises(IndexError, match="no byte"):
-        found.part_of(found.size)
 
 
 def test_passwords_are_masked() -> None:
