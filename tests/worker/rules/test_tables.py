@@ -65,16 +65,16 @@ CHOSEN = (
     Decision(RecordOutcome.REJECTED, reason="bad"),
 )
 CALLS: dict[str, tuple[Any, ...]] = {
-    **RECORDS,
     "delivery_count": (1, 5),
-    "copy": ({}, copy()),
-    "pending": (None,),
+    "attempt": (1, 4),
+    "tiers": (None, TIERS),
+    "dead_letters": (None, "dead"),
     "call": tuple(RunResult),
     "chosen": CHOSEN,
     "is_in_hand": (True, False),
     "is_lock_lost": (True, False),
     "is_attempt": (True, False),
-    "next_delay": (None, 1.0, 90.0),
+    "next_delay": (None, 90.0),
     "keeps": (True, False),
 }
 
