@@ -15,7 +15,6 @@ from kshare.errors import (
     AcknowledgeError,
     AuthenticationFailed,
     BrokerError,
-    CaptureError,
     CommitUnknown,
     ConfigError,
     ConnectionLost,
@@ -24,11 +23,10 @@ from kshare.errors import (
     DecodeError,
     DeliveryFailed,
     DeserializationFailed,
-    EncodeError,
     KshareError,
+    NotAuthorized,
     ProducerFenced,
     RequestTimedOut,
-    UnreadableAnswer,
     Unsupported,
 )
 
@@ -51,7 +49,6 @@ __all__ = [
     "AdminClient",
     "AuthenticationFailed",
     "BrokerError",
-    "CaptureError",
     "ClientOptions",
     "CommitUnknown",
     "ConfigError",
@@ -63,8 +60,8 @@ __all__ = [
     "DeliveryFailed",
     "DeserializationFailed",
     "DeserializerContext",
-    "EncodeError",
     "KshareError",
+    "NotAuthorized",
     "PendingSend",
     "Produced",
     "Producer",
@@ -76,7 +73,6 @@ __all__ = [
     "ShareBatch",
     "ShareConsumer",
     "ShareRecord",
-    "UnreadableAnswer",
     "Unsupported",
 ]
 

@@ -1,8 +1,7 @@
-"""All errors that kshare raises: a dozen classes, not one per broker error code.
+"""All errors of clients: a class for what a program may want to handle, not one per broker error code.
 
-An exception refers to all frames that it has passed. If one of them has a variable that refers to the exception, only
-the garbage collector frees these frames, and those of their callers. A loop that user code has left there ends when its
-iterator is freed, and has a record until then. So what raises such an exception to user code deletes the variable.
+Those that most programs need are in `kshare`, too. An error that only one module raises is in that module: in
+`kshare.capture`, `kshare.schema_registry`, `kshare.spark`, `kshare.worker`.
 """
 
 from __future__ import annotations
@@ -16,11 +15,15 @@ ErrorT = TypeVar("ErrorT", bound=BaseException)
 
 _MAX_MESSAGE = 2000
 
+# An exception refers to all frames that it has passed. If one of them has a variable that refers to the exception, only
+# the garbage collector frees these frames, and those of their callers. A loop that user code has left there ends when
+# its iterator is freed, and has a record until then. So what raises such an exception to user code deletes the
+# variable.
+
 __all__ = [
     "AcknowledgeError",
     "AuthenticationFailed",
     "BrokerError",
-    "CaptureError",
     "ClaimLost",
     "CommitUnknown",
     "ConfigError",
@@ -82,6 +85,83 @@ class KshareError(Copyable):
         return escaped(super().__str__())
 
 
+# --- configuration
+
+
+class ConfigError(KshareError, ValueError):
+    """An option or argument is unknown, missing, contradictory or out of range; the message says what to use."""
+
+    def __init__(self, message: str) -> None:
+        # A value that was given by mistake, such as the contents of a file, would hide what the message says.
+        is_long = len(message) > _MAX_MESSAGE
+        super().__init__(
+            f"{message[: _MAX_MESSAGE // 2]}…{message[-_MAX_MESSAGE // 2 :]}" if is_long else message
+        )
+
+
+class Unsupported(KshareError):
+    """The broker is too old, a feature is disabled, or there is no common version. The message says what to do."""
+
+
+# --- connections
+
+
+class ConnectionLost(KshareError):
+    """A connection couldn't be made, or broke before the response arrived. The request may have been executed."""
+
+
+class RequestTimedOut(KshareError):
+    """No response arrived in time. The request may have been executed."""
+
+
+# --- responses of brokers
+
+
+class BrokerError(KshareError):
+    """A broker responded with an error code."""
+
+    def __init__(self, code: int, what: str, message: str | None = None) -> None:
+        from kshare.protocol.error_codes import ABOUT, RETRIABLE, error_name
+
+        self.code = code
+        self.name = error_name(code)
+        self.is_retriable = code in RETRIABLE
+        hint = message or ABOUT.get(code, "")
+        super().__init__(f"{what}: {self.name}{f' ({hint})' if hint else ''}")
+
+
+class IncompleteResponse(KshareError):
+    """A broker's response leaves out what was requested: names the request, and what is missing."""
+
+
+# --- authorization
+
+
+class AuthenticationFailed(KshareError):
+    """TLS or SASL authentication failed. Retrying with the same credentials is of no use."""
+
+
+class NotAuthorized(BrokerError):
+    """You lack a permission. The message names it, with the command that grants it."""
+
+    def __init__(
+        self, code: int, what: str, lack: str, command: str, operation: str, resource: str, name: str
+    ) -> None:
+        super().__init__(code, what, f"{lack}; grant it: {command}")
+        self.lack = lack
+        """Which permission is missing, as a sentence."""
+        self.command = command
+        """The `kafka-acls` command that grants it."""
+        self.operation = operation
+        """The ACL operation, by Kafka's name: Read, Describe, AlterConfigs."""
+        self.resource = resource
+        """`topic`, `group` or `cluster`."""
+        self.resource_name = name
+
+
+# --- bytes
+
+
 class EncodeError(KshareError, ValueError):
     """A message can't be written: a value doesn't fit its field, or the chosen version can't carry the field."""
 
@@ -101,6 +181,26 @@ class DecodeError(KshareError, ValueError):
         self.reason = reason
 
 
+class UnreadableAnswer(DecodeError):
+    """A broker's response can't be decoded: names the broker, the request and the problem."""
+
+    def __init__(self, peer: str, api: str, version: int, error: DecodeError) -> None:
+        super().__init__(error.path, error.offset, error.reason)
+        self.args = (f"the response of {peer} to {api} v{version} can't be decoded: {error}",)
+        self.peer = peer
+        self.api = api
+        self.version = version
+
+
+class FrameTooLarge(DecodeError):
+    """The size of a frame is above the limit. For responses, the limit is `max_response_bytes`."""
+
+    def __init__(self, offset: int, size: int, limit: int) -> None:
+        super().__init__("size", offset, f"a frame of {size} bytes announced, {limit} are allowed")
+        self.size = size
+        self.limit = limit
+
+
 class CorruptBatchError(DecodeError):
     """A record batch is corrupt (checksum, framing or compression): names the offset at which the batch starts."""
 
@@ -113,99 +213,7 @@ class OversizedBatchError(CorruptBatchError):
     """A record batch would decompress to more than the limit. Its checksum is correct: it was written like that."""
 
 
-class FrameTooLarge(DecodeError):
-    """The size of a frame is above the limit. For responses, the limit is `max_response_bytes`."""
-
-    def __init__(self, offset: int, size: int, limit: int) -> None:
-        super().__init__("size", offset, f"a frame of {size} bytes announced, {limit} are allowed")
-        self.size = size
-        self.limit = limit
-
-
-class UnreadableAnswer(DecodeError):
-    """A broker's response can't be decoded: names the broker, the request and the problem."""
-
-    def __init__(self, peer: str, api: str, version: int, error: DecodeError) -> None:
-        super().__init__(error.path, error.offset, error.reason)
-        self.args = (f"the response of {peer} to {api} v{version} can't be decoded: {error}",)
-        self.peer = peer
-        self.api = api
-        self.version = version
-
-
-class CaptureError(KshareError, ValueError):
-    """A file isn't a network capture, or is damaged or truncated: names the byte at which it breaks."""
-
-    def __init__(self, offset: int, reason: str) -> None:
-        super().__init__(f"byte {offset}: {reason}")
-        self.offset = offset
-        self.reason = reason
-
-
-class ConfigError(KshareError, ValueError):
-    """An option or argument is unknown, missing, contradictory or out of range; the message says what to use."""
-
-    def __init__(self, message: str) -> None:
-        # A value that was given by mistake, such as the contents of a file, would hide what the message says.
-        is_long = len(message) > _MAX_MESSAGE
-        super().__init__(
-            f"{message[: _MAX_MESSAGE // 2]}…{message[-_MAX_MESSAGE // 2 :]}" if is_long else message
-        )
-
-
-class ConnectionLost(KshareError):
-    """A connection couldn't be made, or broke before the response arrived. The request may have been executed."""
-
-
-class RequestTimedOut(KshareError):
-    """No response arrived in time. The request may have been executed."""
-
-
-class CommitUnknown(ConnectionLost, RequestTimedOut):
-    """It isn't known whether a transaction was committed: read its records to find out, before you write them again."""
-
-
-class AuthenticationFailed(KshareError):
-    """TLS or SASL authentication failed. Retrying with the same credentials is of no use."""
-
-
-class IncompleteResponse(KshareError):
-    """A broker's response leaves out what was requested: names the request, and what is missing."""
-
-
-class Unsupported(KshareError):
-    """The broker is too old, a feature is disabled, or there is no common version. The message says what to do."""
-
-
-class BrokerError(KshareError):
-    """A broker responded with an error code."""
-
-    def __init__(self, code: int, what: str, message: str | None = None) -> None:
-        from kshare.protocol.error_codes import ABOUT, RETRIABLE, error_name
-
-        self.code = code
-        self.name = error_name(code)
-        self.is_retriable = code in RETRIABLE
-        hint = message or ABOUT.get(code, "")
-        super().__init__(f"{what}: {self.name}{f' ({hint})' if hint else ''}")
-
-
-class NotAuthorized(BrokerError):
-    """You lack a permission. The message names it, with the command that grants it."""
-
-    def __init__(
-        self, code: int, what: str, lack: str, command: str, operation: str, resource: str, name: str
-    ) -> None:
-        super().__init__(code, what, f"{lack}; grant it: {command}")
-        self.lack = lack
-        """Which permission is missing, as a sentence."""
-        self.command = command
-        """The `kafka-acls` command that grants it."""
-        self.operation = operation
-        """The ACL operation, by Kafka's name: Read, Describe, AlterConfigs."""
-        self.resource = resource
-        """`topic`, `group` or `cluster`."""
-        self.resource_name = name
+# --- records of share groups
 
 
 class AcknowledgeError(KshareError):
@@ -240,6 +248,35 @@ class DeserializationFailed(KshareError):
         return own
 
 
+# --- writing records
+
+
+class DeliveryFailed(KshareError):
+    """A record wasn't confirmed. `is_open` says whether it may have been written all the same."""
+
+    def __init__(self, topic: str, partition: int, reason: str, *, is_open: bool) -> None:
+        outcome = (
+            "may have been written, and is not sent again: check the topic before you send it again"
+            if is_open
+            else "was not written"
+        )
+        super().__init__(f"{topic}[{partition}]: the record {outcome} ({reason})")
+        self.topic = topic
+        self.partition = partition
+        self.is_open = is_open
+
+
+class ProducerFenced(BrokerError):
+    """A newer producer has the same transactional id. This one can't write any more: close it."""
+
+
+class CommitUnknown(ConnectionLost, RequestTimedOut):
+    """It isn't known whether a transaction was committed: read its records to find out, before you write them again."""
+
+
+# --- idempotency
+
+
 class InProgress(KshareError):
     """Another call with the same idempotency key is running, or its process died. Don't accept the record."""
 
@@ -272,22 +309,3 @@ class StoreFailed(KshareError):
         super().__init__(message)
         self.is_open = is_open
         """Whether the store may have done what it was asked to. If not, a claim that failed needn't be removed."""
-
-
-class DeliveryFailed(KshareError):
-    """A record wasn't confirmed. `is_open` says whether it may have been written all the same."""
-
-    def __init__(self, topic: str, partition: int, reason: str, *, is_open: bool) -> None:
-        outcome = (
-            "may have been written, and is not sent again: check the topic before you send it again"
-            if is_open
-            else "was not written"
-        )
-        super().__init__(f"{topic}[{partition}]: the record {outcome} ({reason})")
-        self.topic = topic
-        self.partition = partition
-        self.is_open = is_open
-
-
-class ProducerFenced(BrokerError):
-    """A newer producer has the same transactional id. This one can't write any more: close it."""

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kshare import sync
+import kshare
+from kshare import errors, sync
 from kshare.admin.client import AdminClient
 from kshare.client.consumer import ShareConsumer
 from kshare.client.record import ShareBatch, ShareRecord
@@ -69,6 +70,12 @@ def test_records_and_batches_have_what_is_listed() -> None:
 def test_batches_have_no_other_public_names() -> None:
     shown = {name for name in dir(ShareBatch) if not name.startswith("_")}
     assert shown == {*listed("ShareBatch")} - {"len", "batch"}
+
+
+def test_the_errors_of_kshare_are_those_marked_in_the_list_of_all_errors() -> None:
+    marked = re.findall(r"^\| `(\w+)` \* ", SECTIONS["kshare.errors"], flags=re.MULTILINE)
+    assert sorted(marked) == sorted(set(kshare.__all__) & set(errors.__all__))
+    assert [name for name in marked if getattr(kshare, name) is not getattr(errors, name)] == []
 
 
 def test_consumers_have_no_internal_names() -> None:

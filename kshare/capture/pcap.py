@@ -5,8 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from kshare.errors import CaptureError
-
+from .capture_error import CaptureError
 from .packet import MAX_PACKET_BYTES, Packet
 
 _FILE_HEADER = 24

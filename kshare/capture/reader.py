@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from kshare.errors import CaptureError
-
 from . import pcap, pcapng
+from .capture_error import CaptureError
 from .packet import Packet
 
 _MAGIC_BYTES = 4

@@ -10,9 +10,8 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from kshare.capture import CaptureReader
+from kshare.capture import CaptureError, CaptureReader
 from kshare.dissect import DissectionLimit
-from kshare.errors import CaptureError
 from kshare.protocol.decompression_budget import DecompressionBudget
 from kshare.traffic import AnalyzedExchange, Exchange, Filter, Finding, Severity
 from kshare.traffic.exchange_text import ExchangeLine, finding_line

@@ -12,8 +12,7 @@ from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Ether
 from scapy.utils import PcapNgWriter, wrpcap
 
-from kshare import CaptureError
-from kshare.capture import CaptureReader, CaptureWriter, is_capture
+from kshare.capture import CaptureError, CaptureReader, CaptureWriter, is_capture
 
 TIMES = [1_795_256_682.5, 1_795_256_682.571402]
 ETHER = Ether(src="02:00:00:00:00:07", dst="02:00:00:00:00:01")

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kshare.errors import CaptureError, ConfigError
+from kshare.capture import CaptureError
+from kshare.errors import ConfigError
 from kshare.web import loaded_input
 from kshare.web.loaded_input import (
     MOST_IN_LINK,

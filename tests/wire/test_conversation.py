@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kshare.errors import CaptureError
+from kshare.capture import CaptureError
 from kshare.protocol.envelopes import encode_response
 from kshare.protocol.messages import (
     SaslAuthenticateRequest,

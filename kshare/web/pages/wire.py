@@ -15,7 +15,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from kshare.errors import CaptureError, ConfigError
+from kshare.capture import CaptureError
+from kshare.errors import ConfigError
 from kshare.web.byte_pages import BytePage, byte_page
 from kshare.web.console import Console, owner_of, text_of
 from kshare.web.kept_inputs import KeptInputs

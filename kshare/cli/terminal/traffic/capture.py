@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from kshare.capture import CaptureReader
+from kshare.capture import CaptureError, CaptureReader
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.traffic.view import TrafficOptions, TrafficView
-from kshare.errors import CaptureError
 from kshare.wire.captured_traffic import CapturedTraffic
 
 
