@@ -1,7 +1,7 @@
 """A Python client for Kafka share groups (KIP-932): durable queues with individually acknowledged records.
 
 ShareConsumer consumes, Producer writes and AdminClient manages share groups. docs/api.md lists all public names; other
-public modules are `kshare.sync` (for blocking code), `kshare.testing`, `kshare.spark`, `kshare.engine.events` and
+public modules are `kshare.sync` (for blocking code), `kshare.testing`, `kshare.spark`, `kshare.events` and
 `kshare.metrics`. Names are loaded when they are first used, so that programs that need only the codecs start fast.
 """
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from kshare.client.deserializer_calls import DeserializerContext
     from kshare.client.options import ClientOptions, ConsumerOptions
     from kshare.client.record import ShareRecord
-    from kshare.engine.events import Settled
+    from kshare.events import Settled
     from kshare.producer.client import Producer
     from kshare.producer.options import ProducerOptions
     from kshare.producer.records import PendingSend, Produced
@@ -86,7 +86,7 @@ _LATE = {
     "Producer": "kshare.producer.client",
     "ProducerOptions": "kshare.producer.options",
     "ReadRecord": "kshare.client.deserialize",
-    "Settled": "kshare.engine.events",
+    "Settled": "kshare.events",
     "ShareBatch": "kshare.client.record",
     "ShareConsumer": "kshare.client.consumer",
     "ShareRecord": "kshare.client.record",

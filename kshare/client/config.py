@@ -75,7 +75,7 @@ class ConsumerConfig:
     on_settled: OnSettled | None = None
     """A function that is called with each outcome of acknowledgements: confirmed, refused, or open."""
     observer: Observer | None = None
-    """A function that is called with every event, for metrics and tracing. See `kshare.engine.events`."""
+    """A function that is called with every event, for metrics and tracing. See `kshare.events`."""
     client_id: str = "kshare"
     metrics_push: bool = True
     """Whether to push metrics of this consumer to the brokers, if they ask for them (KIP-714)."""

@@ -101,7 +101,7 @@ class ConsumerOptions(TypedDict, total=False):
     on_settled: OnSettled | None
     """A function that is called with each outcome of acknowledgements: confirmed, refused, or open."""
     observer: Observer | None
-    """A function that is called with every event, for metrics and tracing. See `kshare.engine.events`."""
+    """A function that is called with every event, for metrics and tracing. See `kshare.events`."""
     metrics_push: bool
     """Whether to push metrics of this consumer to the brokers, if they ask for them (KIP-714). Default: True."""
     rack: str | None

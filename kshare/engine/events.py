@@ -1,9 +1,4 @@
-"""The events of a consumer, for metrics, logs and tests.
-
-An observer is a function that takes one event; use `match` to pick the ones you need. There is an event for each
-request, lease or batch, but never for each record (except poison). Without an observer, no events are created.
-Observers are called in the consumer's event loop (for poison: where records are iterated), so a slow observer delays
-fetching. An observer that raises is logged and otherwise ignored.
+"""The events of a consumer. Users import them from `kshare.events`, which says what observers have to know.
 
 Decides nothing. Events never contain keys, values or secrets.
 """
@@ -18,28 +13,6 @@ from typing import Literal, NamedTuple
 from kshare.errors import KshareError
 from kshare.protocol.acknowledge_types import AcknowledgeType, AcknowledgeWord
 from kshare.state.session import AckRange
-
-__all__ = [
-    "AckType",
-    "Acquired",
-    "Answered",
-    "Assigned",
-    "Damaged",
-    "Event",
-    "Fetched",
-    "Finished",
-    "GivenBack",
-    "LeaseLost",
-    "LeaseRenewed",
-    "LossReason",
-    "Observer",
-    "OnSettled",
-    "Poisoned",
-    "Refused",
-    "SessionEnded",
-    "Settled",
-    "Skipped",
-]
 
 AckType = AcknowledgeWord
 """An acknowledgement type. A gap is an offset without a record."""
