@@ -28,6 +28,7 @@ INLINED = {
     "first_step",
     "memory",
     "recycling",
+    "shown_names",
     "thread_id",
     "uncollected",
 }

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     __version__: str
     from kshare.admin.client import AdminClient
     from kshare.client.consumer import ShareConsumer
-    from kshare.client.deserialize import ReadRecord
-    from kshare.client.deserialize import TypedBatch as ShareBatch
+    from kshare.client.deserialize import ReadRecord, ShareBatch
     from kshare.client.deserializer_calls import DeserializerContext
     from kshare.client.options import ClientOptions, ConsumerOptions
     from kshare.client.record import ShareRecord

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
+from typing import get_type_hints
 
 import pytest
 
@@ -81,6 +84,26 @@ def test_the_errors_of_kshare_are_those_marked_in_the_list_of_all_errors() -> No
 def test_consumers_have_no_internal_names() -> None:
     internal = {"stretch", "is_implicit", "on_too_late", "open_batch", "hold_at_most"}
     assert internal & {*dir(ShareConsumer), *dir(sync.ShareConsumer)} == set()
+
+
+DEFINED_ELSEWHERE = {"ClientOptions", "ConsumerOptions", "ProducerOptions", "Settled", *errors.__all__}
+"""They show the module that defines them: it is public, or type hints are looked up there."""
+
+
+@pytest.mark.parametrize("module", [kshare, sync])
+def test_classes_show_the_module_that_users_import_them_from(module: ModuleType) -> None:
+    shown = {name: getattr(module, name) for name in module.__all__ if name not in DEFINED_ELSEWHERE}
+    assert {name: f"<class '{module.__name__}.{name}'>" for name in shown} == {
+        name: repr(kind) for name, kind in shown.items()
+    }
+
+
+@pytest.mark.parametrize("module", [kshare, sync])
+def test_classes_can_be_pickled_and_have_type_hints(module: ModuleType) -> None:
+    for name in module.__all__:
+        kind = getattr(module, name)
+        assert pickle.loads(pickle.dumps(kind)) is kind
+        assert get_type_hints(kind) is not None
 
 
 @pytest.mark.parametrize("module", ["kshare", "kshare.admin", "kshare.spark", "kshare.testing"])

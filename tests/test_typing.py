@@ -86,14 +86,14 @@ async def loops() -> None:
         reveal_type(d.key)  # is str | None
         reveal_type(d.value)  # is int | None
     async for e in plain.batches():
-        reveal_type(e)  # is TypedBatch[ShareRecord]
+        reveal_type(e)  # is ShareBatch[ShareRecord]
     async for f in keyed.batches():
-        reveal_type(f)  # is TypedBatch[ReadRecord[str | None, bytes | None]]
+        reveal_type(f)  # is ShareBatch[ReadRecord[str | None, bytes | None]]
     async for g in valued.batches():
-        reveal_type(g)  # is TypedBatch[ReadRecord[bytes | None, str | None]]
+        reveal_type(g)  # is ShareBatch[ReadRecord[bytes | None, str | None]]
     async for h in both.batches():
-        reveal_type(h)  # is TypedBatch[ReadRecord[str | None, int | None]]
-    reveal_type(await both.next_batch())  # is TypedBatch[ReadRecord[str | None, int | None]]
+        reveal_type(h)  # is ShareBatch[ReadRecord[str | None, int | None]]
+    reveal_type(await both.next_batch())  # is ShareBatch[ReadRecord[str | None, int | None]]
     async with valued as opened:
         reveal_type(opened)  # is ShareConsumer[ReadRecord[bytes | None, str | None]]
 
@@ -116,15 +116,15 @@ def sync_loops() -> None:
     for d in sync_both:
         reveal_type(d)  # is ReadRecord[str | None, int | None]
     for e in sync_plain.batches():
-        reveal_type(e)  # is TypedBatch[ShareRecord]
+        reveal_type(e)  # is ShareBatch[ShareRecord]
     for f in sync_keyed.batches():
-        reveal_type(f)  # is TypedBatch[ReadRecord[str | None, bytes | None]]
+        reveal_type(f)  # is ShareBatch[ReadRecord[str | None, bytes | None]]
     for g in sync_valued.batches():
-        reveal_type(g)  # is TypedBatch[ReadRecord[bytes | None, int | None]]
+        reveal_type(g)  # is ShareBatch[ReadRecord[bytes | None, int | None]]
     for h in sync_both.batches():
-        reveal_type(h)  # is TypedBatch[ReadRecord[str | None, int | None]]
-    reveal_type(sync_valued.next_batch())  # is TypedBatch[ReadRecord[bytes | None, int | None]]
-    reveal_type(sync_plain.next_batch(timeout=1))  # is TypedBatch[ShareRecord] | None
+        reveal_type(h)  # is ShareBatch[ReadRecord[str | None, int | None]]
+    reveal_type(sync_valued.next_batch())  # is ShareBatch[ReadRecord[bytes | None, int | None]]
+    reveal_type(sync_plain.next_batch(timeout=1))  # is ShareBatch[ShareRecord] | None
     with sync_valued as opened:
         reveal_type(opened)  # is ShareConsumer[ReadRecord[bytes | None, int | None]]
 

@@ -39,6 +39,8 @@ class AdminClient:
     Options are those of `kshare.ClientOptions`. Kafka's own option names are understood too.
     """
 
+    __module__ = "kshare"
+
     def __init__(
         self, bootstrap_servers: str | Iterable[str] | None = None, **options: Unpack[ClientOptions]
     ) -> None:

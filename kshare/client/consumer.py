@@ -22,12 +22,13 @@ from anyio.lowlevel import checkpoint
 
 from kshare.client.background import Background
 from kshare.client.config import ConsumerConfig, check_max_records, topic_names
-from kshare.client.deserialize import KeyT, Reader, ReadRecord, RecordT_co, TypedBatch, ValueT
+from kshare.client.deserialize import KeyT, Reader, ReadRecord, RecordT_co, ShareBatch, ValueT
 from kshare.client.deserializer_calls import AwaitedDeserializer, DeserializerContext, PlainDeserializer
 from kshare.client.given_options import require_named_topics
 from kshare.client.holdings import Holdings
 from kshare.client.preparation import Preparer
-from kshare.client.record import ShareBatch, ShareRecord, lease_of, settle_in
+from kshare.client.record import ShareBatch as AnyBatch
+from kshare.client.record import ShareRecord, lease_of, settle_in
 from kshare.client.source import ConsumerSource
 from kshare.client.streams import BatchStream, Inbox, RecordStream
 from kshare.engine.consumer_metrics import ConsumerMetrics
@@ -195,11 +196,11 @@ class AsyncConsumer(Generic[RecordT_co]):
         stream = RecordStream(source_of(self), self._inbox, is_implicit=self.config.is_implicit)
         return cast("AsyncIterator[RecordT_co]", stream)
 
-    def batches(self) -> AsyncIterator[TypedBatch[RecordT_co]]:
+    def batches(self) -> AsyncIterator[ShareBatch[RecordT_co]]:
         """Iterate over batches: records of one partition that were acquired together."""
         self._held()
         stream = BatchStream(source_of(self), self._inbox, is_implicit=self.config.is_implicit)
-        return cast("AsyncIterator[TypedBatch[RecordT_co]]", stream)
+        return cast("AsyncIterator[ShareBatch[RecordT_co]]", stream)
 
     async def commit(self) -> dict[TopicPartition, KshareError | None]:
         """Wait until all acknowledgements made before this call are confirmed or refused. Returns the results.
@@ -288,12 +289,12 @@ class AsyncConsumer(Generic[RecordT_co]):
     def _check_leases(self) -> None:
         self._opened().book.check_leases()
 
-    async def next_batch(self) -> TypedBatch[RecordT_co]:
+    async def next_batch(self) -> ShareBatch[RecordT_co]:
         """Wait for a batch and return it, as `batches` does, but never accept anything implicitly."""
         while True:
             batch = await self._in_turn(self._take_batch)
             if self._preparer is None or await self._is_prepared(batch, self._preparer):
-                return cast("TypedBatch[RecordT_co]", batch)
+                return cast("ShareBatch[RecordT_co]", batch)
 
     async def _open_batch(self) -> None:
         """Wait until the inbox has an opened batch, from which all record loops take records."""
@@ -301,10 +302,10 @@ class AsyncConsumer(Generic[RecordT_co]):
             await self._in_turn(self._has_opened)
             return
         taken = await self._in_turn(self._take_unopened)
-        if isinstance(taken, ShareBatch) and await self._is_prepared(taken, self._preparer):
+        if isinstance(taken, AnyBatch) and await self._is_prepared(taken, self._preparer):
             self._inbox.put(taken)
 
-    async def _is_prepared(self, batch: ShareBatch, preparer: Preparer) -> bool:
+    async def _is_prepared(self, batch: AnyBatch, preparer: Preparer) -> bool:
         """Deserialize the records of the batch. Returns False if their locks were lost meanwhile."""
         is_held = await preparer.prepare(batch)
         self._require_background(is_to_stay=True)
@@ -317,7 +318,7 @@ class AsyncConsumer(Generic[RecordT_co]):
         """Whether the next record comes from a batch that is opened already."""
         return self._inbox.has_opened and holdings.look_again() <= self._inbox.delivery_count
 
-    def _take_batch(self, holdings: Holdings) -> ShareBatch | None:
+    def _take_batch(self, holdings: Holdings) -> AnyBatch | None:
         rest = None
         if holdings.look_again() <= self._inbox.delivery_count:
             rest = self._inbox.next_rest()
@@ -325,17 +326,17 @@ class AsyncConsumer(Generic[RecordT_co]):
             rest = self._next_batch(holdings)
         return self._inbox.next_rest() if rest is None else rest
 
-    def _next_batch(self, holdings: Holdings) -> ShareBatch | None:
+    def _next_batch(self, holdings: Holdings) -> AnyBatch | None:
         unprepared = self._inbox.next_unprepared()
         return self._open_next(holdings) if unprepared is None else unprepared
 
-    def _open_next(self, holdings: Holdings) -> ShareBatch | None:
+    def _open_next(self, holdings: Holdings) -> AnyBatch | None:
         batch = holdings.next_batch()
         if batch is not None:
             settle_in(batch, self._thread)
         return batch
 
-    async def _take_urgent(self, delivery_count: int) -> ShareBatch | None:
+    async def _take_urgent(self, delivery_count: int) -> AnyBatch | None:
         """A batch that waits, if it was delivered more often. Waits only for its deserialization."""
         self._require_background(is_to_stay=True)
         holdings = self._held()
@@ -345,7 +346,7 @@ class AsyncConsumer(Generic[RecordT_co]):
             return batch
         return batch if await self._is_prepared(batch, self._preparer) else None
 
-    def _take_unopened(self, holdings: Holdings) -> ShareBatch | bool | None:
+    def _take_unopened(self, holdings: Holdings) -> AnyBatch | bool | None:
         """True if another task has opened one."""
         if self._may_go_on(holdings):
             return True
@@ -408,7 +409,7 @@ class AsyncConsumer(Generic[RecordT_co]):
         self._opened()
         return monotonic() - self._member.heard_at
 
-    def _on_lock_lost(self, batch: ShareBatch, lost: list[tuple[int, int]]) -> None:
+    def _on_lock_lost(self, batch: AnyBatch, lost: list[tuple[int, int]]) -> None:
         """A loop would have accepted these, but their lock was lost: `on_settled` and `commit` report it."""
         self._opened().book.on_lock_lost(lease_of(batch), lost)
 
@@ -444,6 +445,8 @@ class ShareConsumer(AsyncConsumer[RecordT_co]):
     Options are those of `kshare.ConsumerOptions`, and key_deserializer and value_deserializer. Kafka's own option names
     are understood too.
     """
+
+    __module__ = "kshare"
 
     # The record type for each combination of deserializers. These are overloads of `__new__`, in a separate class:
     # editors show the docs of options only where `__init__` has no overloads, and mypy uses `__new__` only where

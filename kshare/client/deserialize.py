@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterator
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
+from kshare.client import record as records
 from kshare.client.deserializer_calls import DeserializerCall, DeserializerContext, RecordPart
-from kshare.client.record import ShareBatch, ShareRecord
+from kshare.client.record import ShareRecord
 from kshare.engine.events import Poisoned
 from kshare.engine.reporter import Reporter
 from kshare.errors import AcknowledgeError, ConfigError, DecodeError, DeserializationFailed, KshareError
+from kshare.fast.shown_names import show_as
 from kshare.protocol.records import Record
 
 KeyT = TypeVar("KeyT")
@@ -40,16 +42,19 @@ class ReadRecord(ShareRecord, Generic[KeyT, ValueT]):
     value: ValueT  # type: ignore[assignment]
 
 
+show_as(ReadRecord, b"kshare.ReadRecord")
+
+
 if TYPE_CHECKING:
 
-    class TypedBatch(ShareBatch, Generic[RecordT_co]):
-        """A ShareBatch with its record type, for type checkers only: compiled classes can't be generic."""
+    class ShareBatch(records.ShareBatch, Generic[RecordT_co]):
+        """With its record type, for type checkers only: compiled classes can't be generic."""
 
         def __iter__(self) -> Iterator[RecordT_co]:  # type: ignore[override]
             ...
 
 else:
-    TypedBatch = ShareBatch
+    ShareBatch = records.ShareBatch
 
 
 class Reader:

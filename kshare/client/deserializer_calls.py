@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from kshare.callbacks import is_async, takes
 from kshare.errors import ConfigError
+from kshare.fast.shown_names import show_as
 from kshare.protocol.record import Headers
 
 ResultT = TypeVar("ResultT")
@@ -32,6 +33,8 @@ class DeserializerContext(NamedTuple):
     partition: int = 0
     offset: int = 0
 
+
+show_as(DeserializerContext, b"kshare.DeserializerContext")
 
 Deserializer = Callable[[bytes], Any] | Callable[[bytes, DeserializerContext], Any]
 PlainDeserializer = Callable[[bytes], ResultT] | Callable[[bytes, DeserializerContext], ResultT]

@@ -2,6 +2,7 @@
 
 cimport cython
 cimport kshare.fast.recycling as recycling
+cimport kshare.fast.shown_names as shown_names
 cimport kshare.fast.thread_id as thread_id
 from kshare.protocol.record cimport Record, RecordWalk
 from kshare.state.lease cimport Lease

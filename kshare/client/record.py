@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
 import kshare.fast.recycling as recycling
+import kshare.fast.shown_names as shown_names
 import kshare.fast.thread_id as thread_id
 from kshare.errors import AcknowledgeError, KshareError, Unsupported
 from kshare.protocol.record import Record, RecordWalk
@@ -450,6 +451,10 @@ class BatchIterator:
         self._walk = batches[self._next_batch].walk(self._batch._spans)
         self._next_batch += 1
         return self._walk
+
+
+shown_names.show_as(ShareRecord, b"kshare.ShareRecord")
+shown_names.show_as(ShareBatch, b"kshare.ShareBatch")
 
 
 def held_ranges(lease: Lease) -> list[tuple[int, int]]:

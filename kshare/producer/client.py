@@ -38,6 +38,8 @@ NOT_CLOSED = "a producer wasn't closed, and records that weren't confirmed may b
 class Producer:
     """Writes records: use it with `async with`. Kafka's own option names are understood too."""
 
+    __module__ = "kshare"
+
     def __init__(
         self, bootstrap_servers: str | Iterable[str] | None = None, **options: Unpack[ProducerOptions]
     ) -> None:

@@ -103,8 +103,13 @@ class Produced(NamedTuple):
     """Milliseconds since 1970: the record's own, or the broker's if the topic is configured so."""
 
 
+Produced.__module__ = "kshare"  # its body may have nothing but fields
+
+
 class PendingSend:
     """A record on its way. `await` it for the result, any number of times; or leave that to `flush`."""
+
+    __module__ = "kshare"
 
     __slots__ = ("_event", "_failure", "_is_seen", "_produced", "record")
 

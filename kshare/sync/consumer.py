@@ -26,10 +26,11 @@ import anyio
 from kshare.client.config import ConsumerConfig
 from kshare.client.consumer import AsyncConsumer as _Consumer
 from kshare.client.consumer import BootstrapServers, TopicPartition, source_of
-from kshare.client.deserialize import KeyT, ReadRecord, RecordT_co, TypedBatch, ValueT
+from kshare.client.deserialize import KeyT, ReadRecord, RecordT_co, ShareBatch, ValueT
 from kshare.client.deserializer_calls import AwaitedDeserializer, DeserializerContext, PlainDeserializer
 from kshare.client.given_options import require_named_topics
-from kshare.client.record import ShareBatch, ShareRecord, settle_through
+from kshare.client.record import ShareBatch as AnyBatch
+from kshare.client.record import ShareRecord, settle_through
 from kshare.errors import ConfigError, ConsumerClosed, KshareError
 from kshare.sync.decision_queue import DecisionQueue
 from kshare.sync.loops import BatchLoop, BlockingSource, OpenedBatch, RecordLoop
@@ -50,10 +51,10 @@ _LOOK_S = 0.001
 class _BatchCall:
     """One call that waits for a batch. Several threads may make them."""
 
-    def __init__(self, deliver: Callable[[ShareBatch], None] | None = None) -> None:
+    def __init__(self, deliver: Callable[[AnyBatch], None] | None = None) -> None:
         """`deliver` gets the batch, if it is given."""
         self.deliver = deliver
-        self.batch: ShareBatch | None = None
+        self.batch: AnyBatch | None = None
         self.is_over = False
         """It was interrupted: others get the batch."""
 
@@ -168,10 +169,10 @@ class BlockingConsumer(Generic[RecordT_co]):
             "Iterator[RecordT_co]", RecordLoop(self._for_a_loop(), is_implicit=self.config.is_implicit)
         )
 
-    def batches(self) -> Iterator[TypedBatch[RecordT_co]]:
+    def batches(self) -> Iterator[ShareBatch[RecordT_co]]:
         """Iterate over batches: records of one partition that were acquired together."""
         loop = BatchLoop(self._for_a_loop(), is_implicit=self.config.is_implicit)
-        return cast("Iterator[TypedBatch[RecordT_co]]", loop)
+        return cast("Iterator[ShareBatch[RecordT_co]]", loop)
 
     def _for_a_loop(self) -> OpenedBatch:
         self._opened()
@@ -232,10 +233,10 @@ class BlockingConsumer(Generic[RecordT_co]):
         self._call(lambda: self._consumer.set_max_records(records))
 
     @overload
-    def next_batch(self, timeout: None = None) -> TypedBatch[RecordT_co]: ...
+    def next_batch(self, timeout: None = None) -> ShareBatch[RecordT_co]: ...
     @overload
-    def next_batch(self, timeout: float | None) -> TypedBatch[RecordT_co] | None: ...
-    def next_batch(self, timeout: float | None = None) -> TypedBatch[RecordT_co] | None:
+    def next_batch(self, timeout: float | None) -> ShareBatch[RecordT_co] | None: ...
+    def next_batch(self, timeout: float | None = None) -> ShareBatch[RecordT_co] | None:
         """Wait for a batch and return it, as `batches` does, but never accept anything implicitly.
 
         Returns None if there is none within `timeout` seconds; 0 doesn't wait.
@@ -245,23 +246,23 @@ class BlockingConsumer(Generic[RecordT_co]):
         self._loops.require_turn()
         if not self._loops.has_loops:
             self._loops.give_back()
-        return cast("TypedBatch[RecordT_co] | None", self._next_batch_within(timeout))
+        return cast("ShareBatch[RecordT_co] | None", self._next_batch_within(timeout))
 
-    def _next_batch(self) -> ShareBatch:
+    def _next_batch(self) -> AnyBatch:
         batch = self._next_batch_within(None)
         assert batch is not None, "it waits as long as it takes"
         return batch
 
-    def _next_batch_within(self, timeout: float | None) -> ShareBatch | None:
+    def _next_batch_within(self, timeout: float | None) -> AnyBatch | None:
         call = _BatchCall()
         self._make(call, lambda: self._fetch(call, timeout))
         return call.batch
 
-    def _open_batch(self, deliver: Callable[[ShareBatch], None]) -> None:
+    def _open_batch(self, deliver: Callable[[AnyBatch], None]) -> None:
         call = _BatchCall(deliver)
         self._make(call, lambda: self._fetch(call, None))
 
-    def _open_urgent(self, deliver: Callable[[ShareBatch], None], delivery_count: int) -> None:
+    def _open_urgent(self, deliver: Callable[[AnyBatch], None], delivery_count: int) -> None:
         call = _BatchCall(deliver)
         self._make(call, lambda: self._fetch_urgent(call, delivery_count))
 
@@ -290,7 +291,7 @@ class BlockingConsumer(Generic[RecordT_co]):
             if batch is not None:
                 self._hand_over(call, batch)
 
-    def _hand_over(self, call: _BatchCall, batch: ShareBatch) -> None:
+    def _hand_over(self, call: _BatchCall, batch: AnyBatch) -> None:
         assert self._decisions is not None, "only an open consumer fetches"
         settle_through(batch, self._decisions)
         self._burst_size = self._source.burst_size()
@@ -348,6 +349,8 @@ class ShareConsumer(BlockingConsumer[RecordT_co]):
 
     Options are those of `kshare.ShareConsumer`.
     """
+
+    __module__ = "kshare.sync"
 
     # Which deserializers make which records: see `kshare.ShareConsumer`.
 

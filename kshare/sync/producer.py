@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 from weakref import WeakSet
 
 from kshare.errors import KshareError
+from kshare.fast.shown_names import show_as
 from kshare.producer.client import NOT_CLOSED
 from kshare.producer.client import Producer as _Producer
 from kshare.producer.records import Headers, Produced
@@ -39,6 +40,8 @@ ReturnT = TypeVar("ReturnT")
 
 class PendingSend:
     """A record on its way: `result()` waits for it."""
+
+    __module__ = "kshare.sync"
 
     __slots__ = ("_run", "_send")
 
@@ -202,6 +205,9 @@ class Producer:
             return loop.run(_called_by(current_thread(), function))
         except LoopClosed:
             raise KshareError("the producer was closed by another thread") from None
+
+
+show_as(Producer, b"kshare.sync.Producer")
 
 
 class _Block:

@@ -41,14 +41,15 @@ def use(one):
                     attempt(found, *[value] * count)
 
 
-count = 0
+count, seen = 0, set()
 for path in sorted(Path("kshare").rglob("*.pxd")):
     if path.stem == "__init__":
         continue
     module = import_module(".".join(path.with_suffix("").parts))
     for cls in list(vars(module).values()):
-        if not isinstance(cls, type) or cls.__module__ != module.__name__:
+        if not isinstance(cls, type) or cls.__module__ not in (module.__name__, "kshare") or cls in seen:
             continue
+        seen.add(cls)
         count += 1
         print(cls, flush=True)
         below = attempt(type, "Below", (cls,), {})
