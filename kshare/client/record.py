@@ -81,7 +81,10 @@ class ShareRecord(Record):
 
     @property
     def lease_deadline(self) -> float:
-        """When the acquisition lock expires, as a time of anyio.current_time()."""
+        """When the acquisition lock expires, as a time of `anyio.current_time()`.
+
+        In `kshare.sync`, it is a time of `time.monotonic()`.
+        """
         return self.batch._lease.deadline
 
     def accept(self) -> None:

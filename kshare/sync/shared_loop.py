@@ -60,6 +60,7 @@ class SharedLoop:
 
     def __init__(self, user: LoopUser) -> None:
         self._user = user
+        # Its time is `time.monotonic()`, by which users without a loop read `lease_deadline`.
         self._loop = asyncio.SelectorEventLoop()
         self._loop.set_exception_handler(self._on_error)
         self._pid = os.getpid()

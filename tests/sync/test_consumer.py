@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from time import sleep
+from time import monotonic, sleep
 from typing import Any, TypeVar
 
 import anyio
@@ -583,6 +583,21 @@ async def test_next_batch_releases_the_record_of_an_ended_loop_but_not_of_a_runn
     async with filled(2).running() as cluster:
         await in_thread(work, cluster)
         assert cluster.topics["t"].states == [ACCEPTED] * 2
+
+
+async def test_a_thread_knows_how_long_the_lock_of_a_record_is_valid() -> None:
+    def work(consumer: sync.ShareConsumer) -> None:
+        for record in consumer:
+            first = record.lease_deadline
+            assert 0 < first - monotonic() <= cluster.lock_ms / 1000
+            sleep(0.01)
+            record.renew()
+            consumer.commit()
+            assert first < record.lease_deadline <= monotonic() + cluster.lock_ms / 1000
+            break
+
+    async with filled(1).running() as cluster:
+        await in_thread(work, cluster)
 
 
 @pytest.mark.lengthy
