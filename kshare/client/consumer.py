@@ -247,13 +247,13 @@ class AsyncConsumer(Generic[RecordT_co]):
         self._member.subscribe(topic_names(topics))
         holdings.keep_only(self._member.topics)
 
-    def stop_acquiring(self) -> None:
-        """Stop fetching. Records that were handed to you remain yours to acknowledge, and are renewed as before."""
-        self._held().stop_acquiring()
+    def pause(self, *, release: bool = False) -> None:
+        """Stop fetching, until `resume`. Records that were handed to you remain yours, and are renewed as before.
 
-    def pause(self) -> None:
-        """Stop fetching, until `resume`. Records that were acquired already are still handed out."""
-        self._held().pause()
+        Records that were acquired and not handed out yet are still handed out. With `release`, they are released at
+        once, so that other members get them; that costs each of them a delivery.
+        """
+        self._held().pause(release=release)
 
     def resume(self) -> None:
         """Fetch again, after `pause`."""
@@ -261,7 +261,7 @@ class AsyncConsumer(Generic[RecordT_co]):
 
     @property
     def is_drained(self) -> bool:
-        """Whether a paused consumer has handed out everything, and no fetch is under way that may bring more."""
+        """Whether a paused consumer has nothing more to hand out, and no fetch is under way that may bring more."""
         holdings = self._held()
         return (
             holdings.is_paused
@@ -276,7 +276,10 @@ class AsyncConsumer(Generic[RecordT_co]):
         return self._opened().book.lease_timers.can_renew
 
     def set_max_records(self, records: int) -> None:
-        """Replace the limit `max_records`. Records that are already held are kept."""
+        """Replace the limit `max_records`, while the consumer runs. Records that are already held are kept.
+
+        It is at least 1: to fetch nothing, call `pause`.
+        """
         check_max_records(records)
         self._held().set_most(records)
 

@@ -33,7 +33,7 @@ class Intake(Enum):
 
     ON = "fetch"
     PAUSED = "fetch nothing; what was acquired is still handed out"
-    STOPPED = "fetch nothing, and hand nothing out that arrives: it is released. Final"
+    RELEASING = "fetch nothing; what waits to be handed out is released, and so is what still arrives"
 
 
 class Holdings:
@@ -191,7 +191,7 @@ class Holdings:
 
     def _hands_out(self, topic: str) -> bool:
         is_wanted = self._topics is None or topic in self._topics
-        return is_wanted and self._intake is not Intake.STOPPED
+        return is_wanted and self._intake is not Intake.RELEASING
 
     def _accept_again(self, lease: Lease) -> None:
         skipped_before = self.skipped
@@ -284,15 +284,16 @@ class Holdings:
 
     @property
     def is_paused(self) -> bool:
-        return self._intake is Intake.PAUSED
+        return self._intake is not Intake.ON
 
-    def pause(self) -> None:
-        """Stop fetching. Everything that has been acquired is still handed out."""
-        if self._intake is Intake.ON:
-            self._intake = Intake.PAUSED
+    def pause(self, *, release: bool = False) -> None:
+        """Stop fetching. What has been acquired is still handed out, or released with `release`."""
+        self._intake = Intake.RELEASING if release else Intake.PAUSED
+        if release:
+            self._release_unwanted()
 
     def resume(self) -> None:
-        if self._intake is Intake.PAUSED:
+        if self.is_paused:
             self._intake = Intake.ON
             self.book.changed.send()
 
@@ -300,11 +301,6 @@ class Holdings:
     def has_waiting(self) -> bool:
         """Whether records wait to be handed out."""
         return any(pending.lease.undecided for pending in self._waiting)
-
-    def stop_acquiring(self) -> None:
-        """Stop fetching for good, and release everything that wasn't handed out yet."""
-        self._intake = Intake.STOPPED
-        self._release_unwanted()
 
     def set_most(self, records: int) -> None:
         """Set the maximum number of held records. Those already held are kept."""

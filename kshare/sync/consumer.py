@@ -211,13 +211,9 @@ class BlockingConsumer(Generic[RecordT_co]):
         """Replace the topics that are subscribed to; see `kshare.ShareConsumer.subscribe`."""
         self._call(lambda: self._consumer.subscribe(topics))
 
-    def stop_acquiring(self) -> None:
-        """Stop fetching. Records that were handed to you remain yours to acknowledge, and are renewed as before."""
-        self._call(self._consumer.stop_acquiring)
-
-    def pause(self) -> None:
-        """Stop fetching, until `resume`. Records that were acquired already are still handed out."""
-        self._call(self._consumer.pause)
+    def pause(self, *, release: bool = False) -> None:
+        """Stop fetching, until `resume`; see `kshare.ShareConsumer.pause`."""
+        self._call(lambda: self._consumer.pause(release=release))
 
     def resume(self) -> None:
         """Fetch again, after `pause`."""
@@ -225,11 +221,11 @@ class BlockingConsumer(Generic[RecordT_co]):
 
     @property
     def is_drained(self) -> bool:
-        """Whether a paused consumer has handed out everything, and no fetch is under way that may bring more."""
+        """Whether a paused consumer has nothing more to hand out, and no fetch is under way that may bring more."""
         return self._consumer.is_drained
 
     def set_max_records(self, records: int) -> None:
-        """Replace the limit `max_records`. Records that are already held are kept."""
+        """Replace the limit `max_records`, while the consumer runs; see `kshare.ShareConsumer.set_max_records`."""
         self._call(lambda: self._consumer.set_max_records(records))
 
     @overload

@@ -14,7 +14,7 @@ from kshare.protocol.message import Message
 from kshare.protocol.messages import ShareFetchRequest, ShareFetchResponse, ShareGroupHeartbeatRequest
 from kshare.state.unseen_releases import DEFAULT_LIMIT
 from kshare.testing import Broker
-from tests.fakes.tiny_cluster import ACQUIRED, TinyCluster
+from tests.fakes.tiny_cluster import ACCEPTED, ACQUIRED, AVAILABLE, TinyCluster
 from tests.helpers.consuming import until
 
 pytestmark = pytest.mark.anyio
@@ -29,7 +29,7 @@ async def some_heartbeats(cluster: TinyCluster, number: int = 3) -> None:
 
 
 @pytest.mark.lengthy
-async def test_after_stop_acquiring_another_maximum_fetches_nothing() -> None:
+async def test_while_paused_another_maximum_fetches_nothing() -> None:
     """Everything was acquired, released and acquired again, until all of the topic was archived."""
     cluster = TinyCluster("a")
     topic = cluster.topics["a"]
@@ -37,18 +37,38 @@ async def test_after_stop_acquiring_another_maximum_fetches_nothing() -> None:
     async with cluster.running(), ShareConsumer(cluster.bootstrap, group="g", topics="a") as source:
         with anyio.fail_after(DEADLINE_S):
             (await source.next_batch()).accept()
-        source.stop_acquiring()
+        source.pause(release=True)
         source.set_max_records(200)
         await some_heartbeats(cluster)
         fetches = len(cluster.asked(ShareFetchRequest))
-        source.pause()
-        source.resume()
         source.subscribe(["a"])
         source.set_max_records(300)
         await some_heartbeats(cluster)
         assert len(cluster.asked(ShareFetchRequest)) == fetches
         assert max(topic.deliveries) == 1
         assert ACQUIRED not in topic.states
+
+
+async def test_a_pause_that_releases_leaves_what_was_handed_out_and_ends_with_resume() -> None:
+    cluster = TinyCluster("a")
+    topic = cluster.topics["a"]
+    topic.append(*[b"x"] * 10)
+    topic.deliveries = [1, 1] + [0] * 8  # so that they are two batches
+    async with cluster.running(), ShareConsumer(cluster.bootstrap, group="g", topics="a") as source:
+        with anyio.fail_after(DEADLINE_S):
+            first = await source.next_batch()
+            await until(lambda: topic.states == [ACQUIRED] * 10)
+            source.pause()
+            assert not source.is_drained
+            source.pause(release=True)
+            await until(lambda: source.is_drained)
+            await until(lambda: topic.states == [ACQUIRED] * 2 + [AVAILABLE] * 8)
+            first.accept()
+            source.resume()
+            rest = await source.next_batch()
+            assert (len(first), len(rest), rest.delivery_count) == (2, 8, 2)
+            rest.accept()
+    assert topic.states == [ACCEPTED] * 10
 
 
 @pytest.mark.lengthy
@@ -116,7 +136,7 @@ async def test_a_last_release_is_named_in_the_log(caplog: pytest.LogCaptureFixtu
         async with cluster.running(), ShareConsumer(cluster.bootstrap, group="g", topics="a") as source:
             with anyio.fail_after(DEADLINE_S):
                 batch = await source.next_batch()
-            source.stop_acquiring()
+            source.pause(release=True)
             batch.accept()
             await until(lambda: ACQUIRED not in topic.states)
     assert [line for line in caplog.messages if "unseen" in line] == [

@@ -199,14 +199,14 @@ async def test_corrupt_records(caplog: pytest.LogCaptureFixture) -> None:
         require_calm(await counted(cluster, caplog))
 
 
-@pytest.mark.parametrize("act", ["pause", "stop_acquiring"])
-async def test_paused_and_stopped(act: str, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("release", [False, True])
+async def test_paused(release: bool, caplog: pytest.LogCaptureFixture) -> None:
     cluster = TinyCluster("a")
     cluster.topics["a"].append(*[b"x"] * 1000)
     caplog.set_level(logging.INFO, "kshare")
     async with opened(cluster) as source:
         await until(lambda: "accepted" in cluster.topics["a"].states)
-        getattr(source, act)()
+        source.pause(release=release)
         cluster.topics["a"].append(*[b"x"] * 1000)
         require_calm(await counted(cluster, caplog))
 

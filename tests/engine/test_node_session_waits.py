@@ -146,13 +146,13 @@ async def test_refused_session_does_not_close_the_connection() -> None:
 
 
 @pytest.mark.lengthy
-async def test_after_stop_acquiring_an_assignment_fetches_nothing() -> None:
+async def test_while_paused_an_assignment_fetches_nothing() -> None:
     cluster, events = TinyCluster("a", "b"), list[Event]()
     cluster.topics["a"].append(b"a")
     cluster.topics["b"].append(b"b")
     options: dict[str, Any] = {"group": "g", "topics": "a", "observer": events.append}
     async with cluster.running(), ShareConsumer(cluster.bootstrap, **options) as source:
-        source.stop_acquiring()
+        source.pause(release=True)
         source.subscribe(["a", "b"])
         await until(lambda: any(isinstance(one, Assigned) and len(one.partitions) == 2 for one in events))
         beats = len(cluster.asked(ShareGroupHeartbeatRequest))

@@ -601,7 +601,7 @@ async def test_a_thread_knows_how_long_the_lock_of_a_record_is_valid() -> None:
 
 
 @pytest.mark.lengthy
-async def test_stop_acquiring_and_set_max_records() -> None:
+async def test_a_pause_that_releases_and_set_max_records() -> None:
     def work(consumer: sync.ShareConsumer) -> None:
         assert consumer.can_renew
         assert consumer.member_id
@@ -612,14 +612,16 @@ async def test_stop_acquiring_and_set_max_records() -> None:
             record.accept()
             break
         consumer.commit()
-        consumer.stop_acquiring()
+        consumer.pause(release=True)
         consumer.commit()
         anyio.from_thread.run_sync(cluster.topics["t"].append, b"more")
         assert consumer.next_batch(timeout=0.05) is None
+        consumer.resume()
+        consumer.next_batch().accept()
 
     async with filled(1).running() as cluster:
         await in_thread(work, cluster)
-        assert cluster.topics["t"].states == [ACCEPTED, AVAILABLE]
+        assert cluster.topics["t"].states == [ACCEPTED, ACCEPTED]
 
 
 async def test_deserializers_may_be_async() -> None:

@@ -121,7 +121,7 @@ async def test_the_last_delivery_of_its_record_is_named_as_lost(
         broker.bootstrap, group="g", topics=["t"], acknowledgement="explicit"
     ) as consumer:
         (await next_of(consumer)).release()
-        consumer.stop_acquiring()
+        consumer.pause(release=True)
     keep = Keeper()
     worker = Worker(broker.bootstrap, group="g", dead_letters=keep, breaker=None, drain_timeout=0.1)
 

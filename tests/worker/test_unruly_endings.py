@@ -297,7 +297,7 @@ async def test_a_second_stop_names_what_was_about_to_be_given_back(
         broker.bootstrap, group="g", topics=["t"], acknowledgement="explicit"
     ) as consumer:
         batch = await consumer.next_batch()
-        consumer.stop_acquiring()
+        consumer.pause(release=True)
         batch.release()
     worker = Worker(broker.bootstrap, group="g", breaker=None, concurrency=6, drain_timeout=0.5)
     began, goes_on = anyio.Event(), GoesOn()

@@ -401,7 +401,7 @@ async def test_what_is_lost_by_a_second_stop_is_named(
     ) as consumer:
         with anyio.fail_after(30):
             batch = await consumer.next_batch()
-            consumer.stop_acquiring()
+            consumer.pause(release=True)
             batch.release()
     worker = Worker(broker.bootstrap, group="g", retry=Retry(delay=60.0), hold_up_to=90.0, breaker=None)
     began: list[bytes] = []

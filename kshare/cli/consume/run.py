@@ -136,7 +136,7 @@ class RecordPrinter:
 
     def end(self) -> None:
         """Acknowledge what was printed, and acquire nothing more."""
-        self._consumer.stop_acquiring()
+        self._consumer.pause(release=True)
         self.settle()
 
     async def _show(self, batch: ShareBatch) -> None:

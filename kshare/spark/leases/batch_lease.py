@@ -216,7 +216,7 @@ class BatchLease:
             ranges += _ranges(batch)
             remaining -= len(batch)
             locks.append(lease_of(batch))
-        consumer.stop_acquiring()
+        consumer.pause(release=True)
         self.ranges = tuple(sorted(ranges))
         return locks
 

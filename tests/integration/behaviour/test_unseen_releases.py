@@ -49,7 +49,7 @@ async def test_stopped_consumer_fetches_nothing_with_another_maximum(fresh_queue
             first = await consumer.next_batch()
         accepted = len(first)
         first.accept()
-        consumer.stop_acquiring()
+        consumer.pause(release=True)
         consumer.set_max_records(1000)
         await anyio.sleep(LASTS_S)
     counts = await delivery_counts(queue, RECORDS - accepted)

@@ -81,7 +81,7 @@ class _User:
                     await anyio.sleep(self._chance.uniform(0, 0.3) * notes.slowness)
                     consumer.subscribe([notes.orders.topic])
                 elif deed == "stop" and self._chance.random() < 0.3:
-                    consumer.stop_acquiring()
+                    consumer.pause(release=True)
                     consumer.set_max_records(500)
                     notes.until = min(notes.until, monotonic() + 0.5)
                     if notes.slowness > 1.0:  # otherwise its loops wait for hours

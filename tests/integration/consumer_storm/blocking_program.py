@@ -80,7 +80,7 @@ class _User:
                 time.sleep(self._chance.uniform(0, 0.05))
                 consumer.subscribe([notes.orders.topic])
             elif deed == "stop" and self._chance.random() < 0.3:
-                consumer.stop_acquiring()
+                consumer.pause(release=True)
                 consumer.set_max_records(500)
                 notes.until = min(notes.until, monotonic() + 0.5)
             else:
