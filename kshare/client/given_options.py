@@ -7,12 +7,18 @@ from typing import Any
 
 from kshare.errors import ConfigError
 
+_OF_DICTIONARIES = ("conf", "config", "configuration", "options", "properties", "settings")
+"""What other clients, and wrappers of them, call all options together."""
+
 
 def require_named_topics(positional: Sequence[object], options: Mapping[str, Any]) -> None:
     """Raises ConfigError for topics without a name, which consumers of kafka-python and aiokafka take."""
+    if any(isinstance(one, Mapping) for one in positional):
+        raise _in_a_dictionary("ShareConsumer", "options")
     topics = positional if "bootstrap_servers" in options else positional[1:]
     if topics:
-        raise ConfigError(f"topics are passed by name, in a list: write topics={list(topics)!r}")
+        named = topics[0] if len(topics) == 1 and not isinstance(topics[0], str) else list(topics)
+        raise ConfigError(f"topics are passed by name, in a list: write topics={named!r}")
 
 
 def given_options(
@@ -24,9 +30,7 @@ def given_options(
 ) -> dict[str, Any]:
     """`parse` translates one option into ours. Raises ConfigError, which says `whose` options they are."""
     if isinstance(bootstrap_servers, Mapping):
-        raise ConfigError(
-            f"options are passed by name, not in a dictionary: write {whose}(**options); Kafka's names are understood"
-        )
+        raise _in_a_dictionary(whose, "options")
     values: dict[str, Any] = {}
     names: dict[str, str] = {}
     problems: list[str] = []
@@ -36,6 +40,8 @@ def given_options(
         try:
             translated = parse(name, value)
         except ConfigError as error:
+            if name in _OF_DICTIONARIES and isinstance(value, Mapping):
+                raise _in_a_dictionary(whose, name) from None
             problems.append(str(error))
             continue
         for option, ours in translated.items():
@@ -50,3 +56,11 @@ def given_options(
     if problems:
         raise ConfigError(problems[0])
     return values
+
+
+def _in_a_dictionary(whose: str, name: str) -> ConfigError:
+    """Says nothing of what is in it, such as a password."""
+    return ConfigError(
+        f"options are passed by name, not in a dictionary: write ** before it: {whose}(**{name}). Kafka's names are "
+        "understood"
+    )

@@ -37,9 +37,20 @@ def test_one_is_refused_as_it_is() -> None:
 @pytest.mark.parametrize("client", [ShareConsumer, sync.ShareConsumer, Producer, sync.Producer, AdminClient])
 def test_a_dictionary_has_to_be_unpacked(client: type) -> None:
     """As it is passed to confluent-kafka."""
-    wanted = f"options are passed by name, not in a dictionary: write {client.__name__}(**options)"
-    with pytest.raises(ConfigError, match=re.escape(wanted)):
+    wanted = "options are passed by name, not in a dictionary: write ** before it: "
+    with pytest.raises(ConfigError, match=re.escape(f"{wanted}{client.__name__}(**options).")):
         client(PASTED)
+    with pytest.raises(ConfigError, match=re.escape(f"{wanted}{client.__name__}(**config).")):
+        client("localhost:9092", config=PASTED)
+    reads = {"group.id": "orders", "topics": ["orders"]} if "Consumer" in client.__name__ else {}
+    client(**{"bootstrap.servers": "localhost:9092", **reads})
+
+
+@pytest.mark.parametrize("make", [ShareConsumer, sync.ShareConsumer])
+@pytest.mark.parametrize("positional", [("localhost:9092", PASTED), (PASTED, ["orders"])])
+def test_a_dictionary_among_other_arguments(make: Any, positional: tuple[object, ...]) -> None:
+    with pytest.raises(ConfigError, match=r"write \*\* before it: ShareConsumer\(\*\*options\)"):
+        make(*positional)
 
 
 @pytest.mark.parametrize("make", [ShareConsumer, sync.ShareConsumer])
@@ -48,6 +59,7 @@ def test_a_dictionary_has_to_be_unpacked(client: type) -> None:
     [
         (("orders", "returns"), {"bootstrap_servers": "localhost:9092"}),
         (("localhost:9092", "orders", "returns"), {}),
+        (("localhost:9092", ["orders", "returns"]), {}),
     ],
 )
 def test_topics_without_a_name(make: Any, positional: tuple[str, ...], options: dict[str, str]) -> None:
