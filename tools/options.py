@@ -84,11 +84,11 @@ from collections.abc import Callable
 from typing import TypedDict
 
 from kshare.client.options import ClientOptions
-from kshare.worker.rules.adaptive import Adaptive
-from kshare.worker.rules.breaker import Breaker
-from kshare.worker.records.delivery import Delivery
 from kshare.worker.handlers.inspection import RunsIn
 from kshare.worker.handlers.options import DeadLetterFunction, Order, OversizedDeadLetters
+from kshare.worker.records.delivery import Delivery
+from kshare.worker.rules.adaptive import Adaptive
+from kshare.worker.rules.breaker import Breaker
 from kshare.worker.rules.retry import Retry
 from kshare.worker.rules.retry_topics import RetryTopics
 '''
