@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import anyio
 from starlette.datastructures import FormData
@@ -31,7 +33,7 @@ from kshare.monitor.side_by_side import side_by_side
 from kshare.monitor.topic_readers import topics_read
 from kshare.protocol.record import Record
 from kshare.web.console import Console, origin_of, text_of, user_of
-from kshare.web.content import LIST_LIMIT, PAGE_LIMIT, content, visible
+from kshare.web.content import LIST_LIMIT, PAGE_LIMIT, Content, content, visible
 from kshare.web.fields import place, whole_number
 from kshare.web.jobs import Job
 from kshare.web.letter_choice import FILTERS, MOST_CHOSEN, LetterChoice
@@ -64,63 +66,69 @@ class _Plan:
         """How many records would be written to each topic."""
         return sorted(Counter(topic for topic, _ in self.written).items())
 
+    async def fill(self, router: Router, action: str, choice: LetterChoice) -> None:
+        async for row, is_possible, written in _planned(router, action, choice, self.unreadable):
+            if len(self.rows) >= MOST_CHOSEN:
+                return
+            self.rows.append(row)
+            if is_possible:
+                self.places.append((row.partition, row.offset))
+            if written is not None:
+                self.written.append(written)
+        self.is_complete = True
+
 
 def routes(console: Console) -> list[Route]:
-    async def topics(request: Request) -> Response:
-        counts: dict[str, LetterCounts] = {}
-        async with console.router() as router:
+    pages = _Pages(console)
+    return [
+        Route("/dead-letters", pages.topics),
+        Route("/dead-letters/topic", pages.letters),
+        Route("/dead-letters/letter", pages.letter),
+        Route("/dead-letters/plan", pages.plan),
+        Route("/dead-letters/start", pages.start, methods=["POST"]),
+        Route("/dead-letters/job", pages.show_job),
+        Route("/dead-letters/stop", pages.stop_job, methods=["POST"]),
+    ]
+
+
+class _Pages:
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    async def topics(self, request: Request) -> Response:
+        async with self._console.router() as router:
             page = page_of(
-                await overview(router, _named_topics(console)),
+                await overview(router, _named_topics(self._console)),
                 request.query_params.get("page"),
                 _TOPICS_ON_PAGE,
             )
-            counter = LetterCounter(Router(router.pool, _REQUEST_S))
-
-            async def count(topic: str) -> None:
-                with suppress(
-                    KshareError
-                ):  # also of a topic that was deleted meanwhile: the others are shown
-                    counts[topic] = await counter.count(topic)
-
-            with anyio.move_on_after(_COUNTING_S):
-                await side_by_side(count, [one.topic for one in page.rows])
-        return console.render(
-            request, "dead_letters.jinja", page=page, counts=counts, jobs=console.jobs.all, is_live=False
+            counts = await _counted(router, [one.topic for one in page.rows])
+        return self._render(
+            request, "dead_letters.jinja", page=page, counts=counts, jobs=self._console.jobs.all
         )
 
-    async def letters(request: Request) -> Response:
+    async def letters(self, request: Request) -> Response:
         wanted = request.query_params
-        choice = LetterChoice.of(wanted, ())
-        selection, show = choice.selection, chosen(wanted, "show", ("open", "all"))
-        async with console.router(reads_records=True) as router:
+        choice, show = LetterChoice.of(wanted, ()), chosen(wanted, "show", ("open", "all"))
+        moves = Moves()
+        async with self._console.router(reads_records=True) as router:
             await partition_count(router, choice.topic)
             firsts, ends = await bounds(router, choice.topic)
             states = await _states(router, choice)
-            spans = {
-                number: (max(first, _start(states, number) if show == "open" else 0), ends[name, number])
-                for (name, number), first in firsts.items()
-            }
-            if wanted.get("at"):
-                partition, offset = place(wanted["at"], "at")
-                spans = {
-                    number: (max(first, offset) if number == partition else first, end)
-                    for number, (first, end) in spans.items()
-                    if number >= partition
-                }
-
-            moves = Moves()
+            open_only = states if show == "open" else None
+            spans = _spans(firsts, ends, open_only, wanted.get("at"))
 
             def is_wanted(partition: int, record: Record) -> bool:
                 letter = read(choice.topic, partition, record)
                 moves.note(letter)
-                is_done = states is not None and states.has_settled(letter)
-                return selection.wants(letter) and (show == "all" or not is_done)
+                return choice.selection.wants(letter) and not (open_only and open_only.has_settled(letter))
 
             search = await search_records(router, choice.topic, spans, is_wanted, SearchLimits())
             found = [read(choice.topic, one.partition, one.record) for one in search.found]
-            is_ordinary = await _is_ordinary(console, router, choice.topic, found)
+            is_ordinary = await self._is_ordinary(router, choice.topic, found)
         rows = [letter_view(one, states, LIST_LIMIT, moves=moves) for one in found]
-        return console.render(
+        open_letters = [one for one, row in zip(found, rows, strict=True) if row.is_open]
+        return self._render(
             request,
             "dead_letters_topic.jinja",
             choice=choice,
@@ -130,131 +138,159 @@ def routes(console: Console) -> list[Route]:
             filters=FILTERS,
             is_tracked=states is not None,
             is_ordinary=is_ordinary,
-            has_open=any(row.is_open for row in rows),
-            readers=_readers(
-                console,
-                _written(choice, (one for one, row in zip(found, rows, strict=True) if row.is_open)),
-            ),
-            is_live=False,
+            has_open=bool(open_letters),
+            readers=self._readers(_written(choice, open_letters)),
         )
 
-    async def letter(request: Request) -> Response:
+    async def letter(self, request: Request) -> Response:
         wanted = request.query_params
         topic = wanted.get("topic", "")
         partition, offset = (whole_number(wanted.get(name, ""), name) for name in ("partition", "offset"))
         if partition is None or offset is None:
             raise HTTPException(400, "partition and offset are missing")
         choice = LetterChoice.of(wanted, [f"{partition}:{offset}"])
-        async with console.router(reads_records=True) as router:
+        async with self._console.router(reads_records=True) as router:
             await partition_count(router, topic, partition)
             found = read(topic, partition, (await find_record(router, topic, partition, offset)).record)
             states = await _states(router, choice)
             original = await OriginalRecords(router).record(found)
-            is_ordinary = await _is_ordinary(console, router, topic, [found])
-        return console.render(
+            is_ordinary = await self._is_ordinary(router, topic, [found])
+        return self._render(
             request,
             "dead_letters_letter.jinja",
             choice=choice,
             row=letter_view(found, states, PAGE_LIMIT),
-            context=[
-                (name, None if value is None else content(value, "auto", LIST_LIMIT), meaning(name))
-                for name, value in found.context.items()
-            ],
-            headers=[
-                (visible(name), None if value is None else content(value, "auto", LIST_LIMIT))
-                for name, value in found.own_headers[:_HEADERS_ON_PAGE]
-            ],
+            context=[(name, _shown(value), meaning(name)) for name, value in found.context.items()],
+            headers=[(visible(name), _shown(value)) for name, value in found.own_headers[:_HEADERS_ON_PAGE]],
             more_headers=max(0, len(found.own_headers) - _HEADERS_ON_PAGE) + found.more_headers,
             has_copy=found.has_copy,
             is_ordinary=is_ordinary,
-            readers=_readers(console, _written(choice, [found])),
+            readers=self._readers(_written(choice, [found])),
             missing=original.reason if isinstance(original, Missing) else None,
-            is_live=False,
         )
 
-    async def plan(request: Request) -> Response:
+    async def plan(self, request: Request) -> Response:
         """A dry run, which changes nothing."""
         wanted = request.query_params
         action, _, which = wanted.get("do", "").partition("-")
-        if action not in _ACTIONS:
-            raise HTTPException(400, f"dead letters can be redriven or dropped: {action!r} is neither")
+        _require_action(action)
         chosen_letters = wanted.getlist("letter")
         if which == "chosen" and not chosen_letters:
             raise HTTPException(400, "no dead letter was chosen: go back, and tick some")
         choice = LetterChoice.of(wanted, chosen_letters if which == "chosen" else ())
         planned = _Plan()
-        async with console.router(reads_records=True) as router:
+        async with self._console.router(reads_records=True) as router:
             await _check(router, choice)
             with anyio.move_on_after(_PLANNING_S):
-                async for row, is_possible, written in _planned(router, action, choice, planned.unreadable):
-                    if len(planned.rows) >= MOST_CHOSEN:
-                        break
-                    planned.rows.append(row)
-                    if is_possible:
-                        planned.places.append((row.partition, row.offset))
-                    if written is not None:
-                        planned.written.append(written)
-                else:
-                    planned.is_complete = True
-        return console.render(
+                await planned.fill(router, action, choice)
+        return self._render(
             request,
             "dead_letters_plan.jinja",
             action=action,
             choice=choice,
             plan=planned,
-            readers=_readers(console, planned.written),
+            readers=self._readers(planned.written),
             letters=" ".join(f"{partition}:{offset}" for partition, offset in planned.places),
-            is_live=False,
         )
 
-    async def start(request: Request) -> Response:
-        form = await console.form(request)
+    async def start(self, request: Request) -> Response:
+        form = await self._console.form(request)
         action = text_of(form, "action")
-        if action not in _ACTIONS:
-            raise HTTPException(400, f"dead letters can be redriven or dropped: {action!r} is neither")
-        letters = text_of(form, "letters").split()
-        choice = LetterChoice.of(_texts(form), letters)
-        async with console.router() as router:
+        _require_action(action)
+        choice = LetterChoice.of(_texts(form), text_of(form, "letters").split())
+        async with self._console.router() as router:
             await _check(router, choice)
-
-        async def work(job: Job) -> None:
-            await run_letter_job(console.config, action, choice, job)
-
-        job = await console.jobs.start(
+        job = await self._console.jobs.start(
             user_of(request).name,
             action,
             choice.topic,
             choice.tracker,
             choice.text,
-            work,
+            partial(run_letter_job, self._console.config, action, choice),
             letters=choice.text,
             to=choice.target or None,
             **origin_of(request),
         )
-        return RedirectResponse("/dead-letters/job" + query({"id": job.id}), 303)
+        return _to_job(job)
 
-    async def show_job(request: Request) -> Response:
-        job = console.jobs.find(request.query_params.get("id", ""))
+    async def show_job(self, request: Request) -> Response:
+        job = self._console.jobs.find(request.query_params.get("id", ""))
         page = page_of(job.outcomes, request.query_params.get("page"), _OUTCOMES_ON_PAGE)
-        return console.render(request, "dead_letters_job.jinja", job=job, page=page)
+        return self._console.render(request, "dead_letters_job.jinja", job=job, page=page)
 
-    async def stop_job(request: Request) -> Response:
-        form = await console.form(request)
-        job = console.jobs.find(text_of(form, "id"))
-        async with console.change(request, "stop job", job.id):
+    async def stop_job(self, request: Request) -> Response:
+        form = await self._console.form(request)
+        job = self._console.jobs.find(text_of(form, "id"))
+        async with self._console.change(request, "stop job", job.id):
             if job.scope is not None:
                 job.scope.cancel()
-        return RedirectResponse("/dead-letters/job" + query({"id": job.id}), 303)
+        return _to_job(job)
 
-    return [
-        Route("/dead-letters", topics),
-        Route("/dead-letters/topic", letters),
-        Route("/dead-letters/letter", letter),
-        Route("/dead-letters/plan", plan),
-        Route("/dead-letters/start", start, methods=["POST"]),
-        Route("/dead-letters/job", show_job),
-        Route("/dead-letters/stop", stop_job, methods=["POST"]),
-    ]
+    def _render(self, request: Request, template: str, **values: Any) -> Response:
+        """A page that reads the cluster: it isn't loaded again by itself."""
+        return self._console.render(request, template, is_live=False, **values)
+
+    def _readers(self, written: Iterable[tuple[str, str | None]]) -> list[str]:
+        """Who else gets the records of a redrive; empty before the first reading."""
+        snapshot = self._console.watcher.view.snapshot
+        return [*sentences(other_readers(topics_read(snapshot), written))] if snapshot else []
+
+    async def _is_ordinary(self, router: Router, topic: str, found: Sequence[DeadLetter]) -> bool:
+        """Whether this is another topic, whose records aren't to be dropped: it accepts no dead letters, and has
+        none."""
+        is_named = topic in _named_topics(self._console)
+        has_letters = not found or any(one.is_dead_letter for one in found) or is_named
+        return not has_letters and not await accepts_dead_letters(router, topic)
+
+
+def _require_action(action: str) -> None:
+    if action not in _ACTIONS:
+        raise HTTPException(400, f"dead letters can be redriven or dropped: {action!r} is neither")
+
+
+def _to_job(job: Job) -> Response:
+    return RedirectResponse("/dead-letters/job" + query({"id": job.id}), 303)
+
+
+def _shown(value: bytes | None) -> Content | None:
+    return None if value is None else content(value, "auto", LIST_LIMIT)
+
+
+async def _counted(router: Router, topics: Sequence[str]) -> dict[str, LetterCounts]:
+    """Of those that brokers answered in time."""
+    counts: dict[str, LetterCounts] = {}
+    counter = LetterCounter(Router(router.pool, _REQUEST_S))
+
+    async def count(topic: str) -> None:
+        with suppress(KshareError):  # also of a topic that was deleted meanwhile: the others are shown
+            counts[topic] = await counter.count(topic)
+
+    with anyio.move_on_after(_COUNTING_S):
+        await side_by_side(count, topics)
+    return counts
+
+
+def _spans(
+    firsts: Mapping[tuple[str, int], int],
+    ends: Mapping[tuple[str, int], int],
+    open_only: LetterStates | None,
+    at: str | None,
+) -> dict[int, tuple[int, int]]:
+    """What to search in each partition: from where letters are open if only these are wanted, and from the place
+    `at` on."""
+    starts = {} if open_only is None else open_only.starts
+    spans = {
+        number: (max(first, starts.get(number, 0)), ends[name, number])
+        for (name, number), first in firsts.items()
+    }
+    if not at:
+        return spans
+    partition, offset = place(at, "at")
+    return {
+        number: (max(first, offset) if number == partition else first, end)
+        for number, (first, end) in spans.items()
+        if number >= partition
+    }
 
 
 def _named_topics(console: Console) -> dict[str, list[str]]:
@@ -268,12 +304,6 @@ def _named_topics(console: Console) -> dict[str, list[str]]:
     return named
 
 
-def _readers(console: Console, written: Iterable[tuple[str, str | None]]) -> list[str]:
-    """Who else gets the records of a redrive; empty before the first reading."""
-    snapshot = console.watcher.view.snapshot
-    return [*sentences(other_readers(topics_read(snapshot), written))] if snapshot else []
-
-
 def _written(choice: LetterChoice, letters: Iterable[DeadLetter]) -> Iterator[tuple[str, str | None]]:
     request = redrive_request(choice)
     for one in letters:
@@ -284,10 +314,6 @@ def _written(choice: LetterChoice, letters: Iterable[DeadLetter]) -> Iterator[tu
 async def _states(router: Router, choice: LetterChoice) -> LetterStates | None:
     """None if we may not read which dead letters were redriven or dropped."""
     return await readable_states(router, choice.topic, choice.tracker, *await bounds(router, choice.topic))
-
-
-def _start(states: LetterStates | None, partition: int) -> int:
-    return 0 if states is None else states.starts.get(partition, 0)
 
 
 async def _planned(
@@ -316,12 +342,6 @@ async def _check(router: Router, choice: LetterChoice) -> None:
         await partition_count(router, choice.target)
     if choice.places:
         require_letters(choice.topic, choice.selection, *await bounds(router, choice.topic))
-
-
-async def _is_ordinary(console: Console, router: Router, topic: str, found: Sequence[DeadLetter]) -> bool:
-    """Whether this is another topic, whose records aren't to be dropped: it accepts no dead letters, and has none."""
-    has_letters = not found or any(one.is_dead_letter for one in found) or topic in _named_topics(console)
-    return not has_letters and not await accepts_dead_letters(router, topic)
 
 
 def _texts(form: FormData) -> dict[str, str]:
