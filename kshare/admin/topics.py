@@ -6,14 +6,16 @@ from collections.abc import Mapping
 
 from kshare.admin.results import TopicListing
 from kshare.admin.routing import Router, response_error
-from kshare.errors import ConfigError
+from kshare.errors import BrokerError, ConfigError
 from kshare.net.permissions import Right
+from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.messages import CreateTopicsRequest, DeleteTopicsRequest
 from kshare.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig
 from kshare.protocol.messages.delete_topics_request import DeleteTopicState
 
 _BROKERS_DEFAULT = -1
 _TIMEOUT_MS = 30_000
+_NOT_AUTHORIZED = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
 async def list_topics(router: Router, *, with_internal: bool) -> list[TopicListing]:
@@ -58,6 +60,27 @@ async def create_topic(
         ],
         is_repeatable=False,
     )
+
+
+async def ensure_topic(
+    router: Router,
+    name: str,
+    partitions: int | None,
+    replication_factor: int | None,
+    config: Mapping[str, str],
+) -> BrokerError | None:
+    """Create the topic unless it exists.
+
+    Without the right to create it, the refusal is returned. It may exist even so: brokers check permissions first.
+    """
+    try:
+        await create_topic(router, name, partitions, replication_factor, config)
+    except BrokerError as error:
+        if error.code in _NOT_AUTHORIZED:
+            return error
+        if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise
+    return None
 
 
 async def delete_topic(router: Router, name: str) -> None:

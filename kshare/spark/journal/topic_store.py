@@ -13,7 +13,7 @@ from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets
 from kshare.admin.log_reading import LogReader
 from kshare.admin.record_deletion import delete_records_before
 from kshare.admin.routing import Router
-from kshare.admin.topics import create_topic
+from kshare.admin.topics import ensure_topic
 from kshare.errors import BrokerError, KshareError, ProducerFenced
 from kshare.producer.fenced import FencedWriter
 from kshare.producer.records import NewRecord
@@ -44,12 +44,13 @@ class TopicStore:
         """Create or check the topic. A new one gets as many replicas as that of `topics` which has most."""
         found = (await self._router.metadata(topics)).topics
         replicas = max((len(row.replica_nodes) for topic in found for row in topic.partitions), default=1)
+        refusal = await ensure_topic(self._router, self._topic, 1, replicas, _CONFIG)
         try:
-            await create_topic(self._router, self._topic, 1, replicas, _CONFIG)
+            await self._router.retry(lambda _: self._check(), unknown_s=0.0 if refusal else _CREATED_S)
         except BrokerError as error:
-            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
-                raise
-        await self._router.retry(lambda _: self._check(), unknown_s=_CREATED_S)
+            if refusal and error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise refusal from None
+            raise
 
     async def read(self, after: int = -1) -> list[tuple[int, bytes | None]]:
         for _ in range(_TRIES):

@@ -15,7 +15,7 @@ from kshare.admin.configs import topic_values
 from kshare.admin.log_offsets import EARLIEST, LATEST, log_offsets
 from kshare.admin.log_reading import LogReader
 from kshare.admin.routing import Router
-from kshare.admin.topics import create_topic
+from kshare.admin.topics import ensure_topic
 from kshare.errors import BrokerError, KshareError, NotAuthorized
 from kshare.protocol.error_codes import ErrorCode
 from kshare.spark.sink.batch_marker import BatchMarker, MarkerKey
@@ -123,8 +123,6 @@ class MarkerLog:
             )
 
     async def _create(self) -> None:
-        try:
-            await create_topic(self._router, self._topic, 1, None, {"cleanup.policy": "compact"})
-        except BrokerError as error:
-            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
-                raise
+        refusal = await ensure_topic(self._router, self._topic, 1, None, {"cleanup.policy": "compact"})
+        if refusal:
+            raise refusal

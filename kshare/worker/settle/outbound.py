@@ -9,7 +9,7 @@ import anyio
 
 from kshare.admin.configs import ConfigResource, describe_many
 from kshare.admin.routing import Router
-from kshare.admin.topics import create_topic
+from kshare.admin.topics import ensure_topic
 from kshare.errors import BrokerError, KshareError
 from kshare.producer.records import NewRecord, PendingSend, Produced
 from kshare.producer.settings import WriterSettings
@@ -111,24 +111,20 @@ class Outbound:
         async with self._creating:
             if topic in self._known:
                 return
-            try:
-                await self._create(topic, sources, keeps_dead_letters=keeps_dead_letters)
-            except BrokerError as error:
-                if error.code not in _NOT_CREATED:
-                    raise
+            await self._create(topic, sources, keeps_dead_letters=keeps_dead_letters)
             self._known.add(topic)
 
     async def _create(self, topic: str, sources: Iterable[str], *, keeps_dead_letters: bool) -> None:
         settings = {_LARGEST_COPY: str(await self._largest_copy(sources))}
         if keeps_dead_letters:
             try:
-                await create_topic(self._router, topic, None, None, settings | _MARK)
+                await ensure_topic(self._router, topic, None, None, settings | _MARK)
             except BrokerError as error:
                 if error.code != ErrorCode.INVALID_CONFIG:  # brokers before Kafka 4.4 don't know the mark
                     raise
             else:
                 return
-        await create_topic(self._router, topic, None, None, settings)
+        await ensure_topic(self._router, topic, None, None, settings)
 
     async def _largest_copy(self, sources: Iterable[str]) -> int:
         """How large a copy may be. Sources whose settings we may not read count as having the brokers' default."""
@@ -139,8 +135,3 @@ class Outbound:
 
 _MARK = {"errors.deadletterqueue.group.enable": "true"}
 """Says that a topic is for dead letters, so that `kshare dlq list` finds it."""
-_NOT_CREATED = {
-    ErrorCode.TOPIC_ALREADY_EXISTS,
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-}

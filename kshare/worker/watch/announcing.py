@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 import anyio
 
 from kshare.admin.routing import Router
-from kshare.admin.topics import create_topic
+from kshare.admin.topics import ensure_topic
 from kshare.errors import BrokerError, KshareError
 from kshare.producer.records import NewRecord
 from kshare.producer.writer import RecordWriter
@@ -119,11 +119,9 @@ class _Announcer:
         except BrokerError as error:
             if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise
-            try:
-                await create_topic(self._router, self._topic, 1, None, ANNOUNCEMENT_TOPIC)
-            except BrokerError as refused:
-                if refused.code != ErrorCode.TOPIC_ALREADY_EXISTS:
-                    raise
+            refusal = await ensure_topic(self._router, self._topic, 1, None, ANNOUNCEMENT_TOPIC)
+            if refusal:
+                raise refusal from None
         self._is_there = True
 
     def _on_success(self) -> None:

@@ -15,10 +15,11 @@ import pytest
 
 from kshare.admin.record_deletion import delete_records_before
 from kshare.admin.routing import Router
-from kshare.errors import BrokerError
+from kshare.errors import BrokerError, NotAuthorized
 from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 from kshare.protocol.error_codes import ErrorCode
+from kshare.protocol.messages import CreateTopicsRequest, CreateTopicsResponse
 from kshare.protocol.messages.metadata_request import MetadataRequest
 from kshare.protocol.messages.metadata_response import MetadataResponse
 from kshare.spark.journal import folder_store, opening
@@ -298,6 +299,24 @@ async def test_a_topic_that_may_lose_frames(place: Place, kshare_broker: Broker)
         kshare_broker.create_topic(name, partitions, settings=settings)
         with pytest.raises(JournalError, match=complaint):
             await TopicStore(place.router, name).open(["orders"])
+
+
+@pytest.mark.parametrize("place", ["topic"], indirect=True)
+async def test_a_user_who_may_not_create_topics(place: Place, kshare_broker: Broker) -> None:
+    """Brokers refuse this before they look whether there is one."""
+
+    def refuse(answer: CreateTopicsResponse) -> None:
+        (row,) = answer.topics
+        if not row.error_code:
+            cluster = kshare_broker.state.cluster
+            cluster.delete_topic(cluster.topics[row.name])
+        row.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+    kshare_broker.faults.add(CreateTopicsRequest, times=None, change=refuse)
+    kshare_broker.create_topic("journal", 1, settings={"retention.ms": "-1", "retention.bytes": "-1"})
+    await place.store()
+    with pytest.raises(NotAuthorized, match="lacks Create on topic missing"):
+        await TopicStore(place.router, "missing").open(["orders"])
 
 
 @pytest.mark.lengthy
