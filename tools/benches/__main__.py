@@ -11,12 +11,10 @@ from importlib import import_module
 from pathlib import Path
 
 from tools.benches import report
-from tools.benches.bench_options import Wishes
-from tools.benches.measure import Result, chart, measure, table
-from tools.benches.study import StudyResult, conduct, study_table
+from tools.benches.study import StudyResult, Wishes, chart, conduct, study_table
 
 SUITES = ("codecs", "records")
-"""Modules of this package that measure within this process; each has a `suite()`."""
+"""Modules of this package that measure within this process."""
 STUDIES = (
     "consume",
     "sharing",
@@ -30,7 +28,7 @@ STUDIES = (
     "spark",
     "trace",
 )
-"""Modules whose contenders run in separate processes, most against a broker; each has a `study()`."""
+"""Modules whose contenders run in separate processes, most against a broker."""
 MEMBERS = SUITES + STUDIES
 CHARTS = Path(__file__).parents[2] / ".bench"
 
@@ -40,31 +38,26 @@ def main() -> int:
     wishes = Wishes(options.records, options.rounds, tuple(options.only), options.seconds)
     # Modules are only loaded if requested, since each needs other clients to compare with.
     results = [_run(name, wishes) for name in options.members or MEMBERS]
-    for result in results:
-        if isinstance(result, Result):
-            chart(result, CHARTS / f"{result.suite.name}.png")
+    charted = [result for result in results if result.study.name in SUITES]
+    for result in charted:
+        chart(result, CHARTS / f"{result.study.name}.png")
     if options.write:
         command = shlex.join(["tools/bench", *sys.argv[1:]])
-        report.write(options.write, command, {_name(result): result for result in results})
+        report.write(options.write, command, {result.study.name: result for result in results})
     if options.json:
         print(json.dumps(_as_json(results), indent=2))
         return 0
     print(f"Python {platform.python_version()}, {platform.machine()}, {platform.system()}\n")
     for result in results:
-        print(_as_text(result))
-    if any(isinstance(result, Result) for result in results):
+        print(f"{study_table(result)}\n")
+    if charted:
         print(f"charts: {CHARTS}")
     return 0
 
 
-def _name(result: Result | StudyResult) -> str:
-    return result.study.name if isinstance(result, StudyResult) else result.suite.name
-
-
-def _run(name: str, wishes: Wishes) -> Result | StudyResult:
+def _run(name: str, wishes: Wishes) -> StudyResult:
+    """Each module has a `study()`, and `ROUNDS`."""
     module = import_module(f"tools.benches.{name}")
-    if name in SUITES:
-        return measure(module.suite(), wishes.rounds or 9)
     return conduct(module.study(wishes).only(wishes.only), wishes.rounds or module.ROUNDS)
 
 
@@ -108,13 +101,7 @@ def _positive(text: str) -> int:
     return number
 
 
-def _as_text(result: Result | StudyResult) -> str:
-    if isinstance(result, StudyResult):
-        return f"{study_table(result)}\n"
-    return f"{table(result)}\n"
-
-
-def _as_json(results: list[Result | StudyResult]) -> dict[str, object]:
+def _as_json(results: list[StudyResult]) -> dict[str, object]:
     return {
         "python": platform.python_version(),
         "machine": platform.machine(),

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from kshare.protocol.messages import ShareGroupDescribeRequest
 from tests.helpers.plain_client import plain_client
-from tools.benches.measure import progress
+from tools.benches.study import progress
 from tools.kafka.cluster import Cluster
 from tools.kafka.jars import install
 from tools.kafka.listeners import Listener
@@ -19,6 +19,8 @@ from tools.kafka.ports import free_ports
 RELEASE = "4.3.1"
 _JOIN_DEADLINE_S = 90.0
 _POLL_S = 0.1
+_AT_ONCE = 4_000_000
+"""The maximum number of records for each call of a tool, since calls have a deadline."""
 _numbers = itertools.count(1)
 
 
@@ -57,10 +59,16 @@ def fresh_group(settings: Mapping[str, str] | None = None) -> str:
     return name
 
 
-def await_members(group: str, count: int) -> None:
+def at(topic: str, settings: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What a consumer is told: the broker, the topic, and a fresh group."""
+    return {"bootstrap": broker().bootstrap, "topic": topic, "group": fresh_group(settings)}
+
+
+def await_members(bootstrap: str, group: str, count: int) -> None:
     """Return when this many members have received their assignment."""
+    host, _, port = bootstrap.split(",")[0].rpartition(":")
     deadline = time.monotonic() + _JOIN_DEADLINE_S
-    with plain_client(broker().nodes[0].address()) as client:
+    with plain_client((host, int(port))) as client:
         while True:
             described = client.ask(ShareGroupDescribeRequest(group_ids=[group])).groups[0]
             ready = [
@@ -73,6 +81,21 @@ def await_members(group: str, count: int) -> None:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{len(ready)} of {count} members have joined {group} in time")
             time.sleep(_POLL_S)
+
+
+@functools.cache
+def filled_topic(partitions: int, records: int, size: int = 100, codec: str = "none") -> str:
+    """A topic with records of one size, written by Kafka's own performance tool. Every study reads the same one."""
+    topic = fresh_topic(partitions)
+    for begin in range(0, records, _AT_ONCE):
+        progress(f"writing records of {size} bytes, {begin:,} of {records:,}")
+        broker().run_tool(
+            "org.apache.kafka.tools.ProducerPerformance",
+            *("--topic", topic, "--num-records", str(min(_AT_ONCE, records - begin))),
+            *("--record-size", str(size), "--throughput", "-1"),
+            *("--command-property", "linger.ms=5", "batch.size=65536", f"compression.type={codec}"),
+        )
+    return topic
 
 
 def produce(topic: str, values: Iterable[tuple[int, bytes]]) -> None:

@@ -72,10 +72,7 @@ class Child:
 
     def hear(self, seconds: float) -> str:
         """The next line of its output."""
-        line = next_line(self.lines, time.monotonic() + seconds)
-        if line.text is None:
-            raise self.failure("ended early")
-        return line.text
+        return spoken(self.lines, time.monotonic() + seconds)[1]
 
     def failure(self, what: str) -> ChildError:
         self._complaints.seek(0)
@@ -129,3 +126,11 @@ def next_line(lines: queue.Queue[Line], deadline: float) -> Line:
         return lines.get(timeout=max(0.0, deadline - time.monotonic()))
     except queue.Empty:
         raise ChildError("no contender printed anything in time") from None
+
+
+def spoken(lines: queue.Queue[Line], deadline: float) -> tuple[Child, str]:
+    """The next line of a contender that has more to say. Raises ChildError if it has ended."""
+    line = next_line(lines, deadline)
+    if line.text is None:
+        raise line.child.failure("ended early")
+    return line.child, line.text

@@ -29,8 +29,9 @@ from kshare.protocol.messages.share_fetch_response import (
     ShareFetchResponse,
 )
 from tests.helpers.uncompiled import from_source
-from tools.benches.measure import Case, Comparison, Suite
+from tools.benches.study import TIME, Contest, Figure, Study, Trial, Wishes, timed
 
+ROUNDS = 9
 _TOPIC = bytes(range(16))
 
 
@@ -67,20 +68,20 @@ class _Generic:
         return value
 
 
-def suite() -> Suite:
-    cases: dict[str, Case] = {}
-    comparisons: list[Comparison] = []
+def study(wishes: Wishes) -> Study:
+    trials: dict[str, Trial] = {}
+    contests: list[Contest] = []
     for title, message, kio_class in (
         ("ShareFetch response", fetch_response(), kio_fetch.ShareFetchResponse),
         ("ShareAcknowledge request", acknowledge_request(), kio_acknowledge.ShareAcknowledgeRequest),
     ):
         for name, case in _contenders(message, kio_class).items():
-            cases[f"{name}, {title}"] = _counted(case)
+            trials[f"{name}, {title}"] = timed(_counted(case))
         for verb in ("decode", "encode"):
             for ours, peer in (("kshare", "kio"), ("kshare", "kafka-python"), ("kshare uncompiled", "kio")):
-                pair = (f"{contender} {verb}, {title}" for contender in (ours, peer))
-                comparisons.append(Comparison(f"codecs {title} {verb}: {ours} / {peer}", *pair))
-    return Suite("codecs", "message", cases, comparisons)
+                first, second = (f"{contender} {verb}, {title}" for contender in (ours, peer))
+                contests.append(Contest(TIME, first, second, f"codecs {title} {verb}: {ours} / {peer}"))
+    return Study("codecs", [], [Figure(TIME, "nanoseconds a message", form=",.1f")], trials, contests)
 
 
 def _contenders(message: Any, kio_class: type[Any]) -> dict[str, Callable[[], object]]:
@@ -111,7 +112,7 @@ def _kio_encode(write: Any, value: Any) -> bytes:
     return out.getvalue()
 
 
-def _counted(case: Callable[[], object]) -> Case:
+def _counted(case: Callable[[], object]) -> Callable[[], int]:
     def run() -> int:
         case()
         return 1

@@ -9,57 +9,43 @@ from __future__ import annotations
 
 import functools
 import itertools
+import queue
 import time
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 
 import anyio
 
 from kshare import AdminClient
-from kshare.protocol.messages import ShareGroupDescribeRequest
-from tests.helpers.plain_client import plain_client
 from tools.benches import programs
-from tools.benches.bench_options import Wishes
-from tools.benches.broker import RELEASE, broker
-from tools.benches.child import Child, children, next_line
+from tools.benches.broker import RELEASE, await_members, broker
+from tools.benches.child import Line, children, spoken
 from tools.benches.embedded import program
-from tools.benches.study import Contest, Figure, Study, Trial
+from tools.benches.study import TIME, Contest, Figure, Study, Trial, Wishes
 
 RECORDS = 5000
 CONSUMERS = 8
 ROUNDS = 5
-TIME = "time"
+CLIENTS = ("librdkafka", "kshare")
 _PRODUCERS = {1: 1, 4: 2}
 """The number of producers by the number of partitions."""
-_JOIN_DEADLINE_S = 60.0
 _DEADLINE_S = 300.0
-_POLL_S = 0.1
 _numbers = itertools.count(1)
 
-Commands = Callable[[Mapping[str, str]], list[programs.Command]]
-
-
-def _librdkafka(where: Mapping[str, str]) -> list[programs.Command]:
-    return [programs.python("competing_confluent", consumers=CONSUMERS, **where)]
-
-
-def _kshare(where: Mapping[str, str]) -> list[programs.Command]:
-    return [programs.python("competing_kshare", **where)] * CONSUMERS
-
-
-_CLIENTS: dict[str, Commands] = {"librdkafka": _librdkafka, "kshare": _kshare}
+Run = Callable[[str], Mapping[str, float]]
+"""Measures on the broker at this address."""
 
 
 def study(wishes: Wishes) -> Study:
     records = wishes.records or RECORDS
     trials: dict[str, Trial] = {}
     contests = []
-    for client, partitions in itertools.product(_CLIENTS, _PRODUCERS):
+    for client, partitions in itertools.product(CLIENTS, _PRODUCERS):
         case = f"{client}, {partitions} partition{'s' if partitions > 1 else ''}"
         ours, theirs = f"embedded, {case}", f"Kafka, {case}"
-        trials[theirs] = partial(_compete_on_kafka, _CLIENTS[client], partitions, records)
-        trials[ours] = partial(_compete_on_ours, _CLIENTS[client], partitions, records)
+        run = partial(_compete, client, partitions, records)
+        trials |= {theirs: partial(on_kafka, run, partial(_warm_up, records)), ours: partial(on_ours, run)}
         contests.append(Contest(TIME, ours, theirs))
     return Study(
         "competing",
@@ -75,67 +61,59 @@ def study(wishes: Wishes) -> Study:
     )
 
 
-def _compete_on_ours(commands: Commands, partitions: int, records: int) -> Mapping[str, float]:
+def on_ours(run: Run) -> Mapping[str, float]:
     with program() as bootstrap:
-        return _compete(bootstrap, commands, partitions, records)
+        return run(bootstrap)
 
 
-def _compete_on_kafka(commands: Commands, partitions: int, records: int) -> Mapping[str, float]:
-    _warm_up(records)
-    return _compete(broker().bootstrap, commands, partitions, records)
+def on_kafka(run: Run, warm_up: Callable[[], None]) -> Mapping[str, float]:
+    warm_up()
+    return run(broker().bootstrap)
 
 
 @functools.cache
 def _warm_up(records: int) -> None:
-    for commands in _CLIENTS.values():
-        _compete(broker().bootstrap, commands, 1, records)
+    for client in CLIENTS:
+        _compete(client, 1, records, broker().bootstrap)
 
 
-def _compete(bootstrap: str, commands: Commands, partitions: int, records: int) -> Mapping[str, float]:
-    number = next(_numbers)
-    where = {"bootstrap": bootstrap, "topic": f"competing-{number}", "group": f"competitors-{number}"}
-    anyio.run(_prepare, where, partitions)
+def _compete(client: str, partitions: int, records: int, bootstrap: str) -> Mapping[str, float]:
     producers = _PRODUCERS[partitions]
-    writing = programs.python(
-        "flushing_producer",
-        bootstrap=bootstrap,
-        topic=where["topic"],
-        partitions=partitions,
-        records=records // producers,
-    )
-    with children(commands(where)) as (_, lines), ExitStack() as stack:
-        await_competitors(bootstrap, where["group"])
-        writers = [Child(writing) for _ in range(producers)]
-        for writer in writers:
-            stack.callback(writer.end)
-            writer.hear(_JOIN_DEADLINE_S)
-        started = time.monotonic()
-        for writer in writers:
-            writer.tell("go")
-        remaining, deadline = records // producers * producers * partitions, started + _DEADLINE_S
-        while remaining > 0:
-            line = next_line(lines, deadline)
-            if line.text is None:
-                raise line.child.failure("ended while there was work left")
-            remaining -= int(line.text)
-        return {TIME: time.monotonic() - started}
+    share = records // producers
+    with consumers(client, "compete", bootstrap, partitions) as (topic, lines):
+        writing = programs.python(
+            "by_confluent.flushing", bootstrap=bootstrap, topic=topic, partitions=partitions, records=share
+        )
+        with children([writing] * producers) as (writers, _):
+            for writer in writers:
+                spoken(writer.lines, time.monotonic() + _DEADLINE_S)
+            started = time.monotonic()
+            for writer in writers:
+                writer.tell("go")
+            remaining = share * producers * partitions
+            while remaining > 0:
+                remaining -= int(spoken(lines, started + _DEADLINE_S)[1])
+            return {TIME: time.monotonic() - started}
+
+
+@contextmanager
+def consumers(
+    client: str, what: str, bootstrap: str, partitions: int
+) -> Iterator[tuple[str, queue.Queue[Line]]]:
+    """Eight consumers that have joined a new group: their new topic, and the lines that they print."""
+    number = next(_numbers)
+    where = {"bootstrap": bootstrap, "topic": f"crowded-{number}", "group": f"crowd-{number}"}
+    anyio.run(_prepare, where, partitions)
+    if client == "kshare":
+        commands = [programs.python(f"by_kshare.{what}", number=each, **where) for each in range(CONSUMERS)]
+    else:
+        commands = [programs.python(f"by_confluent.{what}", consumers=CONSUMERS, **where)]
+    with children(commands) as (_, lines):
+        await_members(bootstrap, where["group"], CONSUMERS)
+        yield where["topic"], lines
 
 
 async def _prepare(where: Mapping[str, str], partitions: int) -> None:
     async with AdminClient(where["bootstrap"]) as admin:
         await admin.create_topic(where["topic"], partitions)
         await admin.alter_group_config(where["group"], {"share.auto.offset.reset": "earliest"})
-
-
-def await_competitors(bootstrap: str, group: str) -> None:
-    """Return when all members have received their assignment."""
-    host, _, port = bootstrap.split(",")[0].rpartition(":")
-    deadline = time.monotonic() + _JOIN_DEADLINE_S
-    with plain_client((host, int(port))) as client:
-        while True:
-            members = client.ask(ShareGroupDescribeRequest([group])).groups[0].members
-            if sum(bool(member.assignment.topic_partitions) for member in members) == CONSUMERS:
-                return
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{len(members)} of {CONSUMERS} members have joined {group} in time")
-            time.sleep(_POLL_S)

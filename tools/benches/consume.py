@@ -16,12 +16,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from tools.benches import programs
-from tools.benches.bench_options import Wishes
-from tools.benches.broker import RELEASE, broker, fresh_group
-from tools.benches.filling import filled_topic
-from tools.benches.measure import progress
+from tools.benches.broker import RELEASE, at, filled_topic
 from tools.benches.readers import CPU, FIRST, RATE, Reader, apache, franz_go, ours
-from tools.benches.study import Contest, Figure, Study, Trial
+from tools.benches.study import Contest, Figure, Study, Trial, Wishes, progress
 
 RECORDS = 2_000_000
 WARM_UPS = 60
@@ -61,16 +58,16 @@ LZ4 = Load(", lz4", 100, "lz4", 1)
 LARGE = Load(", 1 KiB", 1024, "none", 0.25)
 _NULL, _CONFLUENT, _CONFLUENT_EACH = "null client", "confluent-kafka", "confluent-kafka accepting each"
 _READERS = {
-    _NULL: ours("null_read"),
-    "kshare batches": ours("kshare_read", way="batches"),
-    "kshare records of batches": ours("kshare_read", way="records of batches"),
-    "kshare records": ours("kshare_read", way="records"),
-    "kshare accepting each": ours("kshare_read", way="explicit"),
-    "kshare.sync batches": ours("kshare_sync_read", way="batches"),
-    "kshare.sync records": ours("kshare_sync_read", way="records"),
-    "kshare.sync accepting each": ours("kshare_sync_read", way="explicit"),
-    _CONFLUENT: ours("confluent_read", way="implicit"),
-    _CONFLUENT_EACH: ours("confluent_read", way="explicit"),
+    _NULL: ours("by_null_client.read"),
+    "kshare batches": ours("by_kshare.read", way="batches"),
+    "kshare records of batches": ours("by_kshare.read", way="records of batches"),
+    "kshare records": ours("by_kshare.read", way="records"),
+    "kshare accepting each": ours("by_kshare.read", way="explicit"),
+    "kshare.sync batches": ours("by_kshare_sync.read", way="batches"),
+    "kshare.sync records": ours("by_kshare_sync.read", way="records"),
+    "kshare.sync accepting each": ours("by_kshare_sync.read", way="explicit"),
+    _CONFLUENT: ours("by_confluent.read", way="implicit"),
+    _CONFLUENT_EACH: ours("by_confluent.read", way="explicit"),
     "Java": apache(),
     "franz-go": franz_go(),
 }
@@ -172,25 +169,20 @@ def _read(
 ) -> Mapping[str, float]:
     """Read the topic once. Tuned if `max_records` is given."""
     _warm_up(records)
-    return _read_topic(reader, _filled(load, records), load.count(records), max_records, **settings)
+    return _read_now(reader, records, load, max_records, **settings)
 
 
-def _read_topic(
-    reader: Reader, topic: str, count: int, max_records: int | None, **settings: int
+def _read_now(
+    reader: Reader, records: int, load: Load, max_records: int | None, **settings: int
 ) -> Mapping[str, float]:
-    group = fresh_group({"share.partition.max.record.locks": str(LOCKS)} if max_records else None)
-    where = {"bootstrap": broker().bootstrap, "group": group, "topic": topic}
+    count = load.count(records)
+    topic = filled_topic(PARTITIONS, count, load.bytes, load.codec)
+    where = at(topic, {"share.partition.max.record.locks": str(LOCKS)} if max_records else None)
     return reader.read(count, _DEADLINE_S, **where, max_records=max_records, **settings)
 
 
 @functools.cache
-def _filled(load: Load, records: int) -> str:
-    return filled_topic(PARTITIONS, load.count(records), load.bytes, load.codec)
-
-
-@functools.cache
 def _warm_up(records: int) -> None:
-    topic, count = _filled(PLAIN, records), PLAIN.count(records)
     for number, name in zip(range(WARM_UPS), itertools.cycle(_WARMERS), strict=False):
         progress(f"consume: warming up the broker, {number} of {WARM_UPS}")
-        _read_topic(_READERS[name], topic, count, TUNED)
+        _read_now(_READERS[name], records, PLAIN, TUNED)

@@ -12,19 +12,14 @@ import json
 import statistics
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 
-import anyio
-
-from kshare import AdminClient
 from tools.benches import programs
-from tools.benches.bench_options import Wishes
 from tools.benches.broker import RELEASE, broker
-from tools.benches.child import children, next_line
-from tools.benches.competing import CONSUMERS, await_competitors
-from tools.benches.embedded import program
-from tools.benches.study import Contest, Figure, Study, Trial
+from tools.benches.child import children, spoken
+from tools.benches.competing import CLIENTS, CONSUMERS, consumers, on_kafka, on_ours
+from tools.benches.study import Contest, Figure, Study, Trial, Wishes
 
 RECORDS = 50_000
 RATE = 5_000
@@ -32,20 +27,6 @@ ROUNDS = 5
 P50, P99, MOST, LEAST = "p50", "p99", "most", "least"
 _LEFT_OUT_S = 1.0
 _DEADLINE_S = 120.0
-_numbers = itertools.count(1)
-
-Commands = Callable[[Mapping[str, str]], list[programs.Command]]
-
-
-def _librdkafka(where: Mapping[str, str]) -> list[programs.Command]:
-    return [programs.python("crowd_confluent", consumers=CONSUMERS, **where)]
-
-
-def _kshare(where: Mapping[str, str]) -> list[programs.Command]:
-    return [programs.python("crowd_kshare", number=number, **where) for number in range(CONSUMERS)]
-
-
-_CLIENTS: dict[str, Commands] = {"librdkafka": _librdkafka, "kshare": _kshare}
 _LOADS = {"paced": (P50, P99), "burst": (MOST, LEAST)}
 
 
@@ -53,10 +34,13 @@ def study(wishes: Wishes) -> Study:
     records = wishes.records or RECORDS
     trials: dict[str, Trial] = {}
     contests = []
-    for load, client in itertools.product(_LOADS, _CLIENTS):
+    for load, client in itertools.product(_LOADS, CLIENTS):
         ours, theirs = f"embedded, {load}, {client}", f"Kafka, {load}, {client}"
-        trials[theirs] = partial(_on_kafka, load, client, records)
-        trials[ours] = partial(_on_ours, load, client, records)
+        run = partial(_once, load, client, records)
+        trials |= {
+            theirs: partial(on_kafka, run, partial(_warm_up, load, records)),
+            ours: partial(on_ours, run),
+        }
         contests += [
             Contest(figure, ours, theirs) for figure in _LOADS[load] if figure != LEAST
         ]  # that may be 0
@@ -80,33 +64,19 @@ def study(wishes: Wishes) -> Study:
     )
 
 
-def _on_ours(load: str, client: str, records: int) -> Mapping[str, float]:
-    with program() as bootstrap:
-        return _once(bootstrap, load, client, records)
-
-
-def _on_kafka(load: str, client: str, records: int) -> Mapping[str, float]:
-    _warm_up(load, records)
-    return _once(broker().bootstrap, load, client, records)
-
-
 @functools.cache
 def _warm_up(load: str, records: int) -> None:
-    for client in _CLIENTS:
-        _once(broker().bootstrap, load, client, records)
+    for client in CLIENTS:
+        _once(load, client, records, broker().bootstrap)
 
 
-def _once(bootstrap: str, load: str, client: str, records: int) -> Mapping[str, float]:
-    number = next(_numbers)
-    where = {"bootstrap": bootstrap, "topic": f"crowded-{number}", "group": f"crowd-{number}"}
-    anyio.run(_prepare, where)
-    to = {"bootstrap": bootstrap, "topic": where["topic"], "records": records}
-    if load == "paced":
-        writing = programs.python("paced_producer", rate=RATE, partitions=1, **to)
-    else:
-        writing = programs.python("burst_producer", **to)
-    with children(_CLIENTS[client](where)) as (_, lines):
-        await_competitors(bootstrap, where["group"])
+def _once(load: str, client: str, records: int, bootstrap: str) -> Mapping[str, float]:
+    with consumers(client, "crowd", bootstrap, 1) as (topic, lines):
+        to = {"bootstrap": bootstrap, "topic": topic, "records": records}
+        if load == "paced":
+            writing = programs.python("by_confluent.paced", rate=RATE, partitions=1, **to)
+        else:
+            writing = programs.python("by_confluent.burst", **to)
         with children([writing]) as ((writer,), _):
             if load == "burst":
                 writer.hear(_DEADLINE_S)
@@ -115,10 +85,7 @@ def _once(bootstrap: str, load: str, client: str, records: int) -> Mapping[str, 
             delays: list[float] = []
             deadline = time.monotonic() + _DEADLINE_S
             while len(delays) < records:
-                line = next_line(lines, deadline)
-                if line.text is None:
-                    raise line.child.failure("ended while there was work left")
-                consumer, received = json.loads(line.text)
+                consumer, received = json.loads(spoken(lines, deadline)[1])
                 shares[consumer] += len(received)
                 delays += received
     return evaluate(load, shares, delays)
@@ -129,9 +96,3 @@ def evaluate(load: str, shares: Mapping[int, int], delays: list[float]) -> Mappi
         return {MOST: max(shares.values()), LEAST: min(shares.get(each, 0) for each in range(CONSUMERS))}
     cuts = statistics.quantiles(delays[int(_LEFT_OUT_S * RATE) :], n=100, method="inclusive")
     return {P50: 1000 * cuts[49], P99: 1000 * cuts[98]}
-
-
-async def _prepare(where: Mapping[str, str]) -> None:
-    async with AdminClient(where["bootstrap"]) as admin:
-        await admin.create_topic(where["topic"], 1)
-        await admin.alter_group_config(where["group"], {"share.auto.offset.reset": "earliest"})

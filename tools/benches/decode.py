@@ -19,9 +19,8 @@ from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
 
-from tools.benches.bench_options import Wishes
 from tools.benches.child import ROOT
-from tools.benches.study import Figure, Study
+from tools.benches.study import Figure, Study, Wishes
 from tools.benches.traffic_files import RECORD_BYTES, write_capture, write_segment
 
 ROUNDS = 5

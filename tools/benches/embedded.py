@@ -18,8 +18,7 @@ import anyio
 
 from kshare import AdminClient, ShareConsumer
 from kshare.testing import Broker
-from tools.benches.bench_options import Wishes
-from tools.benches.study import Figure, Study
+from tools.benches.study import Figure, Study, Wishes
 
 RECORDS = 400_000
 PARTITIONS = 4

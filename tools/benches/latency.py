@@ -14,11 +14,9 @@ from collections.abc import Mapping, Sequence
 from functools import cache, partial
 
 from tools.benches import programs
-from tools.benches.bench_options import Wishes
-from tools.benches.broker import await_members, broker, fresh_group, fresh_topic
-from tools.benches.child import children, next_line
-from tools.benches.measure import progress
-from tools.benches.study import Contest, Figure, Study, Trial
+from tools.benches.broker import at, await_members, fresh_topic
+from tools.benches.child import children
+from tools.benches.study import Contest, Figure, Study, Trial, Wishes, progress
 
 RATE = 200
 RECORDS = 4_000
@@ -29,7 +27,7 @@ ROUNDS = 3
 IDLE_S = 20.0
 _BEFORE_IDLE_S = 6.0
 """Longer than the time between two heartbeats."""
-_CONTENDERS = {"kshare": "kshare", "kshare.sync": "kshare_sync", "confluent-kafka": "confluent"}
+_CONTENDERS = {"kshare": "by_kshare", "kshare.sync": "by_kshare_sync", "confluent-kafka": "by_confluent"}
 _WITHOUT_WORK = {"kshare.sync"}
 """Contenders without a program for the idle measurement."""
 _HAND = "in hand {}"
@@ -45,12 +43,14 @@ def study(wishes: Wishes) -> Study:
     records, seconds = wishes.records or RECORDS, wishes.seconds or IDLE_S
     trials: dict[str, Trial] = {}
     for name, program in _CONTENDERS.items():
-        trials[name] = partial(_delays, f"{program}_latency", "implicit", records)
-        trials[_EACH.format(name)] = partial(_delays, f"{program}_latency", "explicit", records)
+        trials[name] = partial(_delays, f"{program}.latency", "implicit", records)
+        trials[_EACH.format(name)] = partial(_delays, f"{program}.latency", "explicit", records)
         if name not in _WITHOUT_WORK:
-            trials[f"{name}, idle"] = partial(_idle, f"{program}_work", seconds)
+            trials[f"{name}, idle"] = partial(_idle, f"{program}.work", seconds)
     for name, wait in _FLOORS.items():
-        trials[_EACH.format(name)] = partial(_delays, "null_latency", "explicit", records, wait=wait)
+        trials[_EACH.format(name)] = partial(
+            _delays, "by_null_client.latency", "explicit", records, wait=wait
+        )
     ours, blocking, theirs = _CONTENDERS
     pairs = [(ours, theirs), (blocking, theirs), *((floor, theirs) for floor in _FLOORS)]
     contests = [
@@ -91,21 +91,18 @@ def _warm_up(records: int) -> None:
     """Warm up the broker: while its code isn't compiled, it takes about three times as long."""
     for program in _CONTENDERS.values():
         progress(f"latency: warming up the broker with {program}")
-        _once(f"{program}_latency", "explicit", records)
+        _once(f"{program}.latency", "explicit", records)
 
 
 def _once(program: str, mode: str, records: int, **extra: str) -> Mapping[str, float]:
-    topic, group = fresh_topic(PARTITIONS), fresh_group()
-    where = {"bootstrap": broker().bootstrap, "topic": topic, "records": records}
-    reader = programs.python(program, group=group, mode=mode, **where, **extra)
-    producer = programs.python("paced_producer", rate=RATE, partitions=PARTITIONS, **where)
-    with children([reader]) as (_, lines):
-        await_members(group, 1)
+    where = at(fresh_topic(PARTITIONS))
+    producer = programs.python(
+        "by_confluent.paced", rate=RATE, partitions=PARTITIONS, records=records, **where
+    )
+    with children([programs.python(program, mode=mode, records=records, **where, **extra)]) as ((reader,), _):
+        await_members(where["bootstrap"], where["group"], 1)
         with children([producer]):
-            line = next_line(lines, time.monotonic() + records / RATE + 60)
-            if line.text is None:
-                raise line.child.failure("ended before it had seen everything")
-            return evaluate(*json.loads(line.text))
+            return evaluate(*json.loads(reader.hear(records / RATE + 60)))
 
 
 def evaluate(hand: Sequence[float], acknowledged: Sequence[float]) -> Mapping[str, float]:
@@ -119,10 +116,9 @@ def evaluate(hand: Sequence[float], acknowledged: Sequence[float]) -> Mapping[st
 
 
 def _idle(program: str, seconds: float) -> Mapping[str, float]:
-    topic, group = fresh_topic(PARTITIONS), fresh_group()
-    command = programs.python(program, bootstrap=broker().bootstrap, group=group, topic=topic)
-    with children([command]) as ((consumer,), _):
-        await_members(group, 1)
+    where = at(fresh_topic(PARTITIONS))
+    with children([programs.python(program, **where)]) as ((consumer,), _):
+        await_members(where["bootstrap"], where["group"], 1)
         time.sleep(_BEFORE_IDLE_S)
         before, started = consumer.cpu_seconds(), time.monotonic()
         time.sleep(seconds)

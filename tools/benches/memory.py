@@ -5,17 +5,13 @@ If memory doesn't grow, the last sample is close to the first. All with defaults
 
 from __future__ import annotations
 
-import functools
-import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 
 from tools.benches import programs
-from tools.benches.bench_options import Wishes
-from tools.benches.broker import broker, fresh_group
-from tools.benches.child import children, next_line
-from tools.benches.filling import filled_topic
-from tools.benches.study import Figure, Study
+from tools.benches.broker import at, filled_topic
+from tools.benches.child import children
+from tools.benches.study import Figure, Study, Wishes
 
 RECORDS = 20_000_000
 STALLED_S = 30.0
@@ -49,24 +45,10 @@ def study(wishes: Wishes) -> Study:
 
 
 def _sample(written: int, **arguments: object) -> Mapping[str, float]:
-    topic, group = _topic(written), fresh_group()
-    command = programs.python(
-        "kshare_memory", bootstrap=broker().bootstrap, group=group, topic=topic, **arguments
-    )
-    samples: list[float] = []
-    with children([command]) as ((child,), lines):
-        while len(samples) < SAMPLES:
-            line = next_line(lines, time.monotonic() + _SILENCE_S)
-            if line.text is None:
-                raise child.failure("ended early")
-            samples.append(float(line.text))
-    return evaluate(samples)
+    command = programs.python("by_kshare.memory", **at(filled_topic(PARTITIONS, written)), **arguments)
+    with children([command]) as ((child,), _):
+        return evaluate([float(child.hear(_SILENCE_S)) for _ in range(SAMPLES)])
 
 
 def evaluate(samples: Sequence[float]) -> Mapping[str, float]:
     return {**dict(zip(_AT, samples, strict=True)), "growth": samples[-1] - samples[0]}
-
-
-@functools.cache
-def _topic(records: int) -> str:
-    return filled_topic(PARTITIONS, records)

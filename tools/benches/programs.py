@@ -27,8 +27,9 @@ _GO_DEADLINE_S = 300.0
 
 
 def python(name: str, **arguments: object) -> Command:
-    """The command for a module of tools/benches/contenders."""
-    return [sys.executable, "-m", f"tools.benches.contenders.{name}", *_words(arguments)]
+    """The command for a function of a module of tools/benches/contenders, such as `by_kshare.read`."""
+    module, _, function = name.rpartition(".")
+    return [sys.executable, "-m", f"tools.benches.contenders.{module}", function, *_words(arguments)]
 
 
 def java(name: str, **arguments: object) -> Command:

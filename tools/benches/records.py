@@ -8,7 +8,7 @@ measured.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from aiokafka.record._crecords import MemoryRecords as AioRecords
@@ -20,8 +20,9 @@ from kshare.protocol.compression import Compression
 from kshare.protocol.record_builder import BatchBuilder
 from kshare.spark.executor.arrow import column_of_records
 from tests.helpers.uncompiled import decoder
-from tools.benches.measure import Case, Comparison, Suite, Timed, units_of
+from tools.benches.study import TIME, Contest, Figure, Study, Trial, Wishes, timed
 
+ROUNDS = 9
 _BATCH_BYTES = 64 * 1024
 _ARROW_BYTES = 1024 * 1024
 _COLUMNS = ("offset", "timestamp", "key", "value", "headers")
@@ -29,16 +30,19 @@ _KAFKA_PYTHON_CODECS = (Compression.NONE,)
 """Its other codecs, except gzip, need packages that it doesn't depend on."""
 
 
-def suite() -> Suite:
-    cases: dict[str, Case] = {}
-    comparisons: list[Comparison] = []
+Case = Callable[[], int]
+
+
+def study(wishes: Wishes) -> Study:
+    trials: dict[str, Trial] = {}
+    contests: list[Contest] = []
     for size in (100, 1024):
         for codec in (Compression.NONE, Compression.LZ4, Compression.ZSTD):
             title = f"{size} B {'plain' if codec is Compression.NONE else codec.name.lower()}"
             contenders = _contenders(size, codec)
-            cases |= {f"{contender}, {title}": case for contender, case in contenders.items()}
-            comparisons += _comparisons(title, [*contenders])
-    return Suite("records", "record", cases, comparisons)
+            trials |= {f"{contender}, {title}": timed(case) for contender, case in contenders.items()}
+            contests += _contests(title, [*contenders])
+    return Study("records", [], [Figure(TIME, "nanoseconds a record", form=",.1f")], trials, contests)
 
 
 def _contenders(size: int, codec: Compression) -> dict[str, Case]:
@@ -52,19 +56,19 @@ def _contenders(size: int, codec: Compression) -> dict[str, Case]:
     if codec in _KAFKA_PYTHON_CODECS:
         contenders["kafka-python"] = _kafka_python_alone(data)
         contenders["kafka-python with crc32c"] = _theirs(KafkaPythonRecords, data)
-    if any(units_of(case()) % count for case in contenders.values()):
+    if any(case() % count for case in contenders.values()):
         raise AssertionError(f"{size} B, {codec.name}: the contenders disagree about the records")
     return contenders
 
 
-def _comparisons(title: str, contenders: list[str]) -> Iterator[Comparison]:
+def _contests(title: str, contenders: list[str]) -> Iterator[Contest]:
     pairs = [("", "kshare", "aiokafka"), (", Arrow", "kshare Arrow", "aiokafka")]
     if "kafka-python" in contenders:
         for peer in ("kafka-python", "kafka-python with crc32c"):
             pairs += [("", "kshare", peer), (", uncompiled", "kshare uncompiled", peer)]
     for kind, ours, theirs in pairs:
         name = f"records {title}{kind}: kshare / {theirs}"
-        yield Comparison(name, f"{ours}, {title}", f"{theirs}, {title}")
+        yield Contest(TIME, f"{ours}, {title}", f"{theirs}, {title}", name)
 
 
 def _batch(size: int, codec: Compression) -> tuple[bytes, int]:
@@ -126,7 +130,7 @@ def _kafka_python_alone(data: bytes) -> Case:
     """kafka-python without the package crc32c, as after `pip install kafka-python`."""
     case = _theirs(KafkaPythonRecords, data)
 
-    def run() -> int | Timed:
+    def run() -> int:
         quick = default_records.calc_crc32c
         default_records.calc_crc32c = kafka_python_checksum
         try:

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tools.benches.measure import Result
 from tools.benches.study import StudyResult
 
 PAGE, DATA = "benchmarks.md", "benchmarks.json"
@@ -94,7 +93,7 @@ _IN_SHORT = {
 _BAR = 40
 
 
-def write(folder: Path, command: str, results: Mapping[str, Result | StudyResult]) -> None:
+def write(folder: Path, command: str, results: Mapping[str, StudyResult]) -> None:
     """Write these members' figures to the data, and generate the page from all data."""
     path = folder / DATA
     data = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
@@ -110,26 +109,16 @@ def write_page(folder: Path) -> None:
     (folder / PAGE).write_text(page(data), encoding="utf-8")
 
 
-def entry(command: str, result: Result | StudyResult) -> Entry:
+def entry(command: str, result: StudyResult) -> Entry:
     """A member's figures, and how they were measured."""
-    document: dict[str, Any] = {
+    measured = result.as_json()
+    document = {
         "command": command,
         "machine": f"Python {platform.python_version()}, {platform.machine()}, {platform.system()}",
+        **{name: measured[name] for name in ("remarks", "load", "is_series", "units")},
+        "figures": {figure: of for figure, of in measured["figures"].items() if of},
+        "ratios": measured["ratio_spreads"],
     }
-    if isinstance(result, StudyResult):
-        document["remarks"] = list(result.study.remarks)
-        document["load"] = result.load and vars(result.load)
-        document["is_series"] = result.study.is_series
-        document["units"] = {figure.name: figure.unit for figure in result.study.figures}
-        spreads = {figure: of for figure, of in result.spreads.items() if of}
-    else:
-        document |= {"remarks": [], "load": None, "is_series": False}
-        document["units"] = {"time": f"nanoseconds a {result.suite.unit}"}
-        spreads = {"time": result.nanoseconds}
-    document["figures"] = {
-        figure: {name: vars(spread) for name, spread in of.items()} for figure, of in spreads.items()
-    }
-    document["ratios"] = {name: vars(spread) for name, spread in result.ratios.items()}
     return dict(_rounded(document))
 
 

@@ -14,10 +14,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from tools.benches import programs
-from tools.benches.bench_options import Wishes
-from tools.benches.broker import await_members, broker, fresh_group, fresh_topic, produce
-from tools.benches.child import children, next_line
-from tools.benches.study import Contest, Figure, Study, Trial
+from tools.benches.broker import at, await_members, fresh_topic, produce
+from tools.benches.child import children, spoken
+from tools.benches.study import Contest, Figure, Study, Trial, Wishes
 
 RECORDS = 20_000
 CONSUMERS = 4
@@ -29,8 +28,8 @@ VALUE_BYTES = 100
 _SETTLED_S = 1.0
 
 _CONTENDERS = {
-    "kshare": partial(programs.python, "kshare_work"),
-    "confluent-kafka": partial(programs.python, "confluent_work"),
+    "kshare": partial(programs.python, "by_kshare.work"),
+    "confluent-kafka": partial(programs.python, "by_confluent.work"),
     "Java": partial(programs.java, "ShareWork"),
 }
 
@@ -79,23 +78,20 @@ def handlers(records: int) -> Mapping[str, Sequence[float]]:
 
 
 def _share(program: partial[programs.Command], partitions: int, work: Sequence[float]) -> Mapping[str, float]:
-    topic, group = fresh_topic(partitions), fresh_group()
-    command = program(bootstrap=broker().bootstrap, group=group, topic=topic)
+    where = at(fresh_topic(partitions))
     ideal = sum(work) / 1000 / CONSUMERS
     spans: dict[int, list[tuple[float, float]]] = {}
     seen: set[int] = set()
-    with children([command] * CONSUMERS) as (workers, lines):
-        await_members(group, CONSUMERS)
+    with children([program(**where)] * CONSUMERS) as (workers, lines):
+        await_members(where["bootstrap"], where["group"], CONSUMERS)
         time.sleep(_SETTLED_S)
-        produce(topic, ((n % partitions, _value(n, ms)) for n, ms in enumerate(work)))
+        produce(where["topic"], ((n % partitions, _value(n, ms)) for n, ms in enumerate(work)))
         deadline = time.monotonic() + 8 * ideal + 60
         while len(seen) < len(work):
-            line = next_line(lines, deadline)
-            if line.text is None:
-                raise line.child.failure("ended while there was work left")
-            number, started, done = line.text.split()
+            worker, text = spoken(lines, deadline)
+            number, started, done = text.split()
             seen.add(int(number))
-            spans.setdefault(line.child.pid, []).append((float(started), float(done)))
+            spans.setdefault(worker.pid, []).append((float(started), float(done)))
         for worker in workers:
             spans.setdefault(worker.pid, [])
     return evaluate(list(spans.values()), len(work), ideal)

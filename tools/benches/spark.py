@@ -12,7 +12,6 @@ Bytes: a program that only receives bytes and drops them, which no member can do
 
 from __future__ import annotations
 
-import functools
 import json
 import tempfile
 from collections.abc import Mapping
@@ -21,13 +20,10 @@ from typing import get_args
 
 from kshare.spark.options import Settle
 from tools.benches import programs
-from tools.benches.bench_options import Wishes
-from tools.benches.broker import RELEASE, broker, fresh_group
+from tools.benches.broker import RELEASE, at, broker, filled_topic, fresh_group
 from tools.benches.child import children
-from tools.benches.filling import filled_topic
-from tools.benches.measure import progress
 from tools.benches.spark_processes import spark
-from tools.benches.study import Contest, Figure, Study, Trial
+from tools.benches.study import Contest, Figure, Study, Trial, Wishes, progress
 from tools.kafka.jars import SPARK_SOURCE_RELEASE
 
 RECORDS = 4_000_000
@@ -103,7 +99,6 @@ def _remarks(records: int) -> list[str]:
     ]
 
 
-@functools.cache
 def _topic(records: int, partitions: int = PARTITIONS[0], size: int = SIZE) -> str:
     return filled_topic(partitions, records, size)
 
@@ -190,16 +185,8 @@ def _stream(source: str, options: Mapping[str, object], rows: int, records: int)
 
 
 def _driver(records: int, size: int, settle: str) -> Mapping[str, float]:
-    command = programs.python(
-        "spark_driver",
-        bootstrap=broker().bootstrap,
-        group=fresh_group({"share.partition.max.record.locks": str(LOCKS[-1])}),
-        topic=_topic(records, PARTITIONS[0], size),
-        records=records,
-        settle=settle,
-    )
-    with children([command]) as (running, _):
-        result = json.loads(running[0].hear(_DEADLINE_S))
+    where = at(_topic(records, size=size), {"share.partition.max.record.locks": str(LOCKS[-1])})
+    result = _told(programs.python("spark_driver.acquire", records=records, settle=settle, **where))
     megabytes = result["records"] * size / 1e6
     return {
         _ROWS: result["records"] / result["seconds"],
@@ -209,6 +196,11 @@ def _driver(records: int, size: int, settle: str) -> Mapping[str, float]:
 
 
 def _dropped(way: str) -> Mapping[str, float]:
-    with children([programs.python("dropped_bytes", way=way, megabytes=_DROPPED_MB)]) as (running, _):
-        result = json.loads(running[0].hear(_DEADLINE_S))
+    result = _told(programs.python("dropped_bytes.drop", way=way, megabytes=_DROPPED_MB))
     return {_DRIVER_BYTES: 1e3 * result["cpu"] / _DROPPED_MB}
+
+
+def _told(command: programs.Command) -> Mapping[str, float]:
+    with children([command]) as ((child,), _):
+        told: Mapping[str, float] = json.loads(child.hear(_DEADLINE_S))
+        return told

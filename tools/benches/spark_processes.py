@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.benches.child import Child
-from tools.benches.measure import progress
+from tools.benches.study import progress
 from tools.kafka.jars import SPARK_SOURCE, SPARK_SOURCE_RELEASE, install
 from tools.older_spark import installed
 from tools.spark import environment

@@ -1,4 +1,4 @@
-"""Measures contenders that run in separate processes and have several figures: in turn, round by round.
+"""Measures contenders in turn, round by round, in one run: what each returns are figures.
 
 A ratio is computed within a round, so that changes of the machine's speed affect both sides equally. Its median is the
 figure to quote.
@@ -6,14 +6,31 @@ figure to quote.
 
 from __future__ import annotations
 
+import gc
 import os
+import statistics
+import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-
-from tools.benches.measure import Spread, progress, rows
+from pathlib import Path
+from typing import Any
 
 Trial = Callable[[], Mapping[str, float]]
 """Runs a contender once, and returns its figures by name. Not every contender has every figure."""
+TIME = "time"
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """The command line's options for every member. With None and (), the member's own defaults apply."""
+
+    records: int | None = None
+    rounds: int | None = None
+    only: tuple[str, ...] = ()
+    """Parts of names. Contenders without any of them are left out."""
+    seconds: float | None = None
+    """The duration, for members that watch a consumer instead of counting records."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +50,11 @@ class Contest:
     figure: str
     ours: str
     theirs: str
+    title: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.title or f"{self.figure}: {self.ours} / {self.theirs}"
 
 
 @dataclass(frozen=True)
@@ -59,6 +81,17 @@ class Study:
 
 
 @dataclass(frozen=True)
+class Spread:
+    low: float
+    middle: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        return cls(min(values), statistics.median(values), max(values))
+
+
+@dataclass(frozen=True)
 class StudyResult:
     study: Study
     spreads: Mapping[str, Mapping[str, Spread]]
@@ -67,11 +100,12 @@ class StudyResult:
     load: Spread | None = None
     """The machine's load average during the measurement, including our own work. Tells how reliable figures are."""
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> dict[str, Any]:
         return {
             "suite": self.study.name,
             "remarks": list(self.study.remarks),
             "load": vars(self.load) if self.load else None,
+            "is_series": self.study.is_series,
             "units": {figure.name: figure.unit for figure in self.study.figures},
             "figures": {
                 figure: {name: vars(spread) for name, spread in spreads.items()}
@@ -80,6 +114,25 @@ class StudyResult:
             "ratios": {name: round(spread.middle, 3) for name, spread in self.ratios.items()},
             "ratio_spreads": {name: vars(spread) for name, spread in self.ratios.items()},
         }
+
+
+def timed(case: Callable[[], int], seconds: float = 0.15) -> Trial:
+    """A contender in this process: a function that does some work, and returns how many units it did.
+
+    It is repeated until it has run for `seconds`. The figure is nanoseconds for each unit.
+    """
+    case()  # so that imports, caches and lazily built tables aren't measured
+
+    def trial() -> Mapping[str, float]:
+        gc.collect()
+        units, spent = 0, 0.0
+        while spent < seconds:
+            start = time.perf_counter()
+            units += case()
+            spent += time.perf_counter() - start
+        return {TIME: spent / units * 1e9}
+
+    return trial
 
 
 def conduct(study: Study, rounds: int) -> StudyResult:
@@ -108,7 +161,7 @@ def evaluate(study: Study, measured: Mapping[str, Sequence[Mapping[str, float]]]
         figure = next(one for one in study.figures if one.name == contest.figure)
         pairs = zip(measured[contest.ours], measured[contest.theirs], strict=True)
         values = [_ratio(figure, ours, theirs) for ours, theirs in pairs]
-        ratios[f"{contest.figure}: {contest.ours} / {contest.theirs}"] = Spread.of(values)
+        ratios[contest.name] = Spread.of(values)
     return StudyResult(study, spreads, ratios)
 
 
@@ -148,3 +201,37 @@ def _series(result: StudyResult) -> list[str]:
         cells = (f"{result.spreads[figure.name][name].middle:>9{figure.form}}" for figure in figures)
         lines.append(f"{name:{width}}" + "".join(cells))
     return lines
+
+
+def rows(spreads: Mapping[str, Spread], form: str) -> list[str]:
+    width = max(map(len, spreads), default=4)
+    head = f"{'':{width}}  {'min':>12}  {'median':>12}  {'max':>12}"
+    rows = [
+        f"{name:{width}}  " + "  ".join(f"{value:>12{form}}" for value in (s.low, s.middle, s.high))
+        for name, s in spreads.items()
+    ]
+    return [head, *rows]
+
+
+def progress(text: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def chart(result: StudyResult, path: Path) -> None:
+    """Draw a bar for each contender's first figure, on a logarithmic scale, with the spread as a whisker."""
+    from matplotlib.figure import Figure as Drawing  # only installed with the extra `bench`
+
+    first = result.study.figures[0]
+    spreads = dict(reversed([*result.spreads[first.name].items()]))
+    drawing = Drawing(figsize=(9, 0.4 * len(spreads) + 1.2))
+    axes = drawing.subplots()
+    whiskers = [[s.middle - s.low for s in spreads.values()], [s.high - s.middle for s in spreads.values()]]
+    colours = ["#2a6f97" if name.startswith("kshare") else "#adb5bd" for name in spreads]
+    axes.barh([*spreads], [s.middle for s in spreads.values()], xerr=whiskers, color=colours)
+    axes.set_xscale("log")
+    axes.set_xlabel(f"{first.unit} ({'longer' if first.more_is_better else 'shorter'} is better)")
+    axes.set_title(result.study.name)
+    drawing.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    drawing.savefig(path, dpi=110)

@@ -12,24 +12,23 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from tools.benches.bench_options import Wishes
-from tools.benches.broker import RELEASE, broker, fresh_group
-from tools.benches.detour import forwarding
-from tools.benches.filling import filled_topic
-from tools.benches.measure import progress
+from tools.benches import programs
+from tools.benches.broker import RELEASE, at, broker, detour_port, filled_topic
+from tools.benches.child import children
 from tools.benches.readers import CPU, FIRST, RATE, Reader, apache, ours
-from tools.benches.study import Contest, Figure, Study
+from tools.benches.study import Contest, Figure, Study, Wishes, progress
+from tools.kafka.listeners import HOST, Listener
 from tools.tracing import tracing
 
 RECORDS = 2_000_000
 WARM_UPS = 6
 ROUNDS = 5
 PARTITIONS = 4
-_DEADLINE_S = 300.0
+_START_DEADLINE_S, _DEADLINE_S = 30.0, 300.0
 _READERS = {
-    "kshare batches": ours("kshare_read", way="batches"),
-    "kshare records": ours("kshare_read", way="records"),
-    "confluent-kafka": ours("confluent_read", way="implicit"),
+    "kshare batches": ours("by_kshare.read", way="batches"),
+    "kshare records": ours("by_kshare.read", way="records"),
+    "confluent-kafka": ours("by_confluent.read", way="implicit"),
     "Java": apache(),
 }
 
@@ -74,18 +73,16 @@ def _traced(reader: Reader, records: int) -> Mapping[str, float]:
 
 def _forwarded(reader: Reader, records: int) -> Mapping[str, float]:
     _warm_up(records)
-    with forwarding() as address:
-        return _read(reader, address, records)
+    _, door = broker().nodes[0].address(Listener.DETOURED)
+    forwarding = programs.python("forwarder.forward", listen=detour_port(), to=door)
+    with children([forwarding]) as ((forwarder,), _):
+        forwarder.hear(_START_DEADLINE_S)
+        return _read(reader, f"{HOST}:{detour_port()}", records)
 
 
 def _read(reader: Reader, address: str, records: int) -> Mapping[str, float]:
-    where = {"bootstrap": address, "group": fresh_group(), "topic": _filled(records)}
+    where = {**at(filled_topic(PARTITIONS, records)), "bootstrap": address}
     return reader.read(records, _DEADLINE_S, **where, max_records=None)
-
-
-@functools.cache
-def _filled(records: int) -> str:
-    return filled_topic(PARTITIONS, records)
 
 
 @functools.cache

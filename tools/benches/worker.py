@@ -12,11 +12,9 @@ import functools
 from collections.abc import Mapping
 from functools import partial
 
-from tools.benches.bench_options import Wishes
-from tools.benches.broker import RELEASE, broker, fresh_group, fresh_topic, produce
-from tools.benches.filling import filled_topic
+from tools.benches.broker import RELEASE, at, filled_topic, fresh_topic, produce
 from tools.benches.readers import CPU, RATE, Reader, ours
-from tools.benches.study import Contest, Figure, Study, Trial
+from tools.benches.study import TIME, Contest, Figure, Study, Trial, Wishes
 
 RECORDS = 500_000
 ROUNDS = 5
@@ -24,19 +22,18 @@ PARTITIONS = 4
 CONCURRENCY = 100
 SLOW = 10_000
 SLOW_MS, STRAGGLER_MS, EVERY = 5.0, 500.0, 100
-TIME = "time"
 _DEADLINE_S = 600.0
 _WARM_UPS = 10
 _LOOP, _WORKER = "kshare's loop", "kshare's worker"
 _READERS = {
-    _LOOP: ours("kshare_read", way="records"),
-    _WORKER: ours("worker_kshare", way="nothing"),
-    "FastStream": ours("worker_faststream"),
-    "taskiq in memory": ours("worker_taskiq"),
+    _LOOP: ours("by_kshare.read", way="records"),
+    _WORKER: ours("workers.by_kshare", way="nothing"),
+    "FastStream": ours("workers.by_faststream"),
+    "taskiq in memory": ours("workers.by_taskiq"),
 }
 _SLOW_READERS = {
-    _WORKER: ours("worker_kshare", way="slow"),
-    "confluent-kafka and threads": ours("worker_confluent"),
+    _WORKER: ours("workers.by_kshare", way="slow"),
+    "confluent-kafka and threads": ours("workers.by_confluent"),
 }
 _SHARE_OF_OTHERS = 0.1
 """FastStream and taskiq take so long that a part of the records is enough for them."""
@@ -69,7 +66,7 @@ def study(wishes: Wishes) -> Study:
 def _read(name: str, records: int) -> Mapping[str, float]:
     _warm_up(records)
     count = records if name in (_LOOP, _WORKER) else max(1, int(records * _SHARE_OF_OTHERS))
-    return _run(_READERS[name], _filled(records), count)
+    return _run(_READERS[name], filled_topic(PARTITIONS, records), count)
 
 
 def _work(name: str) -> Mapping[str, float]:
@@ -78,13 +75,7 @@ def _work(name: str) -> Mapping[str, float]:
 
 
 def _run(reader: Reader, topic: str, count: int) -> Mapping[str, float]:
-    where = {"bootstrap": broker().bootstrap, "group": fresh_group(), "topic": topic}
-    return reader.read(count, _DEADLINE_S, **where, max_records=None, concurrency=CONCURRENCY)
-
-
-@functools.cache
-def _filled(records: int) -> str:
-    return filled_topic(PARTITIONS, records)
+    return reader.read(count, _DEADLINE_S, **at(topic), max_records=None, concurrency=CONCURRENCY)
 
 
 @functools.cache
@@ -98,4 +89,4 @@ def _slow() -> str:
 @functools.cache
 def _warm_up(records: int) -> None:
     for _ in range(_WARM_UPS):
-        _run(_READERS[_LOOP], _filled(records), records)
+        _run(_READERS[_LOOP], filled_topic(PARTITIONS, records), records)

@@ -55,7 +55,7 @@ def test_silent_child_is_an_error_at_the_deadline() -> None:
 
 @pytest.mark.lengthy
 def test_contender_returns_its_cpu_seconds() -> None:
-    source = "from tools.benches.contenders.arguments import end_of_input; end_of_input().wait()"
+    source = "from tools.benches.contenders.program import end_of_input; end_of_input().wait()"
     with children([_python(source)]) as ((child,), _):
         assert isinstance(child, Child)
         assert 0 < child.cpu_seconds() <= child.cpu_seconds()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tools.benches import (
+    competing,
     consume,
     crowd,
     decode,
@@ -16,13 +17,15 @@ from tools.benches import (
     sharing,
     spark,
     trace,
+    worker,
 )
-from tools.benches.bench_options import Wishes
-from tools.benches.study import Study
+from tools.benches.study import Study, Wishes
 
 
 @pytest.mark.parametrize("has_go", [True, False])
-@pytest.mark.parametrize("member", [consume, crowd, decode, embedded, latency, memory, sharing, spark, trace])
+@pytest.mark.parametrize(
+    "member", [competing, consume, crowd, decode, embedded, latency, memory, sharing, spark, trace, worker]
+)
 def test_contests_name_existing_contenders_and_figures(
     member: object, has_go: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tools.benches.measure import Result, Spread, Suite
 from tools.benches.report import DATA, PAGE, entry, page, write
-from tools.benches.study import Contest, Figure, Study, StudyResult, evaluate
+from tools.benches.study import Contest, Figure, Spread, Study, StudyResult, evaluate
 
 ROOT = Path(__file__).parents[3]
 
@@ -29,9 +28,9 @@ def studied(fast: float = 250_000.0, *, is_series: bool = False) -> StudyResult:
     return evaluate(study, taken)
 
 
-def measured() -> Result:
-    suite = Suite("codecs", "message", {}, [])
-    return Result(suite, {"kshare": Spread(1.0, 2.0, 3.0)}, {"encode": Spread(1.5, 1.6, 1.7)})
+def measured() -> StudyResult:
+    study = Study("codecs", [], [Figure("time", "nanoseconds a message")], {}, [])
+    return StudyResult(study, {"time": {"kshare": Spread(1.0, 2.0, 3.0)}}, {"encode": Spread(1.5, 1.6, 1.7)})
 
 
 def data_of(folder: Path) -> dict[str, Any]:
@@ -82,7 +81,7 @@ def test_figures_are_shown_as_chart_and_table() -> None:
     assert "| confluent-kafka | 100,000 |  |\n" in said
 
 
-def test_suite_has_one_figure() -> None:
+def test_a_study_with_one_figure() -> None:
     said = page({"codecs": entry("tools/bench codecs", measured())})
     assert "| | time, nanoseconds a message |\n" in said
     assert "| kshare | 2 |\n" in said

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from tools.benches.measure import Spread
-from tools.benches.study import Contest, Figure, Study, conduct, evaluate, study_table
+from tools.benches.study import Contest, Figure, Spread, Study, conduct, evaluate, study_table, timed
 
 RATE = Figure("rate", "a second", more_is_better=True)
 DELAY = Figure("delay", "ms", form=".1f")
@@ -91,3 +92,16 @@ def test_json_has_all_spreads() -> None:
         },
         "delay": {"ours": {"low": 2, "middle": 2, "high": 2}, "theirs": {"low": 8, "middle": 8, "high": 8}},
     }
+
+
+def test_work_in_this_process_is_repeated_and_measured_for_each_unit() -> None:
+    calls: list[int] = []
+
+    def case() -> int:
+        calls.append(1)
+        time.sleep(0.001)
+        return 10
+
+    figures = timed(case, seconds=0.01)()
+    assert figures["time"] > 0
+    assert len(calls) > 2

@@ -13,7 +13,7 @@ import socket
 import time
 from collections.abc import Callable
 
-from tools.benches.contenders.arguments import arguments, say
+from tools.benches.contenders.program import Given, main, say
 
 _CHUNK = 1 << 18
 _DEADLINE_S = 120.0
@@ -37,7 +37,7 @@ def truncated(line: socket.socket) -> Callable[[], int]:
 WAYS = {"copied": copied, "allocated": allocated, "truncated": truncated}
 
 
-def drop(given: dict[str, str]) -> None:
+def drop(given: Given) -> None:
     total = int(given["megabytes"]) * 1_000_000
     line, other = _connected()
     if not (sender := os.fork()):
@@ -71,4 +71,4 @@ def _send(line: socket.socket, total: int) -> None:
 
 
 if __name__ == "__main__":
-    drop(arguments())
+    main(drop)

@@ -6,13 +6,13 @@ import socket
 import threading
 from contextlib import suppress
 
-from tools.benches.contenders.arguments import arguments, end_of_input, say
+from tools.benches.contenders.program import Given, end_of_input, main, say
 from tools.kafka.listeners import HOST
 
 _MOST = 1024 * 1024
 
 
-def forward(given: dict[str, str]) -> None:
+def forward(given: Given) -> None:
     ended = end_of_input()
     server = socket.create_server((HOST, int(given["listen"])))
     threading.Thread(target=_accept, args=(server, int(given["to"])), daemon=True).start()
@@ -38,4 +38,4 @@ def _pass(source: socket.socket, sink: socket.socket) -> None:
 
 
 if __name__ == "__main__":
-    forward(arguments())
+    main(forward)

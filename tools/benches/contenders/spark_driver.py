@@ -8,10 +8,11 @@ import time
 from kshare.spark.driver.runner import Runner
 from kshare.spark.options import ReadOptions
 from kshare.spark.ranges import Token
-from tools.benches.contenders.arguments import arguments, end_of_input, say
+from tools.benches.contenders.program import Given, end_of_input, main, say
 
 
-def acquire(given: dict[str, str]) -> None:
+def acquire(given: Given) -> None:
+    end_of_input()
     options = {
         "kafka.bootstrap.servers": given["bootstrap"],
         "group": given["group"],
@@ -40,5 +41,4 @@ def acquire(given: dict[str, str]) -> None:
 
 
 if __name__ == "__main__":
-    end_of_input()
-    acquire(arguments())
+    main(acquire)

@@ -1,12 +1,16 @@
-"""Reads records as fast as possible with kshare.sync, and accesses every value."""
+"""kshare's consumer for blocking code: reads as fast as possible, or measures latency."""
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from kshare.sync import ShareConsumer
-from tools.benches.contenders.arguments import arguments, end_of_input
-from tools.benches.contenders.meter import Meter
+from tools.benches.contenders.program import Delays, Given, Meter, end_of_input, main
+
+
+def consumer_of(given: Given, **options: Any) -> ShareConsumer:
+    return ShareConsumer(given["bootstrap"], group=given["group"], topics=[given["topic"]], **options)
 
 
 def by_batches(consumer: ShareConsumer, records: int, meter: Meter) -> int:
@@ -45,17 +49,31 @@ def one_by_one(consumer: ShareConsumer, records: int, meter: Meter) -> int:
 WAYS = {"batches": by_batches, "records": by_records, "explicit": one_by_one}
 
 
-def read(given: dict[str, str]) -> None:
+def read(given: Given) -> None:
+    """Accesses every value, in one of several ways."""
     end_of_input()
     options: dict[str, Any] = {"max_records": int(given["max_records"])} if "max_records" in given else {}
     if given["way"] == "explicit":
         options["acknowledgement"] = "explicit"
     meter = Meter()
-    with ShareConsumer(
-        given["bootstrap"], group=given["group"], topics=[given["topic"]], **options
-    ) as consumer:
+    with consumer_of(given, **options) as consumer:
         meter.report(WAYS[given["way"]](consumer, int(given["records"]), meter))
 
 
+def latency(given: Given) -> None:
+    end_of_input()
+    delays = Delays(given)
+    with consumer_of(given, acknowledgement=given["mode"]) as consumer:
+        for batch in consumer.batches():
+            received = time.monotonic()
+            delays.hand += [time.monotonic() - float(record.value or b"") for record in batch]
+            if delays.is_explicit:
+                batch.accept()
+                delays.on_committed(received, consumer.commit())
+            if delays.is_complete:
+                break
+    delays.report()
+
+
 if __name__ == "__main__":
-    read(arguments())
+    main(read, latency)

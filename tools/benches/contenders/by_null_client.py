@@ -1,13 +1,8 @@
-"""Measures the minimum latency of a Python client, which only sends requests and waits for responses.
-
-`wait=socket`: on a blocking socket. `wait=asyncio`: in an event loop, in the fastest way, a callback that wakes a task.
-Records aren't decoded: their values are found by a regular expression.
-"""
+"""What the broker and Python allow: a client that only sends requests, waits for responses, and decodes no records."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -18,8 +13,8 @@ from kshare.protocol.envelopes import decode_response, encode_request
 from kshare.protocol.message import Request
 from kshare.protocol.messages import ShareFetchResponse
 from tests.helpers.plain_client import PlainClient
-from tools.benches.contenders.arguments import arguments, end_of_input, say
 from tools.benches.contenders.null_member import NullMember, joined
+from tools.benches.contenders.program import Delays, Given, Meter, end_of_input, main
 
 _MOMENT = re.compile(rb"\d+\.\d{6}")
 _ROOM = 1 << 20
@@ -27,22 +22,52 @@ _ROOM = 1 << 20
 Ask = Callable[[Request[Any]], Awaitable[Any]]
 
 
-async def read(given: dict[str, str], member: NullMember, ask: Ask) -> tuple[list[float], list[float]]:
+def read(given: Given) -> None:
+    """Fetches and accepts as fast as possible. Each request accepts the records of the previous one."""
     ended = end_of_input()
-    records, is_explicit = int(given["records"]), given["mode"] == "explicit"
-    hand: list[float] = []
-    acknowledged: list[float] = []
-    while len(hand) < records and not ended.is_set():
+    seen, records = 0, int(given["records"])
+    meter = Meter()
+    with joined(given) as (member, client):
+        while seen < records and not ended.is_set():
+            heartbeat = member.heartbeat()
+            if heartbeat is not None:
+                client.ask(heartbeat)
+            count = member.on_fetched(client.ask(member.fetch()))
+            if count:
+                meter.on_records()
+            seen += count
+        meter.report(seen)
+
+
+def latency(given: Given) -> None:
+    """`wait=socket`: on a blocking socket. `wait=asyncio`: in an event loop, in the fastest way, a callback that wakes
+    a task. The values of records are found by a regular expression."""
+    asyncio.run(_latency(given))
+
+
+async def _latency(given: Given) -> None:
+    with joined(given) as (member, client):
+        if given["wait"] == "socket":
+            await _measure(given, member, on_socket(client))
+        else:
+            with in_loop(client) as ask:
+                await _measure(given, member, ask)
+
+
+async def _measure(given: Given, member: NullMember, ask: Ask) -> None:
+    ended = end_of_input()
+    delays = Delays(given)
+    while not delays.is_complete and not ended.is_set():
         heartbeat = member.heartbeat()
         if heartbeat is not None:
             await ask(heartbeat)
         answer = await ask(member.fetch())
         received = time.monotonic()
-        hand += [received - moment for moment in _moments(answer)]
-        if member.on_fetched(answer) and is_explicit:
+        delays.hand += [received - moment for moment in _moments(answer)]
+        if member.on_fetched(answer) and delays.is_explicit:
             member.on_acknowledged(await ask(member.acknowledgement()))
-            acknowledged += [time.monotonic() - received] * (len(hand) - len(acknowledged))
-    return hand, acknowledged
+            delays.on_committed(received, {})
+    delays.report()
 
 
 def _moments(answer: ShareFetchResponse) -> Iterator[float]:
@@ -88,15 +113,5 @@ def in_loop(client: PlainClient) -> Iterator[Ask]:
         loop.remove_reader(connection)
 
 
-async def measure(given: dict[str, str]) -> None:
-    with joined(given) as (member, client):
-        if given["wait"] == "socket":
-            found = await read(given, member, on_socket(client))
-        else:
-            with in_loop(client) as ask:
-                found = await read(given, member, ask)
-    say(json.dumps(found))
-
-
 if __name__ == "__main__":
-    asyncio.run(measure(arguments()))
+    main(read, latency)
