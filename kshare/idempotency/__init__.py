@@ -7,12 +7,11 @@ async def charge(order): ...
 from __future__ import annotations
 
 from kshare.errors import ClaimLost, InProgress, StoreFailed
-from kshare.idempotency.answers import ClaimAnswer, ClaimState
 from kshare.idempotency.decorator import idempotent
 from kshare.idempotency.memory import MemoryStore
 from kshare.idempotency.sql import SQL_SCHEMA, SQLStore
 from kshare.idempotency.sqlite import SQLiteStore
-from kshare.idempotency.store import IdempotencyStore
+from kshare.idempotency.store import ClaimAnswer, ClaimState, IdempotencyStore
 
 __all__ = [
     "SQL_SCHEMA",

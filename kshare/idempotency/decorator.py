@@ -9,10 +9,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from kshare.errors import ConfigError
-from kshare.idempotency.answers import ClaimState
 from kshare.idempotency.calls import inside_call
 from kshare.idempotency.guard import Deserialize, Guard, Identify, Serialize, result_as_json
-from kshare.idempotency.store import IdempotencyStore
+from kshare.idempotency.store import ClaimState, IdempotencyStore
 from kshare.idempotency.threads import from_plain_function
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])

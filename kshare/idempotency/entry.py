@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kshare.idempotency.answers import CLAIMED, ClaimAnswer, ClaimState
+from kshare.idempotency.store import CLAIMED, ClaimAnswer, ClaimState
 
 
 class Entry(NamedTuple):

@@ -12,9 +12,8 @@ import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
 
 from kshare.errors import ClaimLost, ConfigError, InProgress, StoreFailed
-from kshare.idempotency.answers import ClaimAnswer, ClaimState
 from kshare.idempotency.keys import coordinates, store_key
-from kshare.idempotency.store import IdempotencyStore
+from kshare.idempotency.store import ClaimAnswer, ClaimState, IdempotencyStore
 
 Identify = Callable[..., str | bytes]
 Serialize = Callable[[Any], bytes]

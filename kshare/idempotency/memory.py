@@ -8,8 +8,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from kshare.errors import ConfigError, StoreFailed
-from kshare.idempotency.answers import ClaimAnswer, ClaimState
 from kshare.idempotency.entry import Entry, may_abandon, may_finish, on_claim
+from kshare.idempotency.store import ClaimAnswer, ClaimState
 
 
 class MemoryStore:

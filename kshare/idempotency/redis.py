@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kshare.errors import StoreFailed
-from kshare.idempotency.answers import CLAIMED, ClaimAnswer, ClaimState
+from kshare.idempotency.store import CLAIMED, ClaimAnswer, ClaimState
 from kshare.idempotency.threads import in_store_thread
 from kshare.installation import extra
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from kshare.errors import StoreFailed
-from kshare.idempotency.answers import CLAIMED, ClaimAnswer, ClaimState
 from kshare.idempotency.connections import DBConnection, DBPool
 from kshare.idempotency.paramstyles import check_paramstyle, render
+from kshare.idempotency.store import CLAIMED, ClaimAnswer, ClaimState
 from kshare.idempotency.threads import in_store_thread
 
 ResultT = TypeVar("ResultT")

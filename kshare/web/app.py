@@ -30,7 +30,7 @@ from kshare.web.pages import (
     wire,
     workers,
 )
-from kshare.web.slow_work import SlowWork
+from kshare.web.turns import SlowWork
 
 
 def make_app(console: Console) -> Starlette:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kshare.idempotency.answers import CLAIMED
 from kshare.idempotency.entry import Entry, may_abandon, may_finish, on_claim
+from kshare.idempotency.store import CLAIMED
 
 
 def test_an_entry_expires_at_its_time_and_not_before() -> None:

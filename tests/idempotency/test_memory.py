@@ -6,7 +6,7 @@ import pytest
 
 from kshare.errors import ConfigError, StoreFailed
 from kshare.idempotency import ClaimState, MemoryStore
-from kshare.idempotency.answers import CLAIMED
+from kshare.idempotency.store import CLAIMED
 from tests.idempotency.harnesses import Clock
 
 pytestmark = pytest.mark.anyio

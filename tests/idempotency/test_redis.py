@@ -9,8 +9,8 @@ import pytest
 from redis import Redis
 
 from kshare.errors import StoreFailed
-from kshare.idempotency.answers import CLAIMED
 from kshare.idempotency.redis import RedisStore
+from kshare.idempotency.store import CLAIMED
 from tools import redis_server
 from tools.kafka.ports import free_ports
 

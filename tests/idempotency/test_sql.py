@@ -12,7 +12,7 @@ import pytest
 
 from kshare.errors import ConfigError, StoreFailed
 from kshare.idempotency import ClaimState, SQLStore
-from kshare.idempotency.answers import CLAIMED
+from kshare.idempotency.store import CLAIMED
 from tests.idempotency.harnesses import Clock, through_dbapi
 
 pytestmark = pytest.mark.anyio

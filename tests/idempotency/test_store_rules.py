@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from kshare.idempotency import ClaimState
-from kshare.idempotency.answers import CLAIMED
+from kshare.idempotency.store import CLAIMED
 from tests.idempotency.harnesses import Harness
 
 pytestmark = pytest.mark.anyio

@@ -15,7 +15,7 @@ import anyio
 import typer
 
 from kshare.cli.cluster.connection import Cluster
-from kshare.cli.cluster.known_topics import require_topics
+from kshare.cli.cluster.known_names import require_topics
 from kshare.cli.consume.consume_report import AckName, ConsumeReport
 from kshare.cli.consume.no_records import explain_no_records
 from kshare.cli.consume.output import RecordOutput

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import typer
 
-from kshare.cli.terminal.arguments import require_whole_topics
-from kshare.cli.terminal.times import written_time
+from kshare.cli.terminal.arguments import require_whole_topics, written_time
 from kshare.dead_letters.selection import Selection
 
 _NUMBER = re.compile(r"[0-9]{1,18}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
-from kshare.cli.cluster.known_topics import explaining
+from kshare.cli.cluster.known_names import explaining
 from kshare.cli.dlq.letters_view import HEADS, letter_form, letter_row
 from kshare.cli.dlq.run_view import (
     complain,

@@ -8,7 +8,7 @@ from typing import Any
 from kshare.admin.reading_budget import LONGEST_VALUE
 from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
-from kshare.cli.cluster.known_topics import explaining
+from kshare.cli.cluster.known_names import explaining
 from kshare.cli.dlq.run_view import complain_of_unreadable
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.screen import Screen

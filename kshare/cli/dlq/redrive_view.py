@@ -7,7 +7,7 @@ from typing import Any
 
 from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
-from kshare.cli.cluster.known_topics import explaining
+from kshare.cli.cluster.known_names import explaining
 from kshare.cli.dlq.letters_view import if_none_is_letter, letter_form
 from kshare.cli.dlq.redrive_plan import RedrivePlan
 from kshare.cli.dlq.run_view import (

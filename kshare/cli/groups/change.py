@@ -9,14 +9,13 @@ import typer
 from kshare.admin.client import AdminClient
 from kshare.admin.offsets import ResetPoint
 from kshare.admin.results import OffsetReset
-from kshare.cli.cluster import known_topics
+from kshare.cli.cluster import known_names
 from kshare.cli.cluster.connection import Cluster
-from kshare.cli.cluster.known_groups import explained
-from kshare.cli.terminal.arguments import Topics
+from kshare.cli.cluster.known_names import group_explained
+from kshare.cli.terminal.arguments import Topics, written_time
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.table import show, show_json
-from kshare.cli.terminal.times import written_time
 from kshare.errors import BrokerError, ConfigError, KshareError
 from kshare.monitor.dead_letter_name import require_dead_letter_name
 from kshare.monitor.settings import DEAD_LETTER_TOPIC
@@ -54,8 +53,8 @@ def reset_offsets(
         except KshareError as error:
             if topics is None and isinstance(error, ConfigError):
                 await _require_topics_read(admin, group)
-            raise await known_topics.topics_explained(
-                error, topics or (), lambda: known_topics.listed_by(admin)
+            raise await known_names.topics_explained(
+                error, topics or (), lambda: known_names.listed_by(admin)
             ) from error
 
     changes = cluster.run(work)
@@ -88,8 +87,8 @@ def delete_offsets(cluster: Cluster, group: str, topics: Sequence[str], is_json:
         try:
             await admin.delete_share_group_offsets(group, topics)
         except KshareError as error:
-            raise await known_topics.topics_explained(
-                error, topics, lambda: known_topics.listed_by(admin)
+            raise await known_names.topics_explained(
+                error, topics, lambda: known_names.listed_by(admin)
             ) from error
 
     cluster.run(work)
@@ -108,7 +107,7 @@ def delete(cluster: Cluster, names: Sequence[str], is_json: bool) -> None:
             try:
                 await admin.delete_share_group(name)
             except KshareError as error:
-                problems.append(str(await explained(error, name, lambda: admin.list_groups(types=()))))
+                problems.append(str(await group_explained(error, name, lambda: admin.list_groups(types=()))))
             else:
                 deleted.append(name)
 

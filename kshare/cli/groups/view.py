@@ -11,7 +11,7 @@ from kshare.admin.client import AdminClient
 from kshare.admin.results import GroupDescription, PartitionProgress, TopicPartition
 from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
-from kshare.cli.cluster.known_groups import explained
+from kshare.cli.cluster.known_names import group_explained
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.table import show, show_json
 from kshare.errors import KshareError
@@ -94,7 +94,7 @@ async def _collect(admin: AdminClient, names: Sequence[str], parts: Sequence[str
         try:
             group = await admin.describe_share_group(name)
         except KshareError as error:
-            raise await explained(error, name, lambda: admin.list_groups(types=())) from error
+            raise await group_explained(error, name, lambda: admin.list_groups(types=())) from error
         found.append((group, await admin.share_group_progress(name) if "offsets" in parts else [], {}))
     return found
 

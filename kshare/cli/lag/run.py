@@ -19,8 +19,7 @@ from kshare.admin.progress import ProgressReader
 from kshare.admin.results import GroupDescription, PartitionOffset, PartitionProgress
 from kshare.admin.routing import Router
 from kshare.cli.cluster.connection import Cluster
-from kshare.cli.cluster.known_groups import explained
-from kshare.cli.cluster.known_topics import require_topics
+from kshare.cli.cluster.known_names import group_explained, require_topics
 from kshare.cli.terminal.arguments import Topics
 from kshare.cli.terminal.screen import Part, Screen
 from kshare.cli.terminal.table import show_json, table_lines
@@ -108,7 +107,7 @@ class _Reader:
                 rows = await offsets.share_group_offsets(self._router, name, None)
             except BrokerError as error:
                 if self._names:
-                    raise await explained(
+                    raise await group_explained(
                         error, name, lambda: groups.list_groups(self._router, (), ())
                     ) from error
                 if error.code != ErrorCode.GROUP_ID_NOT_FOUND:

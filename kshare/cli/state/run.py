@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import mmap
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,14 +19,15 @@ from kshare.admin.share_states import StateEntry
 from kshare.cli.cluster.connection import Cluster
 from kshare.cli.state import history, view
 from kshare.cli.state.history import History
-from kshare.cli.state.segments import file_entries
 from kshare.cli.state.view import LEGEND, PictureLine
 from kshare.cli.terminal.arguments import Topics
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.table import show_json
+from kshare.errors import DecodeError
 from kshare.monitor.picture import Picture
 from kshare.monitor.stored_topic import GroupMembers, Notes, StoredTopic
+from kshare.protocol.records import read_batches
 from kshare.state.share_records import SharePartitionKey, SharePartitionState, ShareStates
 
 _PAUSE_S = 0.5
@@ -58,10 +60,27 @@ def show_files(files: Sequence[Path], options: StateOptions) -> None:
         raise Failure("--follow needs a cluster: leave --file out")
     states = ShareStates()
     sheet = _Sheet(options, {})
-    for entry in file_entries(files, states):
+    for entry in _file_entries(files, states):
         sheet.tell(entry)
     sheet.draw(states.states, {}, {}, Notes())
     sheet.done()
+
+
+def _file_entries(files: Iterable[Path], states: ShareStates) -> Iterator[StateEntry]:
+    """Read segments, sorted by file name, which is the order in which brokers write them."""
+    for path in sorted(files):
+        with path.open("rb") as file:
+            if path.stat().st_size == 0:
+                continue
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        try:
+            for batch in read_batches(memoryview(data)):
+                for record in batch if not batch.is_control else ():
+                    entry = StateEntry.read(record, states)
+                    if entry is not None:
+                        yield entry
+        except DecodeError as error:
+            raise Failure(f"{path}: {error}; is it a log segment?") from None
 
 
 def show_cluster(cluster: Cluster, options: StateOptions) -> None:

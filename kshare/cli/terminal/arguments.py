@@ -1,8 +1,9 @@
-"""Arguments that several commands take: topics with and without partitions, settings."""
+"""Arguments that several commands take: topics with and without partitions, settings, times."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 
 import typer
 
@@ -42,3 +43,12 @@ def settings(written: Sequence[str]) -> dict[str, str | None]:
             raise typer.BadParameter(f"{one!r} should be name=value")
         changes[name] = value
     return changes
+
+
+def written_time(option: str, text: str) -> datetime:
+    """Parse a time; UTC if it has no zone."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"{option} {text}: write it as 2026-01-31T12:00:00") from None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)

@@ -8,7 +8,7 @@ import typer
 
 from kshare.admin.client import AdminClient
 from kshare.cli.cluster.connection import Cluster
-from kshare.cli.cluster.known_topics import listed_by, topics_explained
+from kshare.cli.cluster.known_names import listed_by, topics_explained
 from kshare.cli.terminal.failure import Failure
 from kshare.cli.terminal.screen import Screen
 from kshare.cli.terminal.table import show, show_json

@@ -15,7 +15,7 @@ from kshare.web.console import Console, owner_of
 from kshare.web.kept_inputs import KeptInputs
 from kshare.web.loaded_input import LoadedCapture
 from kshare.web.paging import page_of
-from kshare.web.slow_work import SlowWork
+from kshare.web.turns import SlowWork
 from kshare.wire.conversation import ListedExchange, ListedFinding
 
 _LINES_ON_PAGE, _CONNECTIONS_ON_PAGE = 100, 20

@@ -34,7 +34,7 @@ from kshare.web.loaded_input import (
 )
 from kshare.web.paging import Page, page_of
 from kshare.web.rendering import query
-from kshare.web.slow_work import SlowWork
+from kshare.web.turns import SlowWork
 from kshare.wire.named_input import InputGuess, NamedInput, NamedPart
 from kshare.wording import counted
 

@@ -1,16 +1,17 @@
-"""Topics that don't exist: the error message, and checks before a command waits for their records.
+"""Topics and groups that don't exist: error messages, and checks before a command waits for a topic's records.
 
 Without the checks it would wait for ever: a group may subscribe to any name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import TypeVar
 
 import anyio
 
 from kshare.admin.client import AdminClient
+from kshare.admin.results import GroupListing
 from kshare.admin.routing import Router
 from kshare.admin.topics import list_topics
 from kshare.cli.terminal.failure import Failure
@@ -19,7 +20,7 @@ from kshare.net.pool import Pool
 from kshare.net.settings import NetSettings
 from kshare.protocol.error_codes import ErrorCode
 from kshare.protocol.topic_names import what_to_use
-from kshare.wording import did_you_mean, shell_word
+from kshare.wording import did_you_mean, no_group, shell_word
 
 T = TypeVar("T")
 
@@ -74,6 +75,21 @@ async def topics_explained(
     if not missing:
         return error  # it has no such partition, or the group has no offsets in it
     return Failure("; ".join(_complaint(name, known, suggest_creation=False) for name in missing))
+
+
+async def group_explained(
+    error: KshareError, name: str, list_all: Callable[[], Awaitable[Sequence[GroupListing]]]
+) -> Failure | KshareError:
+    """The error to raise in place of this one. `list_all` lists groups of every type."""
+    if not isinstance(error, BrokerError) or error.code != ErrorCode.GROUP_ID_NOT_FOUND:
+        return error
+    try:
+        listed = await list_all()
+    except KshareError:
+        return error
+    if any(one.group == name for one in listed):
+        return error  # it isn't a share group
+    return Failure(no_group(name, [one.group for one in listed if one.type.lower() == "share"]))
 
 
 async def explaining(router: Router, names: Iterable[str], work: Awaitable[T]) -> T:

@@ -8,7 +8,7 @@ import anyio
 import pytest
 from starlette.exceptions import HTTPException
 
-from kshare.web.slow_work import SlowWork
+from kshare.web.turns import SlowWork
 
 pytestmark = pytest.mark.anyio
 _DEADLINE_S = 10.0
