@@ -101,7 +101,12 @@ class Runner:
             self._running.result()
 
     def _end_process(self, _: object) -> None:
-        """Don't leave the process behind: when the context is stopped, Spark may never call again."""
+        """Don't leave the process behind: when the context is stopped, Spark may never call again.
+
+        Spark's thread then waits in a read of its connection. Only a signal of the system ends that: measured,
+        `_thread.interrupt_main`, `signal.raise_signal` and an exit of this thread leave it waiting. The connection
+        can't be closed, because Spark doesn't hand it to sources.
+        """
         if self._member.close_reason is not None:
             os.kill(os.getpid(), signal.SIGTERM)
 
